@@ -1,0 +1,174 @@
+"""The one error tree.
+
+Inside the house there is one error type, :class:`SvcError`.  It says what sort
+of refusal this is (:class:`Fault`), names it with a stable word that a program
+may compare (``reason``), and tells a person what, where and what to do
+(``text``).  RPC status, HTTP status and exit code are chosen at the edge from
+``fault`` alone: ``svc.rpc.status`` and ``svc.cli``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+_NO_DETAILS: Mapping[str, str] = MappingProxyType({})
+
+
+class Fault(Enum):
+    """The sort of a refusal; each edge maps it to its own code."""
+
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    EXISTS = "exists"
+    PRECONDITION = "precondition"
+    EXHAUSTED = "exhausted"
+    ABORTED = "aborted"
+    OUT_OF_RANGE = "out_of_range"
+    UNIMPLEMENTED = "unimplemented"
+    UNAVAILABLE = "unavailable"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    DATA_LOSS = "data_loss"
+    UNKNOWN = "unknown"
+    INTERNAL = "internal"
+
+
+class SvcError(Exception):
+    """A refusal or failure that this project raises on purpose.
+
+    Args:
+        text: One sentence for a person: what, where, what to do.  Never holds
+            a secret, and never a name its reader may not see.
+        reason: A stable word in ``lower_snake_case`` that programs compare;
+            documented, never changed.  Defaults to the class's own.
+        fault: The sort of refusal.  Defaults to the class's own.
+        details: Further public facts, string to string (for
+            ``ErrorInfo.metadata``).
+    """
+
+    fault: Fault = Fault.INTERNAL
+    reason: str = "internal"
+    exit_code: int = 1
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        reason: str | None = None,
+        fault: Fault | None = None,
+        details: Mapping[str, str] = _NO_DETAILS,
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.details = details
+        if reason is not None:
+            self.reason = reason
+        if fault is not None:
+            self.fault = fault
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ConfigError(SvcError):
+    """The configuration, the environment or a file they name is refused.
+
+    Args:
+        where: The dotted path of the key, the variable's name or the file.
+        what: What is wrong with it and what to do; the value itself only
+            where it cannot be a secret.
+    """
+
+    fault = Fault.INVALID
+    reason = "config"
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where = where
+        self.what = what
+
+
+class UsageError(SvcError):
+    """The command line is not of the form that ``--help`` shows."""
+
+    fault = Fault.INVALID
+    reason = "usage"
+    exit_code = 64
+
+
+class PluginError(SvcError):
+    """A drop-in is missing, doubled, unsafe, or does not keep its interface."""
+
+    fault = Fault.INVALID
+    reason = "plugin"
+
+
+class MigrationsPending(SvcError):
+    """The store lacks migrations this build needs; the text names them."""
+
+    fault = Fault.PRECONDITION
+    reason = "migrations_pending"
+    exit_code = 3
+
+
+class UnknownApplied(SvcError):
+    """The store holds migrations this build does not know: it is older than the store."""
+
+    fault = Fault.PRECONDITION
+    reason = "unknown_applied"
+    exit_code = 4
+
+
+class LockTimeout(SvcError):
+    """The store's migration lock was not obtained in its time."""
+
+    fault = Fault.UNAVAILABLE
+    reason = "lock_timeout"
+    exit_code = 5
+
+
+class AuditBroken(SvcError):
+    """The audit chain does not verify; the text names the first bad sequence."""
+
+    fault = Fault.DATA_LOSS
+    reason = "audit_broken"
+    exit_code = 6
+
+
+class StoreUnavailable(SvcError):
+    """The store did not answer, or answered too late; nothing was committed."""
+
+    fault = Fault.UNAVAILABLE
+    reason = "store_unavailable"
+
+
+class Denied(SvcError):
+    """A policy decision that is not a clean Allow."""
+
+    fault = Fault.DENIED
+    reason = "denied"
+
+
+class Unauthenticated(SvcError):
+    """The caller showed no usable identity for what it asked."""
+
+    fault = Fault.UNAUTHENTICATED
+    reason = "unauthenticated"
+
+
+class Malformed(SvcError):
+    """A message of a peer is not of its form."""
+
+    fault = Fault.INVALID
+    reason = "malformed"
+
+
+class Unavailable(SvcError):
+    """Somebody we need does not answer; trying again later may help."""
+
+    fault = Fault.UNAVAILABLE
+    reason = "unavailable"

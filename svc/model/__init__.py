@@ -1,0 +1,1 @@
+"""Frozen values and pure functions that every floor may know."""

@@ -1,0 +1,82 @@
+"""Who a certificate speaks for.
+
+A certificate names its holder with one SPIFFE URI.  Everything past the parser
+works with :class:`Principal`; nobody compares the strings.  The rules are
+those of the SPIFFE-ID standard, tightened to the paths this cluster signs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+from svc.errors import Malformed
+from svc.model.ids import is_cluster_name, is_opaque_id, is_resource_id
+
+MAX_SPIFFE_BYTES = 2048
+
+
+class Role(Enum):
+    """The first path segment: what sort of holder this is."""
+
+    AUTHORITY = "authority"
+    PROXY = "proxy"
+    CONNECTOR = "connector"
+    USER = "user"
+    OPERATOR = "operator"
+    PURPOSE = "purpose"
+
+    @property
+    def is_node(self) -> bool:
+        """Whether holders of this role are members of the node registry."""
+        return self in NODE_ROLES
+
+
+NODE_ROLES = frozenset({Role.AUTHORITY, Role.PROXY, Role.CONNECTOR})
+
+
+@frozen
+class Principal:
+    """One certificate holder: a node, a person, an operator, or a purpose key.
+
+    ``id`` is opaque for nodes and persons; for ``Role.PURPOSE`` it is the
+    purpose word (``grant``, ``snapshot``, ``anchor``).
+    """
+
+    cluster: str
+    role: Role
+    id: str
+
+    @property
+    def uri(self) -> str:
+        """The SPIFFE URI that names this principal."""
+        return f"spiffe://{self.cluster}/{self.role.value}/{self.id}"
+
+
+def parse_principal(uri: str) -> Principal:
+    """The principal a SPIFFE URI names.
+
+    Raises:
+        Malformed: with a text that says which rule the URI breaks.
+    """
+    if len(uri.encode("utf-8", "surrogatepass")) > MAX_SPIFFE_BYTES:
+        raise Malformed("SPIFFE ID: longer than 2048 bytes")
+    if not uri.startswith("spiffe://"):
+        raise Malformed("SPIFFE ID: the scheme is not spiffe, in lower case")
+    if any(mark in uri for mark in "?#%@\\"):
+        raise Malformed("SPIFFE ID: query, fragment, user information and escapes are not allowed")
+    cluster, _, path = uri.removeprefix("spiffe://").partition("/")
+    if not is_cluster_name(cluster):
+        raise Malformed("SPIFFE ID: the trust domain is not a lower-case DNS name without a port")
+    segments = path.split("/")
+    if len(segments) != 2 or not all(segments):
+        raise Malformed("SPIFFE ID: the path is not /<role>/<id>")
+    try:
+        role = Role(segments[0])
+    except ValueError:
+        raise Malformed("SPIFFE ID: unknown role") from None
+    well_formed = is_resource_id if role is Role.PURPOSE else is_opaque_id
+    if not well_formed(segments[1]):
+        raise Malformed("SPIFFE ID: the id is not of its role's form")
+    return Principal(cluster, role, segments[1])
