@@ -1,0 +1,1 @@
+"""The wire's schema: ``*.proto`` files and the modules generated from them (``make proto``)."""

@@ -1,0 +1,1 @@
+"""Package ``gate.v1``: fields are only added, numbers never reused."""

@@ -1,0 +1,261 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class StatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StatusResponse(_message.Message):
+    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_HEAD_FIELD_NUMBER: _ClassVar[int]
+    CONNECTORS_FIELD_NUMBER: _ClassVar[int]
+    PROXIES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    NOT_READY_FIELD_NUMBER: _ClassVar[int]
+    CA_PIN_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    cluster: str
+    authority_id: str
+    policy_version: int
+    catalog_version: int
+    audit_seq: int
+    audit_head: str
+    connectors: int
+    proxies: int
+    open_sessions: int
+    not_ready: _containers.RepeatedScalarFieldContainer[str]
+    ca_pin: str
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ...) -> None: ...
+
+class AddNodeRequest(_message.Message):
+    __slots__ = ("role", "name", "ttl_secs")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    name: str
+    ttl_secs: int
+    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., ttl_secs: _Optional[int] = ...) -> None: ...
+
+class TokenResponse(_message.Message):
+    __slots__ = ("token", "ca_pin", "expires_at", "id")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CA_PIN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    ca_pin: str
+    expires_at: int
+    id: str
+    def __init__(self, token: _Optional[str] = ..., ca_pin: _Optional[str] = ..., expires_at: _Optional[int] = ..., id: _Optional[str] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NodeRow(_message.Message):
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LEAF_SERIAL_FIELD_NUMBER: _ClassVar[int]
+    LEAF_EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
+    ENROLLED_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    role: str
+    state: str
+    version: str
+    leaf_serial: str
+    leaf_expires: int
+    last_seen: int
+    enrolled_at: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ...) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeRow]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeRow, _Mapping]]] = ...) -> None: ...
+
+class RevokeNodeRequest(_message.Message):
+    __slots__ = ("node", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RevokeNodeResponse(_message.Message):
+    __slots__ = ("id", "tunnels_ended")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TUNNELS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    tunnels_ended: int
+    def __init__(self, id: _Optional[str] = ..., tunnels_ended: _Optional[int] = ...) -> None: ...
+
+class AddPersonRequest(_message.Message):
+    __slots__ = ("name", "groups", "ttl_secs")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    ttl_secs: int
+    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., ttl_secs: _Optional[int] = ...) -> None: ...
+
+class ListPersonsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PersonRow(_message.Message):
+    __slots__ = ("id", "name", "state", "groups")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    state: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListPersonsResponse(_message.Message):
+    __slots__ = ("persons",)
+    PERSONS_FIELD_NUMBER: _ClassVar[int]
+    persons: _containers.RepeatedCompositeFieldContainer[PersonRow]
+    def __init__(self, persons: _Optional[_Iterable[_Union[PersonRow, _Mapping]]] = ...) -> None: ...
+
+class AddGroupRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class AddGroupResponse(_message.Message):
+    __slots__ = ("added",)
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    added: bool
+    def __init__(self, added: _Optional[bool] = ...) -> None: ...
+
+class AddResourceRequest(_message.Message):
+    __slots__ = ("id", "kind", "node", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class AddResourceResponse(_message.Message):
+    __slots__ = ("catalog_version",)
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    catalog_version: int
+    def __init__(self, catalog_version: _Optional[int] = ...) -> None: ...
+
+class ListResourcesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResourceRow(_message.Message):
+    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    labels: _containers.ScalarMap[str, str]
+    node_id: str
+    node_name: str
+    state: str
+    revision: int
+    source: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+
+class ListResourcesResponse(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ResourceRow]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ResourceRow, _Mapping]]] = ...) -> None: ...
+
+class SetPolicyRequest(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
+class SetPolicyResponse(_message.Message):
+    __slots__ = ("version", "policies", "sha256")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    policies: int
+    sha256: str
+    def __init__(self, version: _Optional[int] = ..., policies: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class ShowPolicyRequest(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class ShowPolicyResponse(_message.Message):
+    __slots__ = ("version", "text", "sha256", "author", "created_at")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    AUTHOR_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    text: str
+    sha256: str
+    author: str
+    created_at: int
+    def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ...) -> None: ...
+
+class PolicyHistoryRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PolicyHistoryResponse(_message.Message):
+    __slots__ = ("versions",)
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedCompositeFieldContainer[ShowPolicyResponse]
+    def __init__(self, versions: _Optional[_Iterable[_Union[ShowPolicyResponse, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,241 @@
+from svc.proto.gate.v1 import session_pb2 as _session_pb2
+from svc.proto.gate.v1 import tunnel_pb2 as _tunnel_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class HelloRequest(_message.Message):
+    __slots__ = ("version", "open_sessions", "instance_id")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    open_sessions: _containers.RepeatedScalarFieldContainer[str]
+    instance_id: str
+    def __init__(self, version: _Optional[str] = ..., open_sessions: _Optional[_Iterable[str]] = ..., instance_id: _Optional[str] = ...) -> None: ...
+
+class HelloResponse(_message.Message):
+    __slots__ = ("cluster", "authority_id", "version", "join_port", "renewal_port", "admin_port")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    JOIN_PORT_FIELD_NUMBER: _ClassVar[int]
+    RENEWAL_PORT_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_PORT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    authority_id: str
+    version: str
+    join_port: int
+    renewal_port: int
+    admin_port: int
+    def __init__(self, cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., version: _Optional[str] = ..., join_port: _Optional[int] = ..., renewal_port: _Optional[int] = ..., admin_port: _Optional[int] = ...) -> None: ...
+
+class ProxyDecision(_message.Message):
+    __slots__ = ("decision_id", "decision", "reason", "policies", "policy_version", "entities_digest", "source_address")
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    decision_id: str
+    decision: str
+    reason: str
+    policies: _containers.RepeatedScalarFieldContainer[str]
+    policy_version: int
+    entities_digest: str
+    source_address: str
+    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., policy_version: _Optional[int] = ..., entities_digest: _Optional[str] = ..., source_address: _Optional[str] = ...) -> None: ...
+
+class AuthorizeRequest(_message.Message):
+    __slots__ = ("request", "signature", "person_chain", "proxy_decision")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    PROXY_DECISION_FIELD_NUMBER: _ClassVar[int]
+    request: bytes
+    signature: bytes
+    person_chain: _containers.RepeatedScalarFieldContainer[bytes]
+    proxy_decision: ProxyDecision
+    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., proxy_decision: _Optional[_Union[ProxyDecision, _Mapping]] = ...) -> None: ...
+
+class AuthorizeResponse(_message.Message):
+    __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view")
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    MAY_VIEW_FIELD_NUMBER: _ClassVar[int]
+    grant: _session_pb2.SignedGrant
+    decision_id: str
+    reason: str
+    text: str
+    policies: _containers.RepeatedScalarFieldContainer[str]
+    may_view: bool
+    def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ...) -> None: ...
+
+class ConnectorUp(_message.Message):
+    __slots__ = ("tunnel", "registration")
+    TUNNEL_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    tunnel: ConnectorTunnel
+    registration: _tunnel_pb2.SignedRegistration
+    def __init__(self, tunnel: _Optional[_Union[ConnectorTunnel, _Mapping]] = ..., registration: _Optional[_Union[_tunnel_pb2.SignedRegistration, _Mapping]] = ...) -> None: ...
+
+class ConnectorTunnel(_message.Message):
+    __slots__ = ("tunnel_id", "peer_node_id")
+    TUNNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    tunnel_id: str
+    peer_node_id: str
+    def __init__(self, tunnel_id: _Optional[str] = ..., peer_node_id: _Optional[str] = ...) -> None: ...
+
+class ConnectorDown(_message.Message):
+    __slots__ = ("nonce", "answer", "evict")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    EVICT_FIELD_NUMBER: _ClassVar[int]
+    nonce: _tunnel_pb2.Nonce
+    answer: RegistrationAnswer
+    evict: Evict
+    def __init__(self, nonce: _Optional[_Union[_tunnel_pb2.Nonce, _Mapping]] = ..., answer: _Optional[_Union[RegistrationAnswer, _Mapping]] = ..., evict: _Optional[_Union[Evict, _Mapping]] = ...) -> None: ...
+
+class RegistrationAnswer(_message.Message):
+    __slots__ = ("accepted", "reason", "text", "lease_secs", "served", "withheld", "superseded")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    reason: str
+    text: str
+    lease_secs: int
+    served: _containers.RepeatedScalarFieldContainer[str]
+    withheld: _containers.RepeatedCompositeFieldContainer[_tunnel_pb2.WithheldResource]
+    superseded: int
+    def __init__(self, accepted: _Optional[bool] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., lease_secs: _Optional[int] = ..., served: _Optional[_Iterable[str]] = ..., withheld: _Optional[_Iterable[_Union[_tunnel_pb2.WithheldResource, _Mapping]]] = ..., superseded: _Optional[int] = ...) -> None: ...
+
+class Evict(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class SnapshotRequest(_message.Message):
+    __slots__ = ("have_serial", "have_digest")
+    HAVE_SERIAL_FIELD_NUMBER: _ClassVar[int]
+    HAVE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    have_serial: int
+    have_digest: bytes
+    def __init__(self, have_serial: _Optional[int] = ..., have_digest: _Optional[bytes] = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "served")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_REVISION_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    VALID_SECS_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    serial: int
+    policy_version: int
+    entity_revision: int
+    issued_at_ms: int
+    valid_secs: int
+    bundle_sha256: bytes
+    revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
+    served: _containers.RepeatedCompositeFieldContainer[ServedResource]
+    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., served: _Optional[_Iterable[_Union[ServedResource, _Mapping]]] = ...) -> None: ...
+
+class Revocation(_message.Message):
+    __slots__ = ("principal", "generation")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    principal: str
+    generation: int
+    def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class ServedResource(_message.Message):
+    __slots__ = ("id", "kind", "served")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    served: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., served: _Optional[bool] = ...) -> None: ...
+
+class SnapshotFrame(_message.Message):
+    __slots__ = ("snapshot", "signature", "chain", "bundle", "delta")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    snapshot: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    bundle: bytes
+    delta: bytes
+    def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ...) -> None: ...
+
+class EndedSession(_message.Message):
+    __slots__ = ("session_uid", "reason", "bytes_up", "bytes_down")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BYTES_UP_FIELD_NUMBER: _ClassVar[int]
+    BYTES_DOWN_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    reason: str
+    bytes_up: int
+    bytes_down: int
+    def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ..., bytes_up: _Optional[int] = ..., bytes_down: _Optional[int] = ...) -> None: ...
+
+class EndSessionsRequest(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[EndedSession]
+    def __init__(self, sessions: _Optional[_Iterable[_Union[EndedSession, _Mapping]]] = ...) -> None: ...
+
+class EndSessionsResponse(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[SessionOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[SessionOutcome, _Mapping]]] = ...) -> None: ...
+
+class SessionOutcome(_message.Message):
+    __slots__ = ("session_uid", "outcome")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    outcome: str
+    def __init__(self, session_uid: _Optional[str] = ..., outcome: _Optional[str] = ...) -> None: ...
+
+class DepartureNotice(_message.Message):
+    __slots__ = ("tunnel_node_id", "reason", "session_uids")
+    TUNNEL_NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UIDS_FIELD_NUMBER: _ClassVar[int]
+    tunnel_node_id: str
+    reason: str
+    session_uids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tunnel_node_id: _Optional[str] = ..., reason: _Optional[str] = ..., session_uids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DepartureAnswer(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[SessionOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[SessionOutcome, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,181 @@
+from svc.proto.gate.v1 import stream_pb2 as _stream_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SessionRequest(_message.Message):
+    __slots__ = ("cluster", "session_uid", "resource", "kind", "action", "proxy_id", "issued_at_ms", "certificate_sha256", "login_user")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_USER_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    resource: str
+    kind: str
+    action: str
+    proxy_id: str
+    issued_at_ms: int
+    certificate_sha256: bytes
+    login_user: str
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., action: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., login_user: _Optional[str] = ...) -> None: ...
+
+class SessionOpen(_message.Message):
+    __slots__ = ("request", "signature")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    request: bytes
+    signature: bytes
+    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class SessionOpened(_message.Message):
+    __slots__ = ("grant", "decision_id")
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    grant: SignedGrant
+    decision_id: str
+    def __init__(self, grant: _Optional[_Union[SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
+    PERSON_ID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_REVISION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    CEILING_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_HASH_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    request_sha256: bytes
+    person_id: str
+    person_certificate_sha256: bytes
+    resource: str
+    resource_revision: int
+    kind: str
+    connector_id: str
+    proxy_id: str
+    ceiling: Ceiling
+    policy_version: int
+    audit_hash: bytes
+    issued_at_ms: int
+    open_before_ms: int
+    end_before_ms: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ...) -> None: ...
+
+class Ceiling(_message.Message):
+    __slots__ = ("login_user", "db_role", "read_only", "forwarding")
+    LOGIN_USER_FIELD_NUMBER: _ClassVar[int]
+    DB_ROLE_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    FORWARDING_FIELD_NUMBER: _ClassVar[int]
+    login_user: str
+    db_role: str
+    read_only: bool
+    forwarding: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, login_user: _Optional[str] = ..., db_role: _Optional[str] = ..., read_only: _Optional[bool] = ..., forwarding: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SignedGrant(_message.Message):
+    __slots__ = ("grant", "signature", "chain")
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    grant: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, grant: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class SessionListRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SessionListing(_message.Message):
+    __slots__ = ("complete", "upsert", "removed")
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    UPSERT_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    complete: bool
+    upsert: _containers.RepeatedCompositeFieldContainer[ListedResource]
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, complete: _Optional[bool] = ..., upsert: _Optional[_Iterable[_Union[ListedResource, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListedResource(_message.Message):
+    __slots__ = ("id", "kind", "labels", "served")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    labels: _containers.ScalarMap[str, str]
+    served: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., served: _Optional[bool] = ...) -> None: ...
+
+class WhyRequest(_message.Message):
+    __slots__ = ("cluster", "decision_id", "proxy_id", "issued_at_ms", "certificate_sha256")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    decision_id: str
+    proxy_id: str
+    issued_at_ms: int
+    certificate_sha256: bytes
+    def __init__(self, cluster: _Optional[str] = ..., decision_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ...) -> None: ...
+
+class SessionWhyRequest(_message.Message):
+    __slots__ = ("request", "signature")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    request: bytes
+    signature: bytes
+    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class SessionWhyResponse(_message.Message):
+    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained")
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    EXPLAINED_FIELD_NUMBER: _ClassVar[int]
+    decision_id: str
+    decision: str
+    reason: str
+    policies: _containers.RepeatedScalarFieldContainer[str]
+    action: str
+    resource: str
+    policy_version: int
+    time: str
+    explained: bool
+    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ...) -> None: ...

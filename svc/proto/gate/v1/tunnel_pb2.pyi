@@ -1,0 +1,155 @@
+from svc.proto.gate.v1 import session_pb2 as _session_pb2
+from svc.proto.gate.v1 import stream_pb2 as _stream_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TunnelUp(_message.Message):
+    __slots__ = ("hello", "registration", "renew", "open_refused", "goodbye")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    OPEN_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    hello: TunnelHello
+    registration: SignedRegistration
+    renew: LeaseRenew
+    open_refused: OpenRefused
+    goodbye: Goodbye
+    def __init__(self, hello: _Optional[_Union[TunnelHello, _Mapping]] = ..., registration: _Optional[_Union[SignedRegistration, _Mapping]] = ..., renew: _Optional[_Union[LeaseRenew, _Mapping]] = ..., open_refused: _Optional[_Union[OpenRefused, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+
+class TunnelDown(_message.Message):
+    __slots__ = ("nonce", "accepted", "renewed", "open", "draining")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    RENEWED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    nonce: Nonce
+    accepted: RegistrationAccepted
+    renewed: LeaseRenewed
+    open: OpenNotice
+    draining: Draining
+    def __init__(self, nonce: _Optional[_Union[Nonce, _Mapping]] = ..., accepted: _Optional[_Union[RegistrationAccepted, _Mapping]] = ..., renewed: _Optional[_Union[LeaseRenewed, _Mapping]] = ..., open: _Optional[_Union[OpenNotice, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ...) -> None: ...
+
+class TunnelHello(_message.Message):
+    __slots__ = ("instance_id", "version")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    instance_id: str
+    version: str
+    def __init__(self, instance_id: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Nonce(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: bytes
+    def __init__(self, nonce: _Optional[bytes] = ...) -> None: ...
+
+class LeaseRenew(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaseRenewed(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Draining(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeclaredResource(_message.Message):
+    __slots__ = ("id", "kind")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class Registration(_message.Message):
+    __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    node_id: str
+    proxy_id: str
+    nonce: bytes
+    resources: _containers.RepeatedCompositeFieldContainer[DeclaredResource]
+    instance_id: str
+    generation: int
+    version: str
+    capabilities: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., nonce: _Optional[bytes] = ..., resources: _Optional[_Iterable[_Union[DeclaredResource, _Mapping]]] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SignedRegistration(_message.Message):
+    __slots__ = ("registration", "signature", "chain")
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    registration: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, registration: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class WithheldResource(_message.Message):
+    __slots__ = ("id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RegistrationAccepted(_message.Message):
+    __slots__ = ("lease_secs", "withheld")
+    LEASE_SECS_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    lease_secs: int
+    withheld: _containers.RepeatedCompositeFieldContainer[WithheldResource]
+    def __init__(self, lease_secs: _Optional[int] = ..., withheld: _Optional[_Iterable[_Union[WithheldResource, _Mapping]]] = ...) -> None: ...
+
+class OpenNotice(_message.Message):
+    __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    grant: _session_pb2.SignedGrant
+    request: bytes
+    signature: bytes
+    person_chain: _containers.RepeatedScalarFieldContainer[bytes]
+    secret: bytes
+    def __init__(self, session_uid: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., secret: _Optional[bytes] = ...) -> None: ...
+
+class OpenRefused(_message.Message):
+    __slots__ = ("session_uid", "reason")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    reason: str
+    def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CarryOpen(_message.Message):
+    __slots__ = ("session_uid", "secret")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    secret: bytes
+    def __init__(self, session_uid: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
