@@ -1,0 +1,1 @@
+"""Tests of svc.  The tree mirrors ``svc/``; whole processes live in ``tests/system``."""

@@ -1,0 +1,67 @@
+"""Find the stock tools that some tests drive, and say plainly what is missing.
+
+On a bare machine a test that needs such a tool skips and names the Debian
+package that brings it.  Where ``SVC_REQUIRE_TOOLS=1`` is set (continuous
+integration) the same test fails instead, so that nothing is skipped unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from unittest import SkipTest
+
+#: Every stock tool a test may ask for, and the Debian package that brings it.
+PACKAGES: Mapping[str, str] = {
+    "ssh": "openssh-client",
+    "scp": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "sshd": "openssh-server",
+    "nc": "netcat-openbsd",
+    "curl": "curl",
+    "promtool": "prometheus",
+    "haproxy": "haproxy",
+    "make": "make",
+}
+
+#: Daemons live where an ordinary user's PATH does not look.
+_SYSTEM_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+def find_tool(name: str) -> str | None:
+    """Return the absolute path of a stock tool, or None when it is not installed."""
+    found = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_PLACES))
+    path = shutil.which(name, path=found)
+    return None if path is None else os.path.abspath(path)
+
+
+def stock_tool(name: str, package: str | None = None) -> str:
+    """Return the absolute path of a stock tool that the calling test needs.
+
+    Args:
+        name: The tool's command name.
+        package: The Debian package that brings it; from `PACKAGES` if absent.
+
+    Raises:
+        SkipTest: It is not installed; the reason names the package.
+        AssertionError: Likewise, where ``SVC_REQUIRE_TOOLS=1`` is set.
+    """
+    package = package or PACKAGES[name]
+    path = find_tool(name)
+    if path is not None:
+        return path
+    reason = f"{name} is not installed; the Debian package {package} brings it"
+    if os.environ.get("SVC_REQUIRE_TOOLS") == "1":
+        raise AssertionError(reason)
+    raise SkipTest(reason)
+
+
+def missing_tools() -> list[tuple[str, str]]:
+    """Return ``(tool, package)`` for every known stock tool that is not installed."""
+    return [(name, package) for name, package in PACKAGES.items() if find_tool(name) is None]
+
+
+if __name__ == "__main__":
+    for tool, brought_by in missing_tools():
+        print(f"skipped: tests that need {tool} (not installed; Debian package {brought_by})")
