@@ -172,3 +172,21 @@ class Unavailable(SvcError):
 
     fault = Fault.UNAVAILABLE
     reason = "unavailable"
+
+
+class ListenRefused(SvcError):
+    """An address of the configuration could not be bound.
+
+    Args:
+        key: The dotted path of the key that names the address.
+        address: The address as written there.
+        why: What the system answered.
+    """
+
+    fault = Fault.UNAVAILABLE
+    reason = "cannot_listen"
+
+    def __init__(self, key: str, address: str, why: str) -> None:
+        super().__init__(f"{key}: cannot listen on {address}: {why}")
+        self.key = key
+        self.address = address
