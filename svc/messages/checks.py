@@ -1,0 +1,72 @@
+"""The checks every decoder shares: size before parse, form after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from svc.errors import Malformed
+
+_M = TypeVar("_M", bound=Message)
+
+MAX_SIGNED_BYTES = 16 * 1024
+MAX_CHAIN_CERTIFICATES = 4
+MAX_CERTIFICATE_BYTES = 8 * 1024
+DIGEST_BYTES = 32
+UID_BYTES = 16
+
+
+def parse(message_type: type[_M], data: bytes, limit: int, what: str) -> _M:
+    """*data* as a message of this type.
+
+    Raises:
+        Malformed: it is longer than *limit* bytes or not of that type.
+    """
+    if len(data) > limit:
+        raise Malformed(f"{what}: {len(data)} bytes, more than the {limit} allowed")
+    try:
+        return message_type.FromString(data)
+    except DecodeError:
+        raise Malformed(f"{what}: not a message of its type") from None
+
+
+def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
+    """A string field, bounded in characters; empty only where *empty* says so."""
+    if len(value) > limit:
+        raise Malformed(f"{what}: longer than {limit} characters")
+    if not value and not empty:
+        raise Malformed(f"{what}: missing")
+    return value
+
+
+def exactly(value: bytes, size: int, what: str) -> bytes:
+    """A bytes field of one size."""
+    if len(value) != size:
+        raise Malformed(f"{what}: not {size} bytes")
+    return value
+
+
+def uid(value: bytes, what: str) -> str:
+    """A random id: 16 bytes on the wire, 32 hex digits inside."""
+    return exactly(value, UID_BYTES, what).hex()
+
+
+def texts(values: Sequence[str], count: int, limit: int, what: str) -> tuple[str, ...]:
+    """A bounded list of bounded strings."""
+    if len(values) > count:
+        raise Malformed(f"{what}: more than {count}")
+    return tuple(text(value, limit, what) for value in values)
+
+
+def certificates(values: Iterable[bytes], what: str, *, empty: bool = False) -> tuple[bytes, ...]:
+    """A bounded chain of DER certificates, leaf first; not looked into here."""
+    chain = tuple(values)
+    if not chain and not empty:
+        raise Malformed(f"{what}: missing")
+    if len(chain) > MAX_CHAIN_CERTIFICATES:
+        raise Malformed(f"{what}: more than {MAX_CHAIN_CERTIFICATES} certificates")
+    if any(not der or len(der) > MAX_CERTIFICATE_BYTES for der in chain):
+        raise Malformed(f"{what}: a certificate is empty or too long")
+    return chain

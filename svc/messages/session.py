@@ -1,0 +1,303 @@
+"""``gate.v1.Session``: what a person signs, what Authority grants, what may be listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from svc.errors import Malformed
+from svc.messages.checks import (
+    DIGEST_BYTES,
+    MAX_SIGNED_BYTES,
+    certificates,
+    exactly,
+    parse,
+    text,
+    texts,
+    uid,
+)
+from svc.model.grant import Ceiling, Grant
+from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import session_pb2 as pb
+
+OPEN_METHOD = "/gate.v1.Session/Open"
+LIST_METHOD = "/gate.v1.Session/List"
+WHY_METHOD = "/gate.v1.Session/Why"
+
+_NAME = 253
+_WORD = 63
+_SIGNATURE = 512
+_POLICY = 256
+
+
+@frozen
+class Explanation:
+    """What may be told of one decision to the one who asks.
+
+    ``explained`` is False for a stranger's decision, for an unknown id and for
+    a resource the asker may not view alike: nothing but the id is said then.
+    """
+
+    decision_id: str
+    explained: bool = False
+    decision: str = ""
+    reason: str = ""
+    policies: tuple[str, ...] = ()
+    action: str = ""
+    resource: str = ""
+    policy_version: int = 0
+    time: str = ""
+
+
+@frozen
+class Listed:
+    """One resource a person may view."""
+
+    id: str
+    kind: str
+    labels: Mapping[str, str] = field(factory=dict)
+    served: bool = False
+
+
+@frozen
+class Listing:
+    """A change of what a person may view; ``complete`` replaces all that was known."""
+
+    complete: bool
+    upsert: tuple[Listed, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def encode_request(request: SessionRequest) -> bytes:
+    """The bytes a person signs."""
+    return pb.SessionRequest(
+        cluster=request.cluster,
+        session_uid=bytes.fromhex(request.session_uid),
+        resource=request.resource,
+        kind=request.kind,
+        action=request.action,
+        proxy_id=request.proxy_id,
+        issued_at_ms=request.issued_at_ms,
+        certificate_sha256=request.certificate_sha256,
+        login_user=request.login_user,
+    ).SerializeToString()
+
+
+def decode_request(data: bytes) -> SessionRequest:
+    """A session request as it came; its signature is checked by the caller."""
+    message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
+    return SessionRequest(
+        cluster=text(message.cluster, _NAME, "session request: cluster"),
+        session_uid=uid(message.session_uid, "session request: session_uid"),
+        resource=text(message.resource, _NAME, "session request: resource"),
+        kind=text(message.kind, _WORD, "session request: kind"),
+        action=text(message.action, _WORD, "session request: action"),
+        proxy_id=text(message.proxy_id, _WORD, "session request: proxy_id"),
+        issued_at_ms=message.issued_at_ms,
+        certificate_sha256=exactly(
+            message.certificate_sha256, DIGEST_BYTES, "session request: certificate_sha256"
+        ),
+        login_user=text(message.login_user, _NAME, "session request: login_user", empty=True),
+    )
+
+
+def encode_open(request: bytes, signature: bytes) -> bytes:
+    """The first frame a client sends."""
+    return pb.SessionOpen(request=request, signature=signature).SerializeToString()
+
+
+def decode_open(data: bytes) -> tuple[bytes, bytes]:
+    """The signed bytes and the signature of a client's first frame."""
+    message = parse(pb.SessionOpen, data, 2 * MAX_SIGNED_BYTES, "session open")
+    return signed_part(message.request, message.signature, "session open")
+
+
+def encode_opened(grant: Signed, decision_id: str) -> bytes:
+    """The first frame a client gets: its grant, checked again by itself."""
+    return pb.SessionOpened(
+        grant=signed_grant_message(grant), decision_id=decision_id
+    ).SerializeToString()
+
+
+def decode_opened(data: bytes) -> tuple[Signed, str]:
+    """The grant and the decision id of an opened session."""
+    message = parse(pb.SessionOpened, data, 4 * MAX_SIGNED_BYTES, "session opened")
+    return signed_grant(message.grant), text(message.decision_id, _WORD, "decision id")
+
+
+def encode_grant(grant: Grant) -> bytes:
+    """The bytes Authority's grant key signs."""
+    return pb.Grant(
+        cluster=grant.cluster,
+        session_uid=bytes.fromhex(grant.session_uid),
+        request_sha256=grant.request_sha256,
+        person_id=grant.person_id,
+        person_certificate_sha256=grant.person_certificate_sha256,
+        resource=grant.resource,
+        resource_revision=grant.resource_revision,
+        kind=grant.kind,
+        connector_id=grant.connector_id,
+        proxy_id=grant.proxy_id,
+        ceiling=pb.Ceiling(
+            login_user=grant.ceiling.login_user,
+            db_role=grant.ceiling.db_role,
+            read_only=grant.ceiling.read_only,
+            forwarding=grant.ceiling.forwarding,
+        ),
+        policy_version=grant.policy_version,
+        audit_hash=grant.audit_hash,
+        issued_at_ms=grant.issued_at_ms,
+        open_before_ms=grant.open_before_ms,
+        end_before_ms=grant.end_before_ms,
+    ).SerializeToString()
+
+
+def decode_grant(data: bytes) -> Grant:
+    """A grant as it came; its signature is checked by the caller."""
+    message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
+    return Grant(
+        cluster=text(message.cluster, _NAME, "grant: cluster"),
+        session_uid=uid(message.session_uid, "grant: session_uid"),
+        request_sha256=exactly(message.request_sha256, DIGEST_BYTES, "grant: request_sha256"),
+        person_id=text(message.person_id, _WORD, "grant: person_id"),
+        person_certificate_sha256=exactly(
+            message.person_certificate_sha256, DIGEST_BYTES, "grant: person_certificate_sha256"
+        ),
+        resource=text(message.resource, _NAME, "grant: resource"),
+        resource_revision=message.resource_revision,
+        kind=text(message.kind, _WORD, "grant: kind"),
+        connector_id=text(message.connector_id, _WORD, "grant: connector_id"),
+        proxy_id=text(message.proxy_id, _WORD, "grant: proxy_id"),
+        ceiling=_ceiling(message.ceiling),
+        policy_version=message.policy_version,
+        audit_hash=exactly(message.audit_hash, DIGEST_BYTES, "grant: audit_hash"),
+        issued_at_ms=message.issued_at_ms,
+        open_before_ms=message.open_before_ms,
+        end_before_ms=message.end_before_ms,
+    )
+
+
+def encode_why_request(request: WhyRequest) -> bytes:
+    """The bytes a person signs to ask about one decision."""
+    return pb.WhyRequest(
+        cluster=request.cluster,
+        decision_id=request.decision_id,
+        proxy_id=request.proxy_id,
+        issued_at_ms=request.issued_at_ms,
+        certificate_sha256=request.certificate_sha256,
+    ).SerializeToString()
+
+
+def decode_why_request(data: bytes) -> WhyRequest:
+    """A question about a decision; its signature is checked by the caller."""
+    message = parse(pb.WhyRequest, data, MAX_SIGNED_BYTES, "why request")
+    return WhyRequest(
+        cluster=text(message.cluster, _NAME, "why request: cluster"),
+        decision_id=text(message.decision_id, _WORD, "why request: decision_id"),
+        proxy_id=text(message.proxy_id, _WORD, "why request: proxy_id"),
+        issued_at_ms=message.issued_at_ms,
+        certificate_sha256=exactly(
+            message.certificate_sha256, DIGEST_BYTES, "why request: certificate_sha256"
+        ),
+    )
+
+
+def why_message(request: bytes, signature: bytes) -> pb.SessionWhyRequest:
+    """The question as it travels."""
+    return pb.SessionWhyRequest(request=request, signature=signature)
+
+
+def read_why(message: pb.SessionWhyRequest) -> tuple[bytes, bytes]:
+    """The signed bytes and the signature of a question."""
+    return signed_part(message.request, message.signature, "why request")
+
+
+def explanation_message(said: Explanation) -> pb.SessionWhyResponse:
+    """An explanation as it travels."""
+    return pb.SessionWhyResponse(
+        decision_id=said.decision_id,
+        decision=said.decision,
+        reason=said.reason,
+        policies=said.policies,
+        action=said.action,
+        resource=said.resource,
+        policy_version=said.policy_version,
+        time=said.time,
+        explained=said.explained,
+    )
+
+
+def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
+    """An explanation as it came."""
+    return Explanation(
+        decision_id=message.decision_id,
+        explained=message.explained,
+        decision=message.decision,
+        reason=message.reason,
+        policies=tuple(message.policies),
+        action=message.action,
+        resource=message.resource,
+        policy_version=message.policy_version,
+        time=message.time,
+    )
+
+
+def encode_listing(listing: Listing) -> bytes:
+    """A listing as it travels."""
+    return pb.SessionListing(
+        complete=listing.complete,
+        upsert=[
+            pb.ListedResource(id=one.id, kind=one.kind, labels=dict(one.labels), served=one.served)
+            for one in listing.upsert
+        ],
+        removed=listing.removed,
+    ).SerializeToString()
+
+
+def decode_listing(data: bytes) -> Listing:
+    """A listing as it came."""
+    message = parse(pb.SessionListing, data, 4 * 1024 * 1024, "listing")
+    return Listing(
+        complete=message.complete,
+        upsert=tuple(
+            Listed(
+                text(one.id, _WORD, "listing: id"),
+                text(one.kind, _WORD, "listing: kind"),
+                dict(one.labels),
+                one.served,
+            )
+            for one in message.upsert
+        ),
+        removed=texts(message.removed, 100_000, _WORD, "listing: removed"),
+    )
+
+
+def signed_grant_message(grant: Signed) -> pb.SignedGrant:
+    """A signed grant as it travels inside other messages."""
+    return pb.SignedGrant(grant=grant.payload, signature=grant.signature, chain=grant.chain)
+
+
+def signed_grant(message: pb.SignedGrant) -> Signed:
+    """A signed grant as it came, unverified."""
+    payload, signature = signed_part(message.grant, message.signature, "grant")
+    return Signed(payload, signature, certificates(message.chain, "grant: chain"))
+
+
+def signed_part(payload: bytes, signature: bytes, what: str) -> tuple[bytes, bytes]:
+    """Signed bytes and their signature, bounded and both there."""
+    if not payload or len(payload) > MAX_SIGNED_BYTES:
+        raise Malformed(f"{what}: the signed part is missing or too long")
+    if not signature or len(signature) > _SIGNATURE:
+        raise Malformed(f"{what}: the signature is missing or too long")
+    return payload, signature
+
+
+def _ceiling(message: pb.Ceiling) -> Ceiling:
+    return Ceiling(
+        login_user=text(message.login_user, _NAME, "grant: login_user", empty=True),
+        db_role=text(message.db_role, _NAME, "grant: db_role", empty=True),
+        read_only=message.read_only,
+        forwarding=texts(message.forwarding, 16, _WORD, "grant: forwarding"),
+    )

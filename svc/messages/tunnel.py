@@ -1,0 +1,290 @@
+"""``gate.v1.Tunnel``: registration, lease, open notices, and how a carry stream begins."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.errors import Malformed
+from svc.messages.checks import (
+    MAX_SIGNED_BYTES,
+    certificates,
+    exactly,
+    parse,
+    text,
+    texts,
+)
+from svc.messages.session import signed_grant, signed_grant_message, signed_part
+from svc.model.registration import (
+    MAX_RESOURCES,
+    Accepted,
+    DeclaredResource,
+    Registration,
+    Withheld,
+)
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import tunnel_pb2 as pb
+
+REGISTER_METHOD = "/gate.v1.Tunnel/Register"
+CARRY_METHOD = "/gate.v1.Tunnel/Carry"
+
+NONCE_BYTES = 32
+SECRET_BYTES = 32
+MAX_REGISTRATION_BYTES = 2 * 1024 * 1024
+_NAME = 253
+_WORD = 63
+
+
+@frozen
+class Hello:
+    """A Connector's first word on a tunnel."""
+
+    instance_id: str
+    version: str
+
+
+@frozen
+class Nonce:
+    """Authority's challenge; when it comes again, a registration is signed anew."""
+
+    nonce: bytes
+
+
+@frozen
+class Renew:
+    """The Connector keeps its lease."""
+
+
+@frozen
+class Renewed:
+    """The Proxy has heard it."""
+
+
+@frozen
+class Goodbye:
+    """The Connector ends the tunnel in order."""
+
+
+@frozen
+class Draining:
+    """The Proxy ends the tunnel in order; open sessions may finish."""
+
+
+@frozen
+class OpenRefused:
+    """The Connector does not open this session; ``reason`` is a stable word."""
+
+    session_uid: str
+    reason: str
+
+
+@frozen
+class OpenNotice:
+    """All a Connector needs to check a session by itself and to open its lane.
+
+    ``request`` and ``signature`` are the person's, ``person_chain`` the
+    person's certificate and its issuer; ``secret`` is good for one carry
+    stream on the connection this notice came over.
+    """
+
+    session_uid: str
+    grant: Signed
+    request: bytes
+    signature: bytes
+    person_chain: tuple[bytes, ...]
+    secret: bytes
+
+
+Up = Hello | Signed | Renew | OpenRefused | Goodbye
+"""What a Connector sends; ``Signed`` is a signed registration."""
+
+Down = Nonce | Accepted | Renewed | OpenNotice | Draining
+
+
+def encode_registration(registration: Registration) -> bytes:
+    """The bytes a node signs."""
+    return pb.Registration(
+        cluster=registration.cluster,
+        node_id=registration.node_id,
+        proxy_id=registration.proxy_id,
+        nonce=registration.nonce,
+        resources=[
+            pb.DeclaredResource(id=one.id, kind=one.kind) for one in registration.resources
+        ],
+        instance_id=registration.instance_id,
+        generation=registration.generation,
+        version=registration.version,
+        capabilities=registration.capabilities,
+    ).SerializeToString()
+
+
+def decode_registration(data: bytes) -> Registration:
+    """A registration as it came: bounded; its meaning is judged by Authority."""
+    message = parse(pb.Registration, data, MAX_REGISTRATION_BYTES, "registration")
+    if len(message.resources) > MAX_RESOURCES:
+        raise Malformed(f"registration: more than {MAX_RESOURCES} resources")
+    return Registration(
+        cluster=text(message.cluster, _NAME, "registration: cluster"),
+        node_id=text(message.node_id, _WORD, "registration: node_id"),
+        proxy_id=text(message.proxy_id, _WORD, "registration: proxy_id"),
+        nonce=exactly(message.nonce, NONCE_BYTES, "registration: nonce"),
+        resources=tuple(
+            DeclaredResource(
+                text(one.id, _WORD, "registration: resource id"),
+                text(one.kind, _WORD, "registration: kind", empty=True),
+            )
+            for one in message.resources
+        ),
+        instance_id=text(message.instance_id, _WORD, "registration: instance_id"),
+        generation=message.generation,
+        version=text(message.version, _WORD, "registration: version"),
+        capabilities=texts(message.capabilities, 64, _WORD, "registration: capabilities"),
+    )
+
+
+def registration_message(signed: Signed) -> pb.SignedRegistration:
+    """A signed registration as it travels inside other messages."""
+    return pb.SignedRegistration(
+        registration=signed.payload, signature=signed.signature, chain=signed.chain
+    )
+
+
+def signed_registration(message: pb.SignedRegistration) -> Signed:
+    """A signed registration as it came, unverified."""
+    if not message.registration or len(message.registration) > MAX_REGISTRATION_BYTES:
+        raise Malformed("registration: the signed part is missing or too long")
+    if not message.signature or len(message.signature) > 512:
+        raise Malformed("registration: the signature is missing or too long")
+    return Signed(
+        message.registration,
+        message.signature,
+        certificates(message.chain, "registration: chain"),
+    )
+
+
+def encode_up(said: Up) -> bytes:
+    """What a Connector says, as one message."""
+    match said:
+        case Hello():
+            hello = pb.TunnelHello(instance_id=said.instance_id, version=said.version)
+            message = pb.TunnelUp(hello=hello)
+        case Signed():
+            message = pb.TunnelUp(registration=registration_message(said))
+        case Renew():
+            message = pb.TunnelUp(renew=pb.LeaseRenew())
+        case OpenRefused():
+            refused = pb.OpenRefused(session_uid=said.session_uid, reason=said.reason)
+            message = pb.TunnelUp(open_refused=refused)
+        case Goodbye():
+            message = pb.TunnelUp(goodbye=pb.Goodbye())
+    return message.SerializeToString()
+
+
+def decode_up(data: bytes) -> Up:
+    """One message of a Connector."""
+    message = parse(pb.TunnelUp, data, MAX_REGISTRATION_BYTES + 64 * 1024, "tunnel")
+    match message.WhichOneof("message"):
+        case "hello":
+            return Hello(
+                text(message.hello.instance_id, _WORD, "tunnel hello: instance_id"),
+                text(message.hello.version, _WORD, "tunnel hello: version"),
+            )
+        case "registration":
+            return signed_registration(message.registration)
+        case "renew":
+            return Renew()
+        case "open_refused":
+            return OpenRefused(
+                text(message.open_refused.session_uid, _WORD, "open refused: session_uid"),
+                text(message.open_refused.reason, _WORD, "open refused: reason"),
+            )
+        case "goodbye":
+            return Goodbye()
+    raise Malformed("tunnel: a message of no known sort")
+
+
+def encode_down(said: Down) -> bytes:
+    """What a Proxy says, as one message."""
+    match said:
+        case Nonce():
+            message = pb.TunnelDown(nonce=pb.Nonce(nonce=said.nonce))
+        case Accepted():
+            accepted = pb.RegistrationAccepted(
+                lease_secs=said.lease_secs, withheld=withheld_messages(said.withheld)
+            )
+            message = pb.TunnelDown(accepted=accepted)
+        case Renewed():
+            message = pb.TunnelDown(renewed=pb.LeaseRenewed())
+        case OpenNotice():
+            message = pb.TunnelDown(open=_notice_message(said))
+        case Draining():
+            message = pb.TunnelDown(draining=pb.Draining())
+    return message.SerializeToString()
+
+
+def decode_down(data: bytes) -> Down:
+    """One message of a Proxy."""
+    message = parse(pb.TunnelDown, data, 1024 * 1024, "tunnel")
+    match message.WhichOneof("message"):
+        case "nonce":
+            return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "nonce"))
+        case "accepted":
+            return Accepted(message.accepted.lease_secs, read_withheld(message.accepted.withheld))
+        case "renewed":
+            return Renewed()
+        case "open":
+            return _notice(message.open)
+        case "draining":
+            return Draining()
+    raise Malformed("tunnel: a message of no known sort")
+
+
+def withheld_messages(withheld: tuple[Withheld, ...]) -> list[pb.WithheldResource]:
+    """Withheld resources as they travel."""
+    return [pb.WithheldResource(id=one.id, reason=one.reason) for one in withheld]
+
+
+def read_withheld(messages: object) -> tuple[Withheld, ...]:
+    """Withheld resources as they came."""
+    return tuple(
+        Withheld(text(one.id, _WORD, "withheld: id"), text(one.reason, _WORD, "withheld: reason"))
+        for one in messages  # type: ignore[attr-defined]
+    )
+
+
+def encode_carry_open(session_uid: str, secret: bytes) -> bytes:
+    """The first frame of a carry stream."""
+    return pb.CarryOpen(session_uid=session_uid, secret=secret).SerializeToString()
+
+
+def decode_carry_open(data: bytes) -> tuple[str, bytes]:
+    """The session uid and the one-use secret of a carry stream."""
+    message = parse(pb.CarryOpen, data, 256, "carry open")
+    return (
+        text(message.session_uid, _WORD, "carry open: session_uid"),
+        exactly(message.secret, SECRET_BYTES, "carry open: secret"),
+    )
+
+
+def _notice_message(notice: OpenNotice) -> pb.OpenNotice:
+    return pb.OpenNotice(
+        session_uid=notice.session_uid,
+        grant=signed_grant_message(notice.grant),
+        request=notice.request,
+        signature=notice.signature,
+        person_chain=notice.person_chain,
+        secret=notice.secret,
+    )
+
+
+def _notice(message: pb.OpenNotice) -> OpenNotice:
+    request, signature = signed_part(message.request, message.signature, "open notice")
+    if len(request) > MAX_SIGNED_BYTES:
+        raise Malformed("open notice: request too long")
+    return OpenNotice(
+        session_uid=text(message.session_uid, _WORD, "open notice: session_uid"),
+        grant=signed_grant(message.grant),
+        request=request,
+        signature=signature,
+        person_chain=certificates(message.person_chain, "open notice: person_chain"),
+        secret=exactly(message.secret, SECRET_BYTES, "open notice: secret"),
+    )

@@ -1,0 +1,54 @@
+"""What a person signs: that one session to one resource shall open, through one Proxy, now.
+
+A Proxy is a courier (rule R1): it carries these values and cannot make them.
+Authority and the Connector each verify the signature over the very bytes that
+came, take a request once, and only while it is fresh.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+MAX_AGE_MS = 30_000
+"""A request older than this, or as far in the future, is refused (R1)."""
+
+
+@frozen
+class SessionRequest:
+    """One wish for one session.
+
+    Attributes:
+        session_uid: 32 hex digits, random, made by the client.
+        action: The Cedar action asked for, such as ``sshConnect``.
+        proxy_id: The node id of the Proxy the client speaks to.
+        issued_at_ms: Unix time in milliseconds.
+        certificate_sha256: Of the person's leaf certificate, 32 bytes.
+        login_user: The user asked for at the target; empty where the kind
+            has none.
+    """
+
+    cluster: str
+    session_uid: str
+    resource: str
+    kind: str
+    action: str
+    proxy_id: str
+    issued_at_ms: int
+    certificate_sha256: bytes
+    login_user: str = ""
+
+
+@frozen
+class WhyRequest:
+    """A person's question about one decision, signed like a session request."""
+
+    cluster: str
+    decision_id: str
+    proxy_id: str
+    issued_at_ms: int
+    certificate_sha256: bytes
+
+
+def is_fresh(issued_at_ms: int, now: float) -> bool:
+    """Whether a signed request of this time may still be taken at *now* (Unix seconds)."""
+    return abs(now * 1000 - issued_at_ms) <= MAX_AGE_MS
