@@ -1,0 +1,214 @@
+"""The seam between whoever speaks gRPC and the rooms that serve or call it.
+
+A room that serves describes itself with plain data (:class:`RpcService`) and
+speaks to its caller through :class:`IRpcCall`; a room that calls holds an
+:class:`IRpcChannel`.  Both see whole messages and refusals
+(:class:`~svc.errors.SvcError`) only.  This page must not know HTTP/2, TLS or
+any message of ours.
+
+Plain gRPC: on one connection the client calls and the server serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from attrs import field, frozen
+from cryptography import x509
+from google.protobuf.message import DecodeError, Message
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from svc.errors import Fault, Malformed, SvcError
+
+_Request = TypeVar("_Request", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
+
+MetadataValue = str | bytes
+"""Text for ordinary keys, bytes for keys that end in ``-bin``."""
+
+Metadata = Iterable[tuple[str, MetadataValue]]
+"""What a caller sends: pairs of lower-case name and value, in order."""
+
+
+@frozen
+class Peer:
+    """Who is at the other end of a connection, as far as the transport knows.
+
+    Attributes:
+        host: The peer's IP address; the socket's path, possibly empty, for a unix socket.
+        port: The peer's port; 0 for a unix socket.
+        tls: Whether the connection is encrypted.
+        certificate: The peer's verified leaf, or None where it showed none.
+        chain: The verified chain, leaf first, as the peer's TLS gave it; empty without a leaf.
+        uid: The user id of a unix socket's peer, asked of the kernel; None elsewhere.
+        pid: Likewise its process id.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+    certificate: x509.Certificate | None = None
+    chain: tuple[x509.Certificate, ...] = ()
+    uid: int | None = None
+    pid: int | None = None
+
+
+class IRpcCall(Interface):
+    """One call as its server sees it; lives until its handler returns or raises."""
+
+    method: str = Attribute("``/package.Service/Method``, checked; what routing and admission saw.")
+    metadata: Mapping[str, MetadataValue] = Attribute(
+        "The caller's own metadata, ``grpc-*`` and HTTP headers left out; ``-bin`` as bytes; "
+        "values of a repeated key are joined with a comma (``-bin``: the first is kept)."
+    )
+    peer: Peer = Attribute("Who calls.")
+    deadline: float | None = Attribute("When the call ends by itself, in seconds of the clock.")
+
+    async def receive() -> bytes | None:
+        """The next message; None once the caller has ended its half.
+
+        One reader at a time.  The sender's window opens as messages are taken.
+
+        Raises:
+            SvcError: ``CANCELLED`` when the caller went away, ``DEADLINE`` when time is up,
+                ``EXHAUSTED`` for a message past the limit.
+        """
+
+    async def send(message: bytes) -> None:
+        """Queue one message; returns when there is room for the next.
+
+        Raises:
+            SvcError: as :meth:`receive`, once the call is over.
+        """
+
+    def on_cancel(told: Callable[[SvcError], object]) -> None:
+        """Call *told* once, if the call ends before its handler does.
+
+        The handler's own ``await`` is cancelled as well; this is for what it started elsewhere.
+        """
+
+
+class IRpcStream(Interface):
+    """One streaming call as its caller sees it."""
+
+    method: str = Attribute("``/package.Service/Method``.")
+    closed: Deferred[None] = Attribute(
+        "Fires with None when the server ended the call with OK, fails with SvcError otherwise."
+    )
+
+    async def receive() -> bytes | None:
+        """The next message; None once the server ended the call with OK.
+
+        Raises:
+            SvcError: the status the server ended with, or how the call broke.
+        """
+
+    async def send(message: bytes) -> None:
+        """Queue one message; returns when there is room for the next.
+
+        Raises:
+            SvcError: once the call is over.
+        """
+
+    def end() -> None:
+        """Send no more; what is queued still goes.  Idempotent."""
+
+    def cancel(reason: str = "cancelled") -> None:
+        """Reset the call at once; *reason* is for our own readers.  Idempotent."""
+
+
+class IRpcChannel(Interface):
+    """A connection to one server; calls share it."""
+
+    peer: Peer = Attribute("The server, with its certificate.")
+    open_streams: int = Attribute("How many calls are open now.")
+
+    async def unary(
+        method: str,
+        request: Message,
+        response_type: type[_Response],
+        *,
+        timeout: float | None,
+        metadata: Metadata = (),
+    ) -> _Response:
+        """Call and wait for the one answer.
+
+        Cancelling the awaiting Deferred resets the call.
+
+        Args:
+            method: ``/package.Service/Method``.
+            timeout: Seconds from now; it travels to the server.  None: no end.
+
+        Raises:
+            SvcError: the server's refusal (``reason`` from its ErrorInfo), ``DEADLINE``,
+                or ``UNAVAILABLE`` when the connection is gone.
+        """
+
+    def stream(method: str, *, timeout: float | None = None, metadata: Metadata = ()) -> IRpcStream:
+        """Begin a streaming call.
+
+        Raises:
+            SvcError: ``UNAVAILABLE`` when the connection is gone or is going away.
+        """
+
+    async def close() -> None:
+        """End the connection; open calls fail with ``UNAVAILABLE``.  Idempotent."""
+
+    def on_close(told: Callable[[str], object]) -> None:
+        """Call *told* once with the reason word when the connection ends.
+
+        At once if it already has.  Words: ``closed`` (we), ``lost``, ``going_away`` (the server
+        drained), ``keepalive_failed``, ``protocol_error``.
+        """
+
+
+Admit = Callable[[str, Peer], None]
+"""``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it."""
+
+Serve = Callable[[IRpcCall], Awaitable[None]]
+"""Serves one call of any shape; returning is status OK, raising is the refusal."""
+
+
+@frozen
+class RpcService:
+    """One gRPC service: its full name and what serves each method.
+
+    Attributes:
+        name: ``package.Service``, without slashes.
+        methods: Method name to what :func:`unary` or :func:`streaming` made.
+    """
+
+    name: str
+    methods: Mapping[str, Serve] = field(factory=dict)
+
+
+def unary(
+    request_type: type[_Request],
+    answer: Callable[[_Request, IRpcCall], Awaitable[Message]],
+) -> Serve:
+    """A method that takes one message and gives one.
+
+    Args:
+        request_type: The generated class of the request.
+        answer: ``async def (request, call) -> response``.
+    """
+
+    async def serve(call: IRpcCall) -> None:
+        data = await call.receive()
+        if data is None:
+            raise SvcError("the call holds no request", reason="no_request", fault=Fault.INTERNAL)
+        try:
+            request = request_type.FromString(data)
+        except DecodeError:
+            raise Malformed("the request is not of its message type") from None
+        response = await answer(request, call)
+        await call.send(response.SerializeToString())
+
+    return serve
+
+
+def streaming(serve: Serve) -> Serve:
+    """A method that reads and writes its call as it likes: ``async def (call) -> None``."""
+    return serve
