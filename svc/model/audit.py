@@ -1,0 +1,245 @@
+"""The audit record and what chains one to the next.
+
+Frozen values and pure functions that every room may know: the record a room
+writes (:class:`AuditRecord`), the form in which the store keeps it
+(:class:`SealedRecord`), the row the store gives back (:class:`AuditRow`), the
+signed statement about the whole log (:class:`SignedHead`) and the hash that
+links row to row (:func:`chain_hash`).  Turning a record into its sealed form
+is ``svc.audit.record``; this module must not hold policy about contents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from hashlib import sha256
+from types import MappingProxyType
+
+from attrs import frozen
+
+from svc.errors import SvcError
+from svc.model.canonical import Json
+
+GENESIS = bytes(32)
+"""The previous hash of the first row."""
+
+FIRST_SEQ = 1
+"""Sequence numbers start here and have no holes."""
+
+CHAIN_DOMAIN = b"svc-audit-v1\0"
+NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Sensitivity(Enum):
+    """What may become of a field's value; there is no default."""
+
+    PUBLIC = "public"
+    PERSONAL = "personal"
+    SECRET = "secret"
+
+
+class Shape(Enum):
+    """The form of a field in ``details``: flat, so that nothing unnamed hides inside."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    FLAG = "flag"
+    TEXTS = "texts"
+
+
+class EventClass(Enum):
+    """What an event is about; operators route and retain by it."""
+
+    ACCESS = "access"
+    IDENTITY = "identity"
+    POLICY = "policy"
+    SYSTEM = "system"
+
+
+class Severity(Enum):
+    """How much an event asks for a person's eye; the last letter of its code."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@frozen
+class Field:
+    """One field of an event's ``details``, or one fact of a Cedar context."""
+
+    name: str
+    sensitivity: Sensitivity
+    meaning: str
+    shape: Shape = Shape.TEXT
+
+
+@frozen
+class Event:
+    """One sort of audit event.  All of ours are in ``svc.model.events``."""
+
+    name: str
+    code: str
+    event_class: EventClass
+    severity: Severity
+    meaning: str
+    fields: tuple[Field, ...] = ()
+
+
+@frozen
+class Actor:
+    """Who did it, by opaque id; names are joined when a record is read.
+
+    ``kind`` is ``person``, ``node``, ``operator``, ``service`` or ``anonymous``.
+    """
+
+    kind: str
+    id: str
+
+
+@frozen
+class RecordedEntity:
+    """A Cedar entity as the request named it."""
+
+    type: str
+    id: str
+
+
+@frozen
+class RecordedRequest:
+    """The whole Cedar request, so that another policy can be asked the same."""
+
+    principal: RecordedEntity
+    action: str
+    resource: RecordedEntity
+    context: Mapping[str, Json] = NOTHING
+
+
+@frozen(kw_only=True)
+class AuditRecord:
+    """What one room says happened, before classification and hashing.
+
+    A field that does not apply is ``None`` (or empty) and is then absent from
+    the canonical bytes.  ``seq``, ``prev_hash`` and ``hash`` are given by the
+    store when the record is appended.
+    """
+
+    event_id: str
+    time: float
+    """Seconds since the epoch, as ``now()`` gives them."""
+    event: Event
+    actor: Actor
+    origin: str
+    """The instance that wrote the record (a node id)."""
+    key_id: str | None = None
+    node_id: str | None = None
+    resource_id: str | None = None
+    resource_kind: str | None = None
+    session_uid: str | None = None
+    action: str | None = None
+    cedar_action: str | None = None
+    decision: str | None = None
+    decision_id: str | None = None
+    policies: tuple[str, ...] = ()
+    policy_version: int | None = None
+    catalog_version: int | None = None
+    reason: str | None = None
+    trace_id: str | None = None
+    request: RecordedRequest | None = None
+    entities_digest: str | None = None
+    details: Mapping[str, Json] = NOTHING
+
+
+@frozen
+class Personal:
+    """A personal value kept beside its record, where it can be erased.
+
+    The record holds only ``{"personal": SHA-256(salt + value)}`` at ``path``
+    (``request.context.NAME`` or ``details.NAME``).  ``value`` is the canonical
+    JSON text of what was said; ``None`` once it has been erased.
+    """
+
+    path: str
+    salt: bytes
+    value: str | None
+
+
+@frozen
+class SealedRecord:
+    """What the store's audit facet appends: the bytes, and columns to search by.
+
+    The columns repeat what ``canonical`` says; ``audit verify`` compares them.
+    """
+
+    canonical: bytes
+    event: str
+    time: str
+    decision_id: str | None
+    session_uid: str | None
+    actor_id: str
+    personal: tuple[Personal, ...] = ()
+
+
+@frozen
+class AppendedRow:
+    """What an append gives back: where in the chain the record now stands."""
+
+    seq: int
+    prev_hash: bytes
+    hash: bytes
+
+
+@frozen
+class AuditRow:
+    """One row of the chain as the store holds it."""
+
+    seq: int
+    prev_hash: bytes
+    hash: bytes
+    record: SealedRecord
+
+
+@frozen(kw_only=True)
+class SignedHead:
+    """The leader's signed statement about the log up to ``tree_size`` records."""
+
+    cluster: str
+    log_id: str
+    tree_size: int
+    root: bytes
+    last_hash: bytes
+    time: str
+    lease_epoch: int
+    leader: str
+    previous_head_hash: bytes
+    key_id: str
+    signature: bytes
+    certificate: tuple[bytes, ...]
+    """DER, the anchor purpose certificate first, then its issuers."""
+
+
+def chain_hash(seq: int, prev: bytes, canonical: bytes) -> bytes:
+    """The hash of row *seq* whose predecessor's hash is *prev*.
+
+    SHA-256 over the domain, the sequence number (8 bytes, big-endian), the 32
+    bytes of *prev*, the length of *canonical* (4 bytes) and *canonical*.
+    """
+    return sha256(
+        CHAIN_DOMAIN + seq.to_bytes(8, "big") + prev + len(canonical).to_bytes(4, "big") + canonical
+    ).digest()
+
+
+def rfc3339(unix_time: float) -> str:
+    """*unix_time* in UTC with six digits of a second: 27 characters, sortable as text.
+
+    Raises:
+        SvcError: the time is not a number a calendar knows.
+    """
+    if not math.isfinite(unix_time) or not 0 <= unix_time < 253402300799:
+        raise SvcError("audit record: the time is outside the years 1970 to 9999")
+    moment = _EPOCH + timedelta(microseconds=round(unix_time * 1_000_000))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

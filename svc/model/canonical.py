@@ -1,0 +1,115 @@
+"""Canonical JSON (RFC 8785) for what is hashed and signed: one value, one text.
+
+The subset is chosen so that every language and store agrees on the bytes: no
+floating point, integers within 2^53 either way, keys of printable ASCII, and
+strings of Unicode scalar values.  Reading is strict: what is not already in
+canonical form is refused, so two texts never mean one record.  Nothing here
+knows what is encoded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from svc.errors import Malformed
+
+Json: TypeAlias = "None | bool | int | str | Sequence[Json] | Mapping[str, Json]"
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 32
+MAX_BYTES = 1 << 24
+
+_ENCODE_TEXT = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def encode(value: Json) -> bytes:
+    """The canonical bytes of *value*.
+
+    Raises:
+        Malformed: *value* has a float, bytes, an integer past 2^53, a key that
+            is not printable ASCII, a lone surrogate, or more than 32 levels.
+    """
+    try:
+        return _encode(value, MAX_DEPTH).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed("canonical JSON: a string holds a lone surrogate") from None
+
+
+def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
+    """The value that *data* is the canonical form of.
+
+    Raises:
+        Malformed: *data* is longer than *max_bytes*, nested too deeply, not
+            JSON, or not the one canonical form of what it says.
+    """
+    if len(data) > max_bytes:
+        raise Malformed(f"canonical JSON: longer than {max_bytes} bytes")
+    _refuse_depth(data)
+    try:
+        value: Json = json.loads(data.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise Malformed("canonical JSON: not JSON of the allowed form") from None
+    if encode(value) != data:
+        raise Malformed("canonical JSON: not in canonical form")
+    return value
+
+
+def _encode(value: object, levels: int) -> str:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return _ENCODE_TEXT(value)
+    if isinstance(value, int):
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise Malformed("canonical JSON: an integer is past 2^53")
+        return int.__repr__(value)
+    if levels == 0:
+        raise Malformed(f"canonical JSON: more than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return _encode_mapping(value, levels - 1)
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([_encode(item, levels - 1) for item in value]) + "]"
+    raise Malformed(f"canonical JSON: a {type(value).__name__} has no canonical form")
+
+
+def _encode_mapping(value: Mapping[object, object], levels: int) -> str:
+    members: list[str] = []
+    for key in value:
+        if not isinstance(key, str) or not key.isascii() or not key.isprintable():
+            raise Malformed("canonical JSON: a key is not printable ASCII")
+    for key in sorted(value):  # type: ignore[type-var]
+        members.append(f"{_ENCODE_TEXT(str(key))}:{_encode(value[key], levels)}")
+    return "{" + ",".join(members) + "}"
+
+
+def _refuse(text: str) -> Json:
+    raise ValueError(text)
+
+
+def _refuse_depth(data: bytes) -> None:
+    """Refuse deep nesting before a recursive parser sees it."""
+    if max(data.count(b"["), data.count(b"{")) <= MAX_DEPTH // 2:
+        return
+    depth, quoted, escaped = 0, False, False
+    for byte in data:
+        if quoted:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                quoted = False
+        elif byte == 0x22:
+            quoted = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise Malformed(f"canonical JSON: more than {MAX_DEPTH} levels")
+        elif byte in b"]}":
+            depth -= 1
