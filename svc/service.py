@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
+from attrs import define, field
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import (
     CancelledError,
@@ -41,6 +42,14 @@ _log = Logger(namespace="svc_service")
 _T = TypeVar("_T")
 
 
+def _log_failure(
+    failure: Failure, sentence: str, what: str, expected: Callable[[], bool] = bool
+) -> None:
+    """Log under a name; a cancellation that the owner asked for is no failure."""
+    if not (failure.check(CancelledError) and expected()):
+        _log.failure(sentence, failure, what=what)
+
+
 class IsReady(Protocol):
     """What a telemetry listener or health service asks of readiness."""
 
@@ -61,12 +70,12 @@ class AsyncService(Service):
 
     def startService(self) -> Deferred[None]:
         """Start; fires when :meth:`start` has returned."""
-        super().startService()
+        Service.startService(self)
         return Deferred.fromCoroutine(self.start())
 
     def stopService(self) -> Deferred[None]:
         """Stop; fires when :meth:`stop` has returned."""
-        super().stopService()
+        Service.stopService(self)
         return Deferred.fromCoroutine(self.stop())
 
     async def start(self) -> None:
@@ -85,7 +94,7 @@ class AsyncMultiService(MultiService):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        MultiService.__init__(self)
         self._up: list[IService] = []
         self._starting: Deferred[None] | None = None
 
@@ -93,7 +102,7 @@ class AsyncMultiService(MultiService):
         """Take a child; only before the start, because nobody would await a later one."""
         if self.running:
             raise RuntimeError("a child added while its parent runs would start unawaited")
-        super().addService(service)
+        MultiService.addService(self, service)
 
     def startService(self) -> Deferred[None]:
         """Start the children; fires when the last has started."""
@@ -124,10 +133,9 @@ class AsyncMultiService(MultiService):
     async def _stop_children(self) -> None:
         while self._up:
             child = self._up.pop()
-            try:
-                await maybeDeferred(child.stopService)
-            except Exception:  # the others must still be stopped
-                _log.failure("a service failed to stop", service=type(child).__name__)
+            stopped = maybeDeferred(child.stopService)
+            stopped.addErrback(_log_failure, "a service failed to stop", type(child).__name__)
+            await stopped
 
 
 class BackgroundTasks(Service):
@@ -138,7 +146,7 @@ class BackgroundTasks(Service):
     """
 
     def __init__(self) -> None:
-        self._tasks: set[Deferred[None]] = set()
+        self._tasks: set[Deferred[Any]] = set()
         self._stopped = False
 
     def spawn(self, what: str, coro: Coroutine[Any, Any, object]) -> None:
@@ -152,8 +160,9 @@ class BackgroundTasks(Service):
             coro.close()
             _log.debug("background task refused after the stop", what=what)
             return
-        task: Deferred[None] = Deferred.fromCoroutine(self._run(what, coro))
+        task: Deferred[Any] = Deferred.fromCoroutine(coro)
         self._tasks.add(task)
+        task.addErrback(_log_failure, "background task failed", what, lambda: self._stopped)
         task.addBoth(lambda _: self._tasks.discard(task))
 
     @property
@@ -161,23 +170,14 @@ class BackgroundTasks(Service):
         """How many tasks run now."""
         return len(self._tasks)
 
-    async def _run(self, what: str, coro: Coroutine[Any, Any, object]) -> None:
-        try:
-            await coro
-        except CancelledError:
-            if not self._stopped:
-                _log.failure("background task failed", what=what)
-        except Exception:  # nobody awaits it: the log is its only reader
-            _log.failure("background task failed", what=what)
-
     def startService(self) -> None:
         """Accept tasks (they are accepted before the start as well)."""
-        super().startService()
+        Service.startService(self)
         self._stopped = False
 
     def stopService(self) -> Deferred[Any]:
         """Cancel every task; fires when the last has ended."""
-        super().stopService()
+        Service.stopService(self)
         self._stopped = True
         tasks = list(self._tasks)
         done = DeferredList(tasks)
@@ -258,6 +258,7 @@ class AllReady:
         return tuple(dict.fromkeys(word for part in self._parts for word in part.missing))
 
 
+@define(slots=False, eq=False)
 class PeriodicTask(Service):
     """Runs an async callable again and again, never twice at once.
 
@@ -273,28 +274,18 @@ class PeriodicTask(Service):
         at_once: Whether the first run comes with the start or one interval later.
     """
 
-    def __init__(
-        self,
-        clock: IReactorTime,
-        interval: float,
-        call: Callable[[], Awaitable[object]],
-        what: str,
-        *,
-        jitter: Callable[[float], float] | None = None,
-        at_once: bool = True,
-    ) -> None:
-        self._clock = clock
-        self._interval = interval
-        self._call = call
-        self._what = what
-        self._jitter = jitter
-        self._at_once = at_once
-        self._next: IDelayedCall | None = None
-        self._current: Deferred[None] | None = None
+    _clock: IReactorTime
+    _interval: float
+    _call: Callable[[], Awaitable[object]]
+    _what: str
+    _jitter: Callable[[float], float] | None = field(default=None, kw_only=True)
+    _at_once: bool = field(default=True, kw_only=True)
+    _next: IDelayedCall | None = field(default=None, init=False)
+    _current: Deferred[None] | None = field(default=None, init=False)
 
     def startService(self) -> None:
         """Begin; does not wait for the first run."""
-        super().startService()
+        Service.startService(self)
         if self._at_once:
             self._begin()
         else:
@@ -302,7 +293,7 @@ class PeriodicTask(Service):
 
     def stopService(self) -> Deferred[None]:
         """Cancel what waits or runs; fires when a run under way has ended."""
-        super().stopService()
+        Service.stopService(self)
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -319,18 +310,14 @@ class PeriodicTask(Service):
 
     def _begin(self) -> None:
         self._next = None
-        run: Deferred[None] = Deferred.fromCoroutine(self._run())
-        self._current = run
-        run.addBoth(self._ended)
+        self._current = Deferred.fromCoroutine(self._run())
+        self._current.addErrback(
+            _log_failure, "periodic task failed", self._what, lambda: not self.running
+        )
+        self._current.addBoth(self._ended)
 
     async def _run(self) -> None:
-        try:
-            await self._call()
-        except CancelledError:
-            if self.running:
-                _log.failure("periodic task failed", what=self._what)
-        except Exception:  # the next run comes all the same
-            _log.failure("periodic task failed", what=self._what)
+        await self._call()
 
     def _ended(self, _: object) -> None:
         self._current = None
@@ -338,6 +325,7 @@ class PeriodicTask(Service):
             self._schedule()
 
 
+@define(slots=False, eq=False)
 class Listener(Service):
     """One bound port.
 
@@ -352,18 +340,11 @@ class Listener(Service):
         factory: Makes the protocol of each connection.
     """
 
-    def __init__(
-        self,
-        key: str,
-        address: str,
-        endpoint: IStreamServerEndpoint,
-        factory: IProtocolFactory,
-    ) -> None:
-        self._key = key
-        self._address = address
-        self._endpoint = endpoint
-        self._factory = factory
-        self._port: IListeningPort | None = None
+    _key: str
+    _address: str
+    _endpoint: IStreamServerEndpoint
+    _factory: IProtocolFactory
+    _port: IListeningPort | None = field(default=None, init=False)
 
     @property
     def bound(self) -> IAddress | None:
@@ -372,17 +353,17 @@ class Listener(Service):
 
     def privilegedStartService(self) -> None:
         """Bind.  Raises ListenRefused naming key and address."""
-        super().privilegedStartService()
+        Service.privilegedStartService(self)
         self._bind()
 
     def startService(self) -> None:
         """Bind if nobody called ``privilegedStartService`` before."""
         self._bind()
-        super().startService()
+        Service.startService(self)
 
     def stopService(self) -> Deferred[None]:
         """Accept no more; fires when the port is closed."""
-        super().stopService()
+        Service.stopService(self)
         port, self._port = self._port, None
         if port is None:
             return succeed(None)
