@@ -1,0 +1,448 @@
+"""``gate.v1.Control``: what a Proxy asks of Authority, and the snapshot it decides by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import field, frozen
+
+from svc.errors import Malformed
+from svc.messages.checks import certificates, exactly, parse, text, texts
+from svc.messages.session import signed_grant, signed_grant_message, signed_part
+from svc.messages.tunnel import (
+    NONCE_BYTES,
+    Nonce,
+    read_withheld,
+    registration_message,
+    signed_registration,
+    withheld_messages,
+)
+from svc.model.registration import Withheld
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proto.gate.v1 import tunnel_pb2 as tunnel_pb
+
+HELLO_METHOD = "/gate.v1.Control/Hello"
+AUTHORIZE_METHOD = "/gate.v1.Control/Authorize"
+REGISTER_METHOD = "/gate.v1.Control/RegisterConnector"
+SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
+END_METHOD = "/gate.v1.Control/EndSessions"
+DEPARTED_METHOD = "/gate.v1.Control/Departed"
+WHY_METHOD = "/gate.v1.Control/Why"
+
+MAX_BUNDLE_BYTES = 32 * 1024 * 1024
+MAX_SESSIONS = 100_000
+_WORD = 63
+_TEXT = 1024
+_POLICIES = 256
+_POLICY = 256
+
+
+@frozen
+class Lanes:
+    """What an Authority says of itself when a Proxy greets it; a port of 0 is a lane not served."""
+
+    cluster: str
+    authority_id: str
+    version: str
+    join_port: int = 0
+    renewal_port: int = 0
+    admin_port: int = 0
+
+
+@frozen
+class ProxyDecision:
+    """What the Proxy's Gate decided; recorded as the Proxy's word, never taken for Authority's."""
+
+    decision_id: str
+    decision: str
+    reason: str = ""
+    policies: tuple[str, ...] = ()
+    policy_version: int = 0
+    entities_digest: str = ""
+    source_address: str = ""
+
+
+@frozen
+class Ask:
+    """One session put before Authority: the person's signed request and the Proxy's decision."""
+
+    request: bytes
+    signature: bytes
+    person_chain: tuple[bytes, ...]
+    proxy_decision: ProxyDecision
+
+
+@frozen
+class Answer:
+    """Authority's answer: a grant, or a refusal with its reason."""
+
+    decision_id: str
+    grant: Signed | None = None
+    reason: str = ""
+    text: str = ""
+    policies: tuple[str, ...] = ()
+    may_view: bool = False
+
+
+@frozen
+class TunnelSeen:
+    """A Proxy's first word about a tunnel: its own name for it, and the TLS peer, for the record."""
+
+    tunnel_id: str
+    peer_node_id: str
+
+
+@frozen
+class Verdict:
+    """Authority's answer to a registration."""
+
+    accepted: bool
+    reason: str = ""
+    text: str = ""
+    lease_secs: int = 0
+    served: tuple[str, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+
+
+@frozen
+class Evict:
+    """Authority takes a registration back."""
+
+    reason: str
+
+
+ConnectorUp = TunnelSeen | Signed
+ConnectorDown = Nonce | Verdict | Evict
+
+
+@frozen
+class Revocation:
+    """A principal whose certificates up to ``generation`` are good for nothing."""
+
+    principal: str
+    generation: int = 0
+
+
+@frozen
+class Served:
+    """One catalog resource as Authority knows it now."""
+
+    id: str
+    kind: str
+    served: bool
+
+
+@frozen
+class Snapshot:
+    """What a Proxy may decide by, for how long (rule R15); signed by Authority."""
+
+    cluster: str
+    serial: int
+    policy_version: int
+    entity_revision: int
+    issued_at_ms: int
+    valid_secs: int
+    bundle_sha256: bytes
+    revocations: tuple[Revocation, ...] = ()
+    served: tuple[Served, ...] = ()
+
+
+@frozen
+class SnapshotFrame:
+    """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat)."""
+
+    signed: Signed
+    bundle: bytes = b""
+    delta: bytes = b""
+
+
+@frozen
+class Ended:
+    """One session's end as the Proxy counted it."""
+
+    session_uid: str
+    reason: str
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@frozen
+class Departure:
+    """A tunnel that ended while these sessions relayed over it."""
+
+    tunnel_node_id: str
+    reason: str
+    session_uids: tuple[str, ...] = field(factory=tuple)
+
+
+def hello_message(version: str, instance_id: str, open_sessions: Iterable[str]) -> pb.HelloRequest:
+    """A Proxy's greeting: it claims the sessions it still carries."""
+    return pb.HelloRequest(version=version, instance_id=instance_id, open_sessions=open_sessions)
+
+
+def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...]]:
+    """Version, instance id and claimed session uids of a greeting."""
+    return (
+        text(message.version, _WORD, "hello: version"),
+        text(message.instance_id, _WORD, "hello: instance_id"),
+        texts(message.open_sessions, MAX_SESSIONS, _WORD, "hello: open_sessions"),
+    )
+
+
+def lanes_message(lanes: Lanes) -> pb.HelloResponse:
+    """Authority's word of itself, as it travels."""
+    return pb.HelloResponse(
+        cluster=lanes.cluster,
+        authority_id=lanes.authority_id,
+        version=lanes.version,
+        join_port=lanes.join_port,
+        renewal_port=lanes.renewal_port,
+        admin_port=lanes.admin_port,
+    )
+
+
+def read_lanes(message: pb.HelloResponse) -> Lanes:
+    """Authority's word of itself, as it came."""
+    ports = (message.join_port, message.renewal_port, message.admin_port)
+    if any(port > 65535 for port in ports):
+        raise Malformed("hello: a port above 65535")
+    return Lanes(message.cluster, message.authority_id, message.version, *ports)
+
+
+def ask_message(ask: Ask) -> pb.AuthorizeRequest:
+    """An Ask as it travels."""
+    said = ask.proxy_decision
+    return pb.AuthorizeRequest(
+        request=ask.request,
+        signature=ask.signature,
+        person_chain=ask.person_chain,
+        proxy_decision=pb.ProxyDecision(
+            decision_id=said.decision_id,
+            decision=said.decision,
+            reason=said.reason,
+            policies=said.policies,
+            policy_version=said.policy_version,
+            entities_digest=said.entities_digest,
+            source_address=said.source_address,
+        ),
+    )
+
+
+def read_ask(message: pb.AuthorizeRequest) -> Ask:
+    """An Ask as it came; nothing of it is believed yet."""
+    request, signature = signed_part(message.request, message.signature, "authorize")
+    said = message.proxy_decision
+    return Ask(
+        request,
+        signature,
+        certificates(message.person_chain, "authorize: person_chain"),
+        ProxyDecision(
+            decision_id=text(said.decision_id, _WORD, "authorize: decision_id"),
+            decision=text(said.decision, _WORD, "authorize: decision"),
+            reason=text(said.reason, _WORD, "authorize: reason", empty=True),
+            policies=texts(said.policies, _POLICIES, _POLICY, "authorize: policies"),
+            policy_version=said.policy_version,
+            entities_digest=text(said.entities_digest, 128, "authorize: digest", empty=True),
+            source_address=text(said.source_address, _WORD, "authorize: source", empty=True),
+        ),
+    )
+
+
+def answer_message(answer: Answer) -> pb.AuthorizeResponse:
+    """An Answer as it travels."""
+    return pb.AuthorizeResponse(
+        grant=None if answer.grant is None else signed_grant_message(answer.grant),
+        decision_id=answer.decision_id,
+        reason=answer.reason,
+        text=answer.text,
+        policies=answer.policies,
+        may_view=answer.may_view,
+    )
+
+
+def read_answer(message: pb.AuthorizeResponse) -> Answer:
+    """An Answer as it came; the grant's signature is checked by who relies on it."""
+    return Answer(
+        decision_id=text(message.decision_id, _WORD, "answer: decision_id"),
+        grant=signed_grant(message.grant) if message.HasField("grant") else None,
+        reason=text(message.reason, _WORD, "answer: reason", empty=True),
+        text=text(message.text, _TEXT, "answer: text", empty=True),
+        policies=texts(message.policies, _POLICIES, _POLICY, "answer: policies"),
+        may_view=message.may_view,
+    )
+
+
+def encode_connector_up(said: ConnectorUp) -> bytes:
+    """What a Proxy says about a tunnel, as one message."""
+    if isinstance(said, TunnelSeen):
+        seen = pb.ConnectorTunnel(tunnel_id=said.tunnel_id, peer_node_id=said.peer_node_id)
+        return pb.ConnectorUp(tunnel=seen).SerializeToString()
+    return pb.ConnectorUp(registration=registration_message(said)).SerializeToString()
+
+
+def decode_connector_up(data: bytes) -> ConnectorUp:
+    """One message of a Proxy about a tunnel."""
+    message = parse(pb.ConnectorUp, data, 4 * 1024 * 1024, "connector")
+    match message.WhichOneof("message"):
+        case "tunnel":
+            return TunnelSeen(
+                text(message.tunnel.tunnel_id, _WORD, "connector: tunnel_id"),
+                text(message.tunnel.peer_node_id, _WORD, "connector: peer_node_id"),
+            )
+        case "registration":
+            return signed_registration(message.registration)
+    raise Malformed("connector: a message of no known sort")
+
+
+def encode_connector_down(said: ConnectorDown) -> bytes:
+    """What Authority says about a tunnel, as one message."""
+    match said:
+        case Nonce():
+            message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=said.nonce))
+        case Verdict():
+            answer = pb.RegistrationAnswer(
+                accepted=said.accepted,
+                reason=said.reason,
+                text=said.text,
+                lease_secs=said.lease_secs,
+                served=said.served,
+                withheld=withheld_messages(said.withheld),
+            )
+            message = pb.ConnectorDown(answer=answer)
+        case Evict():
+            message = pb.ConnectorDown(evict=pb.Evict(reason=said.reason))
+    return message.SerializeToString()
+
+
+def decode_connector_down(data: bytes) -> ConnectorDown:
+    """One message of Authority about a tunnel."""
+    message = parse(pb.ConnectorDown, data, 4 * 1024 * 1024, "connector")
+    match message.WhichOneof("message"):
+        case "nonce":
+            return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "connector: nonce"))
+        case "answer":
+            said = message.answer
+            return Verdict(
+                accepted=said.accepted,
+                reason=text(said.reason, _WORD, "verdict: reason", empty=True),
+                text=text(said.text, _TEXT, "verdict: text", empty=True),
+                lease_secs=said.lease_secs,
+                served=texts(said.served, 10_000, _WORD, "verdict: served"),
+                withheld=read_withheld(said.withheld),
+            )
+        case "evict":
+            return Evict(text(message.evict.reason, _WORD, "evict: reason"))
+    raise Malformed("connector: a message of no known sort")
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The bytes Authority's snapshot key signs."""
+    return pb.Snapshot(
+        cluster=snapshot.cluster,
+        serial=snapshot.serial,
+        policy_version=snapshot.policy_version,
+        entity_revision=snapshot.entity_revision,
+        issued_at_ms=snapshot.issued_at_ms,
+        valid_secs=snapshot.valid_secs,
+        bundle_sha256=snapshot.bundle_sha256,
+        revocations=[
+            pb.Revocation(principal=one.principal, generation=one.generation)
+            for one in snapshot.revocations
+        ],
+        served=[
+            pb.ServedResource(id=one.id, kind=one.kind, served=one.served)
+            for one in snapshot.served
+        ],
+    ).SerializeToString()
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """A snapshot as it came; its signature is checked by the caller."""
+    message = parse(pb.Snapshot, data, MAX_BUNDLE_BYTES, "snapshot")
+    return Snapshot(
+        cluster=text(message.cluster, 253, "snapshot: cluster"),
+        serial=message.serial,
+        policy_version=message.policy_version,
+        entity_revision=message.entity_revision,
+        issued_at_ms=message.issued_at_ms,
+        valid_secs=message.valid_secs,
+        bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
+        revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
+        served=tuple(Served(one.id, one.kind, one.served) for one in message.served),
+    )
+
+
+def encode_frame(frame: SnapshotFrame) -> bytes:
+    """A snapshot frame as it travels."""
+    return pb.SnapshotFrame(
+        snapshot=frame.signed.payload,
+        signature=frame.signed.signature,
+        chain=frame.signed.chain,
+        bundle=frame.bundle,
+        delta=frame.delta,
+    ).SerializeToString()
+
+
+def decode_frame(data: bytes) -> SnapshotFrame:
+    """A snapshot frame as it came, from the wire or from the Proxy's disk."""
+    message = parse(pb.SnapshotFrame, data, 2 * MAX_BUNDLE_BYTES, "snapshot frame")
+    if not message.snapshot or not message.signature:
+        raise Malformed("snapshot frame: the signed part is missing")
+    chain = certificates(message.chain, "snapshot frame: chain")
+    return SnapshotFrame(
+        Signed(message.snapshot, message.signature, chain), message.bundle, message.delta
+    )
+
+
+def ended_message(sessions: Iterable[Ended]) -> pb.EndSessionsRequest:
+    """Ends as they travel."""
+    return pb.EndSessionsRequest(
+        sessions=[
+            pb.EndedSession(
+                session_uid=one.session_uid,
+                reason=one.reason,
+                bytes_up=one.bytes_up,
+                bytes_down=one.bytes_down,
+            )
+            for one in sessions
+        ]
+    )
+
+
+def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
+    """Ends as they came, bounded."""
+    if len(message.sessions) > MAX_SESSIONS:
+        raise Malformed(f"ended sessions: more than {MAX_SESSIONS}")
+    return tuple(
+        Ended(
+            text(one.session_uid, _WORD, "ended session: uid"),
+            text(one.reason, _WORD, "ended session: reason"),
+            min(one.bytes_up, 2**53),
+            min(one.bytes_down, 2**53),
+        )
+        for one in message.sessions
+    )
+
+
+def departure_message(departure: Departure) -> pb.DepartureNotice:
+    """A departure as it travels."""
+    return pb.DepartureNotice(
+        tunnel_node_id=departure.tunnel_node_id,
+        reason=departure.reason,
+        session_uids=departure.session_uids,
+    )
+
+
+def read_departure(message: pb.DepartureNotice) -> Departure:
+    """A departure as it came, bounded."""
+    return Departure(
+        text(message.tunnel_node_id, _WORD, "departure: node"),
+        text(message.reason, _WORD, "departure: reason"),
+        texts(message.session_uids, MAX_SESSIONS, _WORD, "departure: sessions"),
+    )
+
+
+def outcome_messages(outcomes: Iterable[tuple[str, str]]) -> list[pb.SessionOutcome]:
+    """(session uid, outcome) pairs as they travel."""
+    return [pb.SessionOutcome(session_uid=uid, outcome=outcome) for uid, outcome in outcomes]
