@@ -13,7 +13,7 @@ reactor: clocks and endpoints are passed in.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.application.service import IService, MultiService, Service
@@ -48,18 +48,6 @@ def _log_failure(
     """Log under a name; a cancellation that the owner asked for is no failure."""
     if not (failure.check(CancelledError) and expected()):
         _log.failure(sentence, failure, what=what)
-
-
-class IsReady(Protocol):
-    """What a telemetry listener or health service asks of readiness."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether work may be sent here."""
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The words of what is still missing; empty when ready."""
 
 
 class AsyncService(Service):
@@ -165,11 +153,6 @@ class BackgroundTasks(Service):
         task.addErrback(_log_failure, "background task failed", what, lambda: self._stopped)
         task.addBoth(lambda _: self._tasks.discard(task))
 
-    @property
-    def count(self) -> int:
-        """How many tasks run now."""
-        return len(self._tasks)
-
     def startService(self) -> None:
         """Accept tasks (they are accepted before the start as well)."""
         Service.startService(self)
@@ -179,9 +162,8 @@ class BackgroundTasks(Service):
         """Cancel every task; fires when the last has ended."""
         Service.stopService(self)
         self._stopped = True
-        tasks = list(self._tasks)
-        done = DeferredList(tasks)
-        for task in tasks:
+        done = DeferredList(list(self._tasks))
+        for task in list(self._tasks):
             task.cancel()
         return done
 
@@ -244,7 +226,7 @@ class Readiness:
 class AllReady:
     """The readiness of several roles in one process: ready when every one is."""
 
-    def __init__(self, parts: Iterable[IsReady]) -> None:
+    def __init__(self, parts: Iterable[Readiness | AllReady]) -> None:
         self._parts = tuple(parts)
 
     @property
