@@ -1,4 +1,4 @@
-"""``gate.v1.Control``: what a Proxy asks of Authority, and the snapshot it decides by."""
+"""``gate.v1.Control``: what a Proxy asks of Authority and tells it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from svc.proto.gate.v1 import tunnel_pb2 as tunnel_pb
 HELLO_METHOD = "/gate.v1.Control/Hello"
 AUTHORIZE_METHOD = "/gate.v1.Control/Authorize"
 REGISTER_METHOD = "/gate.v1.Control/RegisterConnector"
-SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
 END_METHOD = "/gate.v1.Control/EndSessions"
 DEPARTED_METHOD = "/gate.v1.Control/Departed"
 WHY_METHOD = "/gate.v1.Control/Why"
 
-MAX_BUNDLE_BYTES = 32 * 1024 * 1024
 MAX_SESSIONS = 100_000
 _WORD = 63
 _TEXT = 1024
@@ -114,47 +112,6 @@ class Evict:
 
 ConnectorUp = TunnelSeen | Signed
 ConnectorDown = Nonce | Verdict | Evict
-
-
-@frozen
-class Revocation:
-    """A principal whose certificates up to ``generation`` are good for nothing."""
-
-    principal: str
-    generation: int = 0
-
-
-@frozen
-class Served:
-    """One catalog resource as Authority knows it now."""
-
-    id: str
-    kind: str
-    served: bool
-
-
-@frozen
-class Snapshot:
-    """What a Proxy may decide by, for how long (rule R15); signed by Authority."""
-
-    cluster: str
-    serial: int
-    policy_version: int
-    entity_revision: int
-    issued_at_ms: int
-    valid_secs: int
-    bundle_sha256: bytes
-    revocations: tuple[Revocation, ...] = ()
-    served: tuple[Served, ...] = ()
-
-
-@frozen
-class SnapshotFrame:
-    """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat)."""
-
-    signed: Signed
-    bundle: bytes = b""
-    delta: bytes = b""
 
 
 @frozen
@@ -334,65 +291,6 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
         case "evict":
             return Evict(text(message.evict.reason, _WORD, "evict: reason"))
     raise Malformed("connector: a message of no known sort")
-
-
-def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The bytes Authority's snapshot key signs."""
-    return pb.Snapshot(
-        cluster=snapshot.cluster,
-        serial=snapshot.serial,
-        policy_version=snapshot.policy_version,
-        entity_revision=snapshot.entity_revision,
-        issued_at_ms=snapshot.issued_at_ms,
-        valid_secs=snapshot.valid_secs,
-        bundle_sha256=snapshot.bundle_sha256,
-        revocations=[
-            pb.Revocation(principal=one.principal, generation=one.generation)
-            for one in snapshot.revocations
-        ],
-        served=[
-            pb.ServedResource(id=one.id, kind=one.kind, served=one.served)
-            for one in snapshot.served
-        ],
-    ).SerializeToString()
-
-
-def decode_snapshot(data: bytes) -> Snapshot:
-    """A snapshot as it came; its signature is checked by the caller."""
-    message = parse(pb.Snapshot, data, MAX_BUNDLE_BYTES, "snapshot")
-    return Snapshot(
-        cluster=text(message.cluster, 253, "snapshot: cluster"),
-        serial=message.serial,
-        policy_version=message.policy_version,
-        entity_revision=message.entity_revision,
-        issued_at_ms=message.issued_at_ms,
-        valid_secs=message.valid_secs,
-        bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
-        revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
-        served=tuple(Served(one.id, one.kind, one.served) for one in message.served),
-    )
-
-
-def encode_frame(frame: SnapshotFrame) -> bytes:
-    """A snapshot frame as it travels."""
-    return pb.SnapshotFrame(
-        snapshot=frame.signed.payload,
-        signature=frame.signed.signature,
-        chain=frame.signed.chain,
-        bundle=frame.bundle,
-        delta=frame.delta,
-    ).SerializeToString()
-
-
-def decode_frame(data: bytes) -> SnapshotFrame:
-    """A snapshot frame as it came, from the wire or from the Proxy's disk."""
-    message = parse(pb.SnapshotFrame, data, 2 * MAX_BUNDLE_BYTES, "snapshot frame")
-    if not message.snapshot or not message.signature:
-        raise Malformed("snapshot frame: the signed part is missing")
-    chain = certificates(message.chain, "snapshot frame: chain")
-    return SnapshotFrame(
-        Signed(message.snapshot, message.signature, chain), message.bundle, message.delta
-    )
 
 
 def ended_message(sessions: Iterable[Ended]) -> pb.EndSessionsRequest:

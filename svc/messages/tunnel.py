@@ -107,9 +107,7 @@ def encode_registration(registration: Registration) -> bytes:
         node_id=registration.node_id,
         proxy_id=registration.proxy_id,
         nonce=registration.nonce,
-        resources=[
-            pb.DeclaredResource(id=one.id, kind=one.kind) for one in registration.resources
-        ],
+        resources=[pb.DeclaredResource(id=one.id, kind=one.kind) for one in registration.resources],
         instance_id=registration.instance_id,
         generation=registration.generation,
         version=registration.version,

@@ -1,0 +1,114 @@
+"""``Control/Snapshot``: what a Proxy decides by, signed, whole or as a change."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.errors import Malformed
+from svc.messages.checks import certificates, exactly, parse, text
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import control_pb2 as pb
+
+SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
+
+MAX_BUNDLE_BYTES = 32 * 1024 * 1024
+
+
+@frozen
+class Revocation:
+    """A principal whose certificates up to ``generation`` are good for nothing."""
+
+    principal: str
+    generation: int = 0
+
+
+@frozen
+class Served:
+    """One catalog resource as Authority knows it now."""
+
+    id: str
+    kind: str
+    served: bool
+
+
+@frozen
+class Snapshot:
+    """What a Proxy may decide by, for how long (rule R15); signed by Authority."""
+
+    cluster: str
+    serial: int
+    policy_version: int
+    entity_revision: int
+    issued_at_ms: int
+    valid_secs: int
+    bundle_sha256: bytes
+    revocations: tuple[Revocation, ...] = ()
+    served: tuple[Served, ...] = ()
+
+
+@frozen
+class SnapshotFrame:
+    """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat)."""
+
+    signed: Signed
+    bundle: bytes = b""
+    delta: bytes = b""
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The bytes Authority's snapshot key signs."""
+    return pb.Snapshot(
+        cluster=snapshot.cluster,
+        serial=snapshot.serial,
+        policy_version=snapshot.policy_version,
+        entity_revision=snapshot.entity_revision,
+        issued_at_ms=snapshot.issued_at_ms,
+        valid_secs=snapshot.valid_secs,
+        bundle_sha256=snapshot.bundle_sha256,
+        revocations=[
+            pb.Revocation(principal=one.principal, generation=one.generation)
+            for one in snapshot.revocations
+        ],
+        served=[
+            pb.ServedResource(id=one.id, kind=one.kind, served=one.served)
+            for one in snapshot.served
+        ],
+    ).SerializeToString()
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """A snapshot as it came; its signature is checked by the caller."""
+    message = parse(pb.Snapshot, data, MAX_BUNDLE_BYTES, "snapshot")
+    return Snapshot(
+        cluster=text(message.cluster, 253, "snapshot: cluster"),
+        serial=message.serial,
+        policy_version=message.policy_version,
+        entity_revision=message.entity_revision,
+        issued_at_ms=message.issued_at_ms,
+        valid_secs=message.valid_secs,
+        bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
+        revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
+        served=tuple(Served(one.id, one.kind, one.served) for one in message.served),
+    )
+
+
+def encode_frame(frame: SnapshotFrame) -> bytes:
+    """A snapshot frame as it travels."""
+    return pb.SnapshotFrame(
+        snapshot=frame.signed.payload,
+        signature=frame.signed.signature,
+        chain=frame.signed.chain,
+        bundle=frame.bundle,
+        delta=frame.delta,
+    ).SerializeToString()
+
+
+def decode_frame(data: bytes) -> SnapshotFrame:
+    """A snapshot frame as it came, from the wire or from the Proxy's disk."""
+    message = parse(pb.SnapshotFrame, data, 2 * MAX_BUNDLE_BYTES, "snapshot frame")
+    if not message.snapshot or not message.signature:
+        raise Malformed("snapshot frame: the signed part is missing")
+    chain = certificates(message.chain, "snapshot frame: chain")
+    return SnapshotFrame(
+        Signed(message.snapshot, message.signature, chain), message.bundle, message.delta
+    )
