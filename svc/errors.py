@@ -123,6 +123,13 @@ class UnknownApplied(SvcError):
     exit_code = 4
 
 
+class MigrationsBroken(SvcError):
+    """The store's ledger has a gap, or an applied migration's checksum changed."""
+
+    fault = Fault.DATA_LOSS
+    reason = "migrations_broken"
+
+
 class LockTimeout(SvcError):
     """The store's migration lock was not obtained in its time."""
 
@@ -144,6 +151,20 @@ class StoreUnavailable(SvcError):
 
     fault = Fault.UNAVAILABLE
     reason = "store_unavailable"
+
+
+class AlreadyExists(SvcError):
+    """What is to be added is there, or was once; nothing was changed."""
+
+    fault = Fault.EXISTS
+    reason = "already_exists"
+
+
+class NoSuchRow(SvcError):
+    """What is to be changed or referred to is not in the store."""
+
+    fault = Fault.NOT_FOUND
+    reason = "not_found"
 
 
 class Denied(SvcError):

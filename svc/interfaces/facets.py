@@ -1,0 +1,273 @@
+"""The facets of a store: one page per sort of rows, at most eight methods each.
+
+Every method is synchronous and belongs to the transaction whose function calls
+it.  Times are seconds since the epoch and are passed in.  Ids are checked by
+the callers; a facet keeps what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from zope.interface import Interface
+
+from svc.model.key_revision import KeyRevision, KeyState
+from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.model.migration import AppliedMigration
+from svc.model.node import JoinToken, Leaf, Node, Renewal, SpentToken
+from svc.model.person import IssuedCertificate, Person
+from svc.model.policy_version import PolicyVersion
+from svc.model.resource import Resource, Undeclared
+from svc.model.session import Ending, Session, SessionEnd
+
+
+class ISchema(Interface):
+    """Which shape this store has, and whose it is."""
+
+    def applied() -> tuple[AppliedMigration, ...]:
+        """The ledger, in order."""
+
+    def fact(name: str) -> str | None:
+        """A fact of this store (``cluster``, ``log_id``), or None."""
+
+    def settle(name: str, value: str) -> str:
+        """Set a fact unless it is set; return the value that now holds."""
+
+
+class ITokens(Interface):
+    """Join tokens; only hashes of their secrets are kept."""
+
+    def add(token: JoinToken, at: float) -> None:
+        """Keep a token.  Raises AlreadyExists where its id is taken."""
+
+    def spend(token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
+        """Spend a token if it is good; of any number of attempts one succeeds."""
+
+    def waiting(at: float) -> tuple[JoinToken, ...]:
+        """Tokens that could still be spent at *at*, soonest to expire first."""
+
+    def withdraw(token_id: str, at: float) -> bool:
+        """Spend a token on nobody; whether it could still have been spent."""
+
+
+class INodes(Interface):
+    """The node registry."""
+
+    def register(node: Node) -> None:
+        """Add a node.  Raises AlreadyExists where id or active name is taken."""
+
+    def get(node_id: str) -> Node | None:
+        """The node, also when revoked."""
+
+    def named(name: str) -> Node | None:
+        """The active node of that name."""
+
+    def all() -> tuple[Node, ...]:
+        """Every node, by name, revoked ones included."""
+
+    def revoke(node_id: str, at: float) -> bool:
+        """Revoke for ever; whether it was active until now."""
+
+    def renewed(node_id: str, from_generation: int, leaf: Leaf) -> Renewal:
+        """Take a new leaf if *from_generation* is the newest (security rule R13).
+
+        A node that asks again from the generation before with the very key of
+        the newest leaf lost its answer: ``REPEATED``, the leaf is replaced and
+        the generation stays.  Any other older generation is a ``CLONE`` and
+        changes nothing; the caller decides what follows.
+        """
+
+    def seen(node_id: str, at: float, version: str) -> None:
+        """Remember that the node was here; no effect on an unknown id."""
+
+
+class IPeople(Interface):
+    """Persons and groups."""
+
+    def add(person: Person, at: float) -> None:
+        """Add a person and its memberships.
+
+        Raises:
+            AlreadyExists: the id, or the name, is taken.
+            NoSuchRow: a group of the person's does not exist.
+        """
+
+    def get(person_id: str) -> Person | None:
+        """The person, also when revoked."""
+
+    def named(name: str) -> Person | None:
+        """The person of that name."""
+
+    def all() -> tuple[Person, ...]:
+        """Every person with groups, by name."""
+
+    def add_group(name: str, at: float) -> None:
+        """Add a group.  Raises AlreadyExists where it is there."""
+
+    def groups() -> tuple[str, ...]:
+        """The names of all groups."""
+
+    def set_groups(person_id: str, groups: Collection[str]) -> None:
+        """Make *groups* the person's groups.  Raises NoSuchRow for either."""
+
+    def revoke(person_id: str, at: float) -> bool:
+        """Revoke the person; whether it was active until now."""
+
+
+class ICertificates(Interface):
+    """Certificates issued to persons."""
+
+    def issued(certificate: IssuedCertificate) -> None:
+        """Remember one.  Raises AlreadyExists for a known hash, NoSuchRow for no person."""
+
+    def get(sha256: bytes) -> IssuedCertificate | None:
+        """The certificate of that SHA-256."""
+
+    def of(person_id: str) -> tuple[IssuedCertificate, ...]:
+        """A person's certificates, newest first."""
+
+    def revoke(sha256: bytes, at: float) -> bool:
+        """Revoke one; whether it was good until now."""
+
+
+class ICatalog(Interface):
+    """Resources and who may serve them."""
+
+    def add(resource: Resource, at: float) -> Resource:
+        """Add a resource; returns it with its revision.
+
+        Raises:
+            AlreadyExists: the id is taken.
+            NoSuchRow: the node it is assigned to does not exist.
+        """
+
+    def get(resource_id: str) -> Resource | None:
+        """The resource, or None."""
+
+    def all() -> tuple[Resource, ...]:
+        """Every resource, by id."""
+
+    def remove(resource_id: str) -> bool:
+        """Remove a resource; whether it was there."""
+
+    def assign(resource_id: str, node_id: str | None) -> Resource:
+        """Let *node_id* serve it (None: nobody).  Raises NoSuchRow for either."""
+
+    def registered(
+        node_id: str, served: Collection[str], undeclared: Collection[Undeclared], at: float
+    ) -> None:
+        """Remember what a Connector that registered serves, and what it may not.
+
+        *undeclared* replaces what was known of this node.
+        """
+
+    def undeclared() -> tuple[Undeclared, ...]:
+        """What Connectors offered and may not serve, by resource id."""
+
+    def revision() -> int:
+        """Counts every change of resources, persons, groups and memberships."""
+
+
+class IPolicies(Interface):
+    """Versions of the policy text."""
+
+    def add(text: str, author: str, at: float) -> PolicyVersion:
+        """Keep a new version, the next number; not yet in force."""
+
+    def activate(version: int, at: float) -> PolicyVersion:
+        """Put a version in force.
+
+        Raises:
+            NoSuchRow: there is no such version.
+            AlreadyExists: this or a later one was put in force before.
+        """
+
+    def active() -> PolicyVersion | None:
+        """The version in force."""
+
+    def get(version: int) -> PolicyVersion | None:
+        """One version."""
+
+    def history(limit: int) -> tuple[PolicyVersion, ...]:
+        """The newest *limit* versions, newest first."""
+
+
+class ISessions(Interface):
+    """Sessions, open and ended."""
+
+    def insert(session: Session) -> None:
+        """Keep a new session.  Raises AlreadyExists: its uid was used before (a replay)."""
+
+    def end(uid: str, end: SessionEnd) -> Ending:
+        """Record the end of an open session; the first end recorded stays."""
+
+    def get(uid: str) -> Session | None:
+        """The session, or None."""
+
+    def open() -> tuple[Session, ...]:
+        """Sessions not ended, oldest first."""
+
+    def open_of_proxy(proxy_id: str) -> tuple[Session, ...]:
+        """Sessions not ended of one Proxy, oldest first."""
+
+
+class IAuditLog(Interface):
+    """The hash chain.  Appended to in the transaction of the effect it records."""
+
+    def append(
+        canonical: bytes,
+        personal: Sequence[PersonalValue] = (),
+        entities: EntitySlice | None = None,
+    ) -> ChainRow:
+        """Link a record to the chain.
+
+        Args:
+            canonical: The record as RFC 8785 JSON, an object; kept as it is.  The
+                searchable columns are derived from it and cannot differ from it.
+            personal: Values the record holds only as salted hashes.
+            entities: The slice of entities the decision was made over.
+
+        Raises:
+            Malformed: *canonical* is not a JSON object.
+        """
+
+    def head() -> ChainHead:
+        """The last link."""
+
+    def rows(from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+        """At most *limit* links from *from_seq* on, in order."""
+
+    def tail(limit: int) -> tuple[ChainRow, ...]:
+        """The last *limit* links, in order."""
+
+    def by_decision(decision_id: str) -> tuple[ChainRow, ...]:
+        """Every record that names this decision, in order."""
+
+    def personal(seq: int) -> tuple[PersonalValue, ...]:
+        """The personal values of a record that are not erased."""
+
+    def erase_personal(seq: int) -> int:
+        """Erase the personal values of a record; how many.  The chain still verifies."""
+
+    def entities(digest: str) -> EntitySlice | None:
+        """A slice of entities by its digest."""
+
+
+class IKeyrings(Interface):
+    """Certificates of issuing authorities and purpose keys; never a private key."""
+
+    def add(kind: str, certificate: str, at: float) -> KeyRevision:
+        """Keep a certificate (PEM) as the kind's next revision, ``PREPARED``."""
+
+    def enter(kind: str, revision: int, state: KeyState, at: float) -> KeyRevision:
+        """Change the state of a revision; the one active before is retired.
+
+        Raises:
+            NoSuchRow: there is no such revision.
+        """
+
+    def active(kind: str) -> KeyRevision | None:
+        """The revision in use."""
+
+    def all() -> tuple[KeyRevision, ...]:
+        """Every revision, by kind and revision."""

@@ -1,0 +1,169 @@
+"""The store: Authority's durable state, behind transactions that do not wait.
+
+A caller hands over a function; it runs synchronously with every facet in
+reach, may be run again, and either all it wrote is durable when the call
+returns, or none of it is.  No SQL and no connection crosses this page.  The
+facets are on the page ``svc.interfaces.facets``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import field, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.plugin import IPlugin
+from zope.interface import Attribute, Interface
+
+from svc.interfaces.facets import (
+    IAuditLog,
+    ICatalog,
+    ICertificates,
+    IKeyrings,
+    INodes,
+    IPeople,
+    IPolicies,
+    ISchema,
+    ISessions,
+    ITokens,
+)
+from svc.model.migration import MigrationReport, MigrationStatus
+
+T = TypeVar("T")
+
+ChainHash = Callable[[int, bytes, bytes], bytes]
+"""``chain_hash(seq, previous_hash, canonical)``: the link's 32 bytes."""
+
+
+def _never_crash(point: str) -> None:
+    """Outside of fault tests nothing happens at a crash point."""
+
+
+class ITransaction(Interface):
+    """What a function sees while it runs: the facets of one transaction.
+
+    Not to be kept past the function's return.
+    """
+
+    schema: ISchema = Attribute("Applied migrations and the facts of this store.")
+    tokens: ITokens = Attribute("Join tokens.")
+    nodes: INodes = Attribute("The node registry.")
+    people: IPeople = Attribute("Persons and groups.")
+    certificates: ICertificates = Attribute("Certificates issued to persons.")
+    catalog: ICatalog = Attribute("Resources and their assignment.")
+    policies: IPolicies = Attribute("Versions of the policy text.")
+    sessions: ISessions = Attribute("Sessions, open and ended.")
+    audit: IAuditLog = Attribute("The hash chain of audit records.")
+    keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
+
+
+class IReadOnlyStore(Interface):
+    """A store that is only looked at."""
+
+    async def read(desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """Run *fn* over one consistent snapshot and return what it returns.
+
+        Args:
+            desc: What this is for, in two or three words; for logs and errors.
+            fn: Synchronous; may be run again.  What it tries to write is refused.
+
+        Raises:
+            StoreUnavailable: the store did not answer within its time.
+        """
+
+    async def close() -> None:
+        """Finish what has begun, release files and locks.  Idempotent."""
+
+
+class IStore(IReadOnlyStore):
+    """The store of a running Authority: its one writer."""
+
+    async def run(desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """Run *fn* as one transaction; return what it returned once that is durable.
+
+        Args:
+            desc: What this is for, in two or three words; for logs and errors.
+            fn: Synchronous; does no I/O but through the facets; may be run again.
+                What it raises undoes its writes and reaches the caller as it is.
+
+        Raises:
+            StoreUnavailable: the store failed, or did not answer within its
+                time.  ``reason`` is ``store_unavailable`` when nothing was
+                written, ``store_outcome_unknown`` when that cannot be said.
+                Either way nothing may be granted on it.
+        """
+
+
+@frozen
+class StoreNeeds:
+    """What a store is given by whoever opens it.
+
+    ``clock`` times the deadlines; ``call_from_thread`` brings results back to
+    the reactor; ``chain_hash`` links audit rows; ``transaction_secs`` is how
+    long a caller waits at most; ``crash_point`` is called with
+    ``before_commit``, ``after_commit`` and ``before_answer`` (fault tests end
+    the process there).
+    """
+
+    clock: IReactorTime
+    call_from_thread: Callable[..., object]
+    chain_hash: ChainHash
+    transaction_secs: float = 10.0
+    crash_point: Callable[[str], None] = field(default=_never_crash)
+
+
+class IStoreFactory(IPlugin):
+    """Opens stores of one URL scheme; a drop-in ``store_<name>``.
+
+    All but :meth:`open` may be called before the reactor runs, and block.
+    """
+
+    name: str = Attribute("The word operators write, and the scheme of its URLs.")
+
+    def check(url: str) -> None:
+        """Refuse a URL that cannot name a store here; touches nothing but its form.
+
+        Raises:
+            ConfigError: naming ``store_url``, never showing a password.
+        """
+
+    def migration_status(url: str) -> MigrationStatus:
+        """Compare the store with this build; read-only, creates nothing.
+
+        A store that does not exist yet has everything pending.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
+    def migrate(url: str, binary_version: str, wait_secs: float = 120.0) -> MigrationReport:
+        """Apply what is pending, each migration whole; idempotent.
+
+        Raises:
+            LockTimeout: another writer held the store for *wait_secs*; names it.
+            UnknownApplied: the store is newer than this build; nothing changed.
+            MigrationsBroken: the ledger has a gap or a changed checksum.
+            StoreUnavailable: the store does not answer.
+        """
+
+    def open(url: str, needs: StoreNeeds) -> IStore:
+        """Open the store as its one writer; may block for a local file.
+
+        Raises:
+            ConfigError: its directory or file is not private to us.
+            StoreUnavailable: another process writes to it (``store_in_use``),
+                or it does not answer.
+            MigrationsPending: the store lacks migrations.
+            UnknownApplied: the store is newer than this build.
+            MigrationsBroken: the ledger has a gap or a changed checksum.
+        """
+
+    def open_read_only(url: str, chain_hash: ChainHash) -> IReadOnlyStore:
+        """Open beside a live writer or none; takes no lock, creates no file.
+
+        For commands: its ``read`` runs at once, in the calling thread.
+
+        Raises:
+            StoreUnavailable: there is no such store, or it does not answer.
+        """

@@ -1,0 +1,47 @@
+"""Rows of the audit log as the store keeps them.
+
+The record itself is canonical bytes made elsewhere; here is only what the
+chain, the search and the erasing of personal values need.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+GENESIS = bytes(32)
+"""The hash before the first row."""
+
+
+@frozen
+class ChainRow:
+    """One link: ``hash`` covers ``seq``, ``prev_hash`` and ``canonical``."""
+
+    seq: int
+    prev_hash: bytes
+    hash: bytes
+    canonical: bytes
+
+
+@frozen
+class ChainHead:
+    """The last link; ``seq`` 0 and ``hash`` GENESIS while the log is empty."""
+
+    seq: int = 0
+    hash: bytes = GENESIS
+
+
+@frozen
+class PersonalValue:
+    """A value that the record holds only as SHA-256(salt ‖ value)."""
+
+    path: str
+    salt: bytes = field(repr=False)
+    value: str = field(repr=False)
+
+
+@frozen
+class EntitySlice:
+    """The entities a decision was made over, kept once by their digest."""
+
+    digest: str
+    text: str

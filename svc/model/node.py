@@ -1,0 +1,113 @@
+"""Members of the node registry, and the tokens with which one joins.
+
+Values only: who may join, and what follows from an outcome, is decided in
+``svc.pki`` and ``svc.authority``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import field, frozen
+
+
+class NodeState(Enum):
+    """Whether the cluster still accepts a node."""
+
+    ACTIVE = "active"
+    REVOKED = "revoked"
+
+
+@frozen
+class Leaf:
+    """What the registry remembers of a node's newest leaf certificate.
+
+    ``key_sha256`` is of the DER SubjectPublicKeyInfo; ``expires`` is in
+    seconds since the epoch.
+    """
+
+    serial: str
+    key_sha256: bytes
+    expires: float
+
+
+@frozen
+class Node:
+    """One node of the registry.
+
+    ``key_sha256`` is of the key the node was enrolled with; ``generation`` is
+    that of its newest leaf, 1 after enrolment; times are seconds since the
+    epoch; ``last_seen`` is None until the node registers for the first time.
+    """
+
+    id: str
+    name: str
+    role: str
+    key_sha256: bytes
+    audit_key: bytes
+    leaf: Leaf
+    enrolled_at: float
+    generation: int = 1
+    state: NodeState = NodeState.ACTIVE
+    last_seen: float | None = None
+    version: str = ""
+
+
+class TokenRole(Enum):
+    """What sort of holder a join token makes."""
+
+    AUTHORITY = "authority"
+    PROXY = "proxy"
+    CONNECTOR = "connector"
+    PERSON = "person"
+
+
+@frozen
+class JoinToken:
+    """A one-use right to join; the secret itself is never kept.
+
+    ``bound_to`` is the node name or person id the token is good for, or None
+    where the joiner names itself.
+    """
+
+    id: str
+    secret_sha256: bytes = field(repr=False)
+    role: TokenRole
+    expires_at: float
+    bound_to: str | None = None
+
+
+class Spending(Enum):
+    """What became of an attempt to spend a token.
+
+    All but ``SPENT`` are one and the same answer to the joiner; they differ
+    for the audit record only.
+    """
+
+    SPENT = "spent"
+    UNKNOWN = "unknown"
+    WRONG_SECRET = "wrong_secret"
+    EXPIRED = "expired"
+    ALREADY_SPENT = "already_spent"
+
+
+@frozen
+class SpentToken:
+    """The outcome of one attempt, and the token where its id is known."""
+
+    outcome: Spending
+    token: JoinToken | None = None
+
+
+class Renewal(Enum):
+    """What became of the registry's side of a renewal.
+
+    ``REPEATED`` is a node that did not get its answer and asks again with the
+    same new key; ``CLONE`` is an older generation that cannot be that.
+    """
+
+    RENEWED = "renewed"
+    REPEATED = "repeated"
+    CLONE = "clone"
+    REVOKED = "revoked"
+    UNKNOWN = "unknown"

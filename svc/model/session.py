@@ -1,0 +1,53 @@
+"""Sessions as Authority remembers them: who reached what, when, how much."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+
+class SessionState(Enum):
+    """Where a session is in its life."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    ABANDONED = "abandoned"
+
+
+@frozen
+class Session:
+    """One session row; times are seconds since the epoch, bytes are payload."""
+
+    uid: str
+    person_id: str
+    resource_id: str
+    kind: str
+    connector_id: str
+    proxy_id: str
+    decision_id: str
+    started_at: float
+    state: SessionState = SessionState.OPEN
+    ended_at: float | None = None
+    end_reason: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@frozen
+class SessionEnd:
+    """How a session ended; ``state`` is ``ENDED`` or ``ABANDONED``."""
+
+    at: float
+    reason: str
+    bytes_up: int = 0
+    bytes_down: int = 0
+    state: SessionState = SessionState.ENDED
+
+
+class Ending(Enum):
+    """What the store knew of a session that is reported as ended."""
+
+    WAS_OPEN = "was_open"
+    ALREADY_ENDED = "already_ended"
+    UNKNOWN = "unknown"
