@@ -1,0 +1,35 @@
+"""The seam of the policy: one question, one answer.
+
+An engine is immutable: it stands for one policy version and one revision of
+the entities.  Who holds one swaps it whole for the next.
+"""
+
+from __future__ import annotations
+
+from zope.interface import Attribute, Interface
+
+from svc.model.access import AccessRequest, Decision, Entity
+
+
+class IPolicyEngine(Interface):
+    """Answers access requests from memory."""
+
+    version: int = Attribute("The version of the policy text this engine was made from.")
+    revision: int = Attribute("The revision of the entities this engine looks at.")
+
+    def decide(request: AccessRequest) -> Decision:
+        """Whether the request is allowed, and by which policies.
+
+        Pure computation, well under a millisecond: called on the reactor for
+        every open and every request.  Never raises: whatever is not a clean
+        Allow comes back as a decision that does not allow, a failure of the
+        evaluation or a malformed request with ``decision == "error"``.
+        """
+
+    def entity_slice(request: AccessRequest) -> tuple[Entity, ...]:
+        """The entities that the answer to *request* could depend on.
+
+        Those whose digest is ``Decision.entities_digest``: what is kept once
+        beside the audit log so that the decision can be replayed.  Called by
+        whoever writes the record, when the digest is new.  Pure computation.
+        """
