@@ -85,7 +85,7 @@ class Answer:
 
 @frozen
 class TunnelSeen:
-    """A Proxy's first word about a tunnel: its own name for it, and the TLS peer, for the record."""
+    """A Proxy's first word about a tunnel: its own name for it, and who the TLS peer was."""
 
     tunnel_id: str
     peer_node_id: str
