@@ -1,0 +1,122 @@
+"""Facts about certificates: what is left of one once its chain was verified.
+
+Values only.  Reading a certificate and judging its chain is done in
+``svc.pki.verify``, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from attrs import field, frozen
+
+from svc.errors import Fault, SvcError
+from svc.model.principal import Principal, Role
+from svc.model.signing import PublicKey
+
+
+class CertificateRefused(SvcError):
+    """A certificate or chain that proves nothing here.
+
+    ``reason`` is one of ``certificate_malformed``,
+    ``certificate_chain``, ``certificate_expired``,
+    ``certificate_not_yet_valid``, ``certificate_usage``,
+    ``certificate_cluster``, ``certificate_role``, ``certificate_name``.
+    """
+
+    fault = Fault.UNAUTHENTICATED
+    reason = "certificate_chain"
+
+
+@frozen
+class CertificateFacts:
+    """One verified certificate.
+
+    Attributes:
+        principal: Whom it speaks for.
+        sha256: Of the leaf's DER, 32 bytes: how sessions and grants name it.
+        serial: The leaf's serial number in lower-case hex.
+        not_before: Unix seconds; the latest beginning in its chain.
+        not_after: Unix seconds; the earliest end in its chain.  Invalid from then on.
+        generation: How often this holder's certificate was issued, from 1
+            on; 0 for purpose certificates (R13).
+        public_key: The holder's key; verifies what the holder signs.
+    """
+
+    principal: Principal
+    sha256: bytes
+    serial: str
+    not_before: float
+    not_after: float
+    generation: int
+    public_key: PublicKey = field(eq=False, repr=False)
+
+    def seconds_left(self, now: float) -> float:
+        """Seconds until the certificate ends; negative once it has."""
+        return self.not_after - now
+
+    def check(self, now: float, roles: Set[Role]) -> None:
+        """Check again what changes with time and use (R13); costs about a microsecond.
+
+        Raises:
+            CertificateRefused: expired, not yet valid, or not of *roles*.
+        """
+        if now >= self.not_after:
+            raise CertificateRefused("the certificate has expired", reason="certificate_expired")
+        if now < self.not_before:
+            raise CertificateRefused(
+                "the certificate is not yet valid", reason="certificate_not_yet_valid"
+            )
+        if self.principal.role not in roles:
+            raise CertificateRefused(
+                "the certificate is for another role", reason="certificate_role"
+            )
+
+
+@frozen
+class CertificateRequest:
+    """What an authority is asked to sign; every field but the key is the registry's word.
+
+    Attributes:
+        csr: DER; nothing is taken from it but its public key, once the
+            signature in it proves that the asker holds the private one.
+        principal: The name the certificate will carry.
+        names: DNS names and IP addresses, from registry or configuration.
+        lifetime: Seconds; cut to the end of the issuing CA.
+        generation: 1 at enrollment, one more at each renewal.
+    """
+
+    csr: bytes
+    principal: Principal
+    lifetime: float
+    generation: int = 1
+    names: tuple[str, ...] = ()
+
+
+@frozen
+class IssuedCertificate:
+    """A certificate just made.
+
+    Attributes:
+        chain: DER, leaf first, issuing CA second.
+        facts: Of the leaf.
+        key_sha256: Of the leaf's SubjectPublicKeyInfo; the registry keeps it
+            to recognise a renewal asked for twice.
+    """
+
+    chain: tuple[bytes, ...]
+    facts: CertificateFacts
+    key_sha256: bytes
+
+
+@frozen
+class TrustBundle:
+    """What a joiner keeps: the cluster's name, its root, the issuing CAs in force; DER."""
+
+    cluster: str
+    root: bytes
+    issuers: tuple[bytes, ...] = ()
+
+
+SignerCallable = Callable[[bytes], bytes]
+"""Signs bytes for one purpose fixed when it was made; what ``compose`` hands to other rooms."""

@@ -1,0 +1,107 @@
+r"""Signatures with a purpose, pure over ``cryptography``.
+
+One key, one purpose (rule R14): what is signed is always
+``svc-<purpose>-v1\0`` followed by the bytes, so a signature made for one
+purpose is worth nothing for another, whoever holds the key.  This module
+knows no certificate and no message: who may sign what is decided by the
+verifier of chains in ``svc.pki``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import field, frozen
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from svc.errors import Fault, SvcError
+
+PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+
+MAX_SIGNATURE_BYTES = 72
+"""The longest signature there is: a DER-coded ECDSA one over P-256."""
+
+_ECDSA = ec.ECDSA(SHA256())
+
+
+class Purpose(Enum):
+    """What a signature is for; the words are part of every signed text and never change."""
+
+    SESSION_REQUEST = "session-request"
+    WHY_REQUEST = "why-request"
+    REGISTRATION = "registration"
+    GRANT = "grant"
+    SNAPSHOT = "snapshot"
+    AUDIT_HEAD = "audit-head"
+    AUDIT_ORIGIN = "audit-origin"
+    APPROVAL = "approval"
+    JWT = "jwt"
+
+
+_PREFIX = {purpose: b"svc-" + purpose.value.encode() + b"-v1\0" for purpose in Purpose}
+
+
+class BadSignature(SvcError):
+    """A signature that does not verify, or a key of a sort that may not sign here."""
+
+    fault = Fault.UNAUTHENTICATED
+    reason = "bad_signature"
+
+
+@frozen
+class Signed:
+    """Bytes, the signature over them, and who signed.
+
+    Attributes:
+        payload: The very bytes that were signed; decode only after verifying.
+        signature: As :func:`sign` made it.
+        chain: The signer's certificates in DER, leaf first, without the root.
+    """
+
+    payload: bytes
+    signature: bytes = field(repr=False)
+    chain: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+def sign(key: PrivateKey, purpose: Purpose, data: bytes) -> bytes:
+    """Sign *data* for *purpose*: ECDSA with SHA-256 for P-256, or Ed25519.
+
+    ECDSA signatures differ each time; never compare or look up by them.
+
+    Raises:
+        BadSignature: for a key that is neither P-256 nor Ed25519.
+    """
+    text = _PREFIX[purpose] + data
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return key.sign(text)
+    if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
+        return key.sign(text, _ECDSA)
+    raise BadSignature("the key is neither P-256 nor Ed25519")
+
+
+def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: bytes) -> None:
+    """Return if *signature* is the key's own over *data* for *purpose*.
+
+    Raises:
+        BadSignature: in every other case, with one text for all of them.
+    """
+    text = _PREFIX[purpose] + data
+    try:
+        if len(signature) > MAX_SIGNATURE_BYTES:
+            raise InvalidSignature
+        if isinstance(public_key, ed25519.Ed25519PublicKey):
+            public_key.verify(signature, text)
+        elif is_p256(public_key):
+            public_key.verify(signature, text, _ECDSA)
+        else:
+            raise InvalidSignature
+    except InvalidSignature:
+        raise BadSignature(f"{purpose.value}: the signature does not verify") from None
+
+
+def is_p256(key: object) -> bool:
+    """Whether *key* is a public key on the one curve that TLS identities may use."""
+    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
