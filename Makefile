@@ -1,0 +1,93 @@
+# svc: what a developer types.  Needs Python 3.11 or newer with its venv module, and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ARGS ?=
+
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
+PROTOS := $(wildcard svc/proto/gate/v1/*.proto)
+
+.PHONY: help demo test test-pytest lint bench proto proto-check conformance lock wheel clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo          the whole gateway in one process, with a session to try (ARGS=--once)"
+	@echo "make test          the tests, under trial; make test-pytest runs them under pytest"
+	@echo "make lint          style, types, floors, generated files"
+	@echo "make bench         the benchmarks, as a table and bench.json"
+	@echo "make proto         the generated protobuf modules;  make conformance  docs/conformance.md"
+	@echo "make lock          the hash-locked requirements;    make wheel  dist/*.whl;  make clean"
+
+# Stamps: each is newer than what it was made from, so that a second run is quick.
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "svc needs Python 3.11 or newer; set PYTHON=")'
+	@echo "make: creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: requirements/runtime.txt | $(VENV)/.made
+	@echo "make: installing $<"
+	@$(PIP) install --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.checkout: setup.cfg pyproject.toml requirements/runtime.in svc/__init__.py | $(VENV)/.runtime
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt | $(VENV)/.checkout
+	@echo "make: installing $<"
+	@$(PIP) install --require-hashes -r $<
+	@touch $@
+
+demo: $(VENV)/.checkout
+	@$(BIN)/svc demo $(ARGS)
+
+test: $(VENV)/.checkout $(VENV)/.test
+	@$(PY) -m tests.tools
+	$(PY) -m twisted.trial -j$(JOBS) tests
+	@$(PY) -m tests.tools
+
+test-pytest: $(VENV)/.checkout $(VENV)/.test
+	@$(PY) -m tests.tools
+	$(PY) -m pytest tests
+
+lint: $(VENV)/.checkout $(VENV)/.test proto-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy svc tests contrib twisted/plugins/svc_roles.py
+	$(BIN)/lint-imports --no-cache
+	$(PY) -m contrib.lint
+	$(PY) -m contrib.conformance --check
+
+bench: $(VENV)/.checkout $(VENV)/.test
+	$(PY) -m contrib.bench $(ARGS)
+
+# Run from the root: the generated imports and descriptors carry the path given here.
+proto: $(VENV)/.test
+	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $(PROTOS)
+
+proto-check: $(VENV)/.test
+	$(PY) -m contrib.proto_check
+
+conformance: $(VENV)/.test
+	$(PY) -m contrib.conformance
+
+LOCK = $(abspath $(BIN))/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--annotation-style=line --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
+lock: $(VENV)/.made
+	@$(PIP) install pip-tools
+	cd requirements && $(LOCK) -o runtime.txt runtime.in build.in
+	cd requirements && $(LOCK) -c runtime.txt -o test.txt runtime.in build.in test.in
+	cd requirements && $(LOCK) -o release.txt release.in
+
+wheel: $(VENV)/.checkout
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:
+	rm -rf build dist *.egg-info _trial_temp* .hypothesis .pytest_cache .mypy_cache .ruff_cache bench.json
+	find svc tests contrib twisted -name __pycache__ -prune -exec rm -rf {} +

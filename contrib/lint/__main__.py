@@ -1,0 +1,39 @@
+"""Run every rule over the tree; print the findings; exit 1 if there are any."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from contrib.lint.habits import errors, log_lines, names, sentences
+from contrib.lint.imports import imports
+from contrib.lint.sizes import sizes
+from contrib.lint.source import Finding, sources
+from contrib.lint.words import committed, words
+
+RULES = (sizes, imports, names, errors, log_lines, sentences)
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Yield every finding in the tree at ``root``."""
+    for source in sources(root):
+        for rule in RULES:
+            yield from rule(source)
+    for name in committed(root):
+        path = root / name
+        if path.is_file():
+            yield from words(name, path.read_text(encoding="utf-8", errors="replace"))
+
+
+def main() -> int:
+    """Print the findings, one a line, and return the exit status."""
+    found = sorted(set(map(str, findings(Path(__file__).resolve().parents[2]))))
+    for line in found:
+        print(line)
+    print(f"contrib.lint: {len(found)} findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

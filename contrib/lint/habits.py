@@ -1,0 +1,82 @@
+"""Names that say nothing, errors that vanish, log lines that cannot be searched."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from contrib.lint.source import Finding, Source, dotted, functions
+
+_EMPTY_WORD = re.compile(r"(^|_)(manager|handler|processor|helpers?|utils?)(_|$)")
+_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
+_WIDE = {"Exception", "BaseException"}
+
+
+def names(source: Source) -> Iterator[Finding]:
+    """Yield modules, classes and functions whose name does not say the thing."""
+    if _says_nothing(PurePosixPath(source.path).stem):
+        yield Finding(source.path, 1, "this module's name does not say what it is")
+    for node in ast.walk(source.tree):
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and _says_nothing(node.name):
+            yield source.found(node, f"{node.name}: the name does not say what it is")
+
+
+def _says_nothing(name: str) -> bool:
+    return bool(_EMPTY_WORD.search(_WORD_BORDER.sub("_", name).lower()))
+
+
+def errors(source: Source) -> Iterator[Finding]:
+    """Yield except clauses that swallow everything, and promises of later work."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler) and _swallows(node):
+            yield source.found(node, "raise it again, or log it with its reason")
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if dotted(raised) == "NotImplementedError":
+                yield source.found(node, "no stubs: leave it out until it works")
+
+
+def _swallows(clause: ast.ExceptHandler) -> bool:
+    if clause.type is None:
+        return True
+    caught = clause.type.elts if isinstance(clause.type, ast.Tuple) else [clause.type]
+    if not any(dotted(one) in _WIDE for one in caught):
+        return False
+    return not any(_tells(node) for part in clause.body for node in ast.walk(part))
+
+
+def _tells(node: ast.AST) -> bool:
+    if isinstance(node, ast.Raise):
+        return True
+    return isinstance(node, ast.Call) and (
+        dotted(node.func).rpartition(".")[2] in _LOG_LEVELS | {"errback"}
+    )
+
+
+def log_lines(source: Source) -> Iterator[Finding]:
+    """Yield log calls whose message is made up at run time; data belongs in fields."""
+    if not source.under("svc"):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        logger, _, level = dotted(node.func).rpartition(".")
+        if level in _LOG_LEVELS and logger.rpartition(".")[2].lstrip("_") in {"log", "logger"}:
+            message = node.args[0]
+            if not (isinstance(message, ast.Constant) and isinstance(message.value, str)):
+                yield source.found(node, "a log message is a constant; data goes in fields")
+
+
+def sentences(source: Source) -> Iterator[Finding]:
+    """Yield modules without a docstring and tests without their sentence."""
+    if source.text.strip() and ast.get_docstring(source.tree) is None:
+        yield Finding(source.path, 1, "say what this module is for")
+    if source.under("tests"):
+        for node in functions(source):
+            if node.name.startswith("test_") and ast.get_docstring(node) is None:
+                yield source.found(node, f"{node.name}: say in a sentence what must hold")
