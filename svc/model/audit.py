@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from hashlib import sha256
 from types import MappingProxyType
@@ -31,7 +31,7 @@ FIRST_SEQ = 1
 CHAIN_DOMAIN = b"svc-audit-v1\0"
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sensitivity(Enum):
