@@ -1,0 +1,60 @@
+"""The seam of resource kinds: what sort of target this is, and how it is reached.
+
+A kind is pure data and pure functions but for ``endpoint``, which makes an
+object and does no I/O.  Constructing one has no effect; a kind works only
+where the configuration names its drop-in (``kind_<word>``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
+from zope.interface import Attribute, Interface
+
+from svc.model.target import Target
+from svc.model.terms import Terms
+
+
+class IResourceKind(Interface):
+    """One kind of resource: how it is described, spoken of and dialed."""
+
+    name: str = Attribute("The word operators write as ``kind``; the drop-in is ``kind_<name>``.")
+    request_kind: str = Attribute("What opening it counts as: ``connect``, ``db_connect``, …")
+    protocol: str = Attribute("The metric label of its sessions; one lower-case word.")
+    opaque: bool = Attribute(
+        "Whether sessions run TLS end to end between client and Connector (rule R3), "
+        "so that no Proxy reads them."
+    )
+    terms: Terms = Attribute("Its part of the Cedar vocabulary: entity type, actions, facts.")
+    entity_type: str = Attribute("The Cedar entity type of its resources, one of ``terms``.")
+    open_action: str = Attribute("The action an open is decided by, one of ``terms``.")
+    default_port: int | None = Attribute("Port when an address names none; None: it must.")
+
+    def parse(resource_id: str, table: Mapping[str, object], path: str) -> Target:
+        """The target that a Connector's configuration describes.
+
+        Pure; called at start by ``compose``, before the reactor runs.
+
+        Args:
+            resource_id: Checked already.
+            table: The raw table but for ``id`` and ``kind``.
+            path: Where the table stands, such as ``connector.resources[2]``;
+                refusals name the key below it.
+
+        Raises:
+            ConfigError: naming the key, never echoing a value that may be secret.
+        """
+
+    def native_port(labels: Mapping[str, str]) -> int | None:
+        """The port a person's own tools expect, from the catalog's labels.
+
+        Called by the resident; None: the kind has none and the resident chooses.
+        """
+
+    def endpoint(reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
+        """What the Connector dials; makes an object, does no I/O.
+
+        Use the *reactor* given: it lets connections pass only to addresses
+        within the Connector's reach, and resolves names once.
+        """

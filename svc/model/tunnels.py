@@ -1,0 +1,64 @@
+"""What is told of a reverse tunnel's life, on the Proxy that holds its end.
+
+The words here are those of document 1; no room spells them anew.  Whoever
+counts, logs or sends notices receives these values through a callable.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+
+class EndReason(Enum):
+    """Why a registered tunnel ended; exactly one is told per tunnel."""
+
+    CLOSED = "closed"
+    TRANSPORT_ERROR = "transport_error"
+    KEEPALIVE_FAILED = "keepalive_failed"
+    EVICTED = "evicted"
+    SUPERSEDED = "superseded"
+    LEASE_EXPIRED = "lease_expired"
+
+
+class Miss(Enum):
+    """Why no tunnel serves a resource: somebody served it once, or nobody ever did."""
+
+    DEPARTED = "departed"
+    UNKNOWN = "unknown"
+
+
+@frozen
+class TunnelRegistered:
+    """A tunnel was accepted: one more is active."""
+
+    node_id: str
+    resources: tuple[str, ...]
+
+
+@frozen
+class TunnelRefused:
+    """A registration was refused before it counted; ``reason`` is the stable word."""
+
+    node_id: str
+    reason: str
+
+
+@frozen
+class TunnelEnded:
+    """A registered tunnel is over: one fewer is active.
+
+    Attributes:
+        seconds: How long it was registered.
+        session_uids: The sessions it still carried, which nobody carries now:
+            the matter of one departure notice.  Empty: there is none to send.
+    """
+
+    node_id: str
+    reason: EndReason
+    seconds: float
+    session_uids: tuple[str, ...] = ()
+
+
+TunnelEvent = TunnelRegistered | TunnelRefused | TunnelEnded
