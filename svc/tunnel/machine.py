@@ -1,0 +1,190 @@
+"""The life of a Connector's tunnel: dial, register, serve, and dial again for ever.
+
+The states are spelled here and nowhere else::
+
+    idle -> dialing -> registering -> registered
+               ^            |             |
+               +- waiting <-+-------------+        stopped, from anywhere
+
+One turn through dialing to waiting is a *cycle*; whoever runs it (the
+Connector) is made by ``begin`` and reports by calling the inputs.  The machine
+knows no RPC, no certificate and no metric: it owns when to dial and what is
+counted.  Outputs never raise, block or await; an input is never silently
+dropped, but for those that race with ``stop``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from attrs import define, field
+from automat import TypeMachineBuilder
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+QUICK_SECONDS = 10.0
+"""A tunnel that ends unacknowledged within this time counts as refused."""
+
+STEADY_SECONDS = 60.0
+"""After being registered this long the backoff begins anew."""
+
+
+class Cycle(Protocol):
+    """One attempt to reach and serve a Proxy, from dial to end."""
+
+    def stop(self) -> None:
+        """End in order; never raises.  No input needs to follow, but one may."""
+
+
+class Tunnel(Protocol):
+    """The inputs."""
+
+    def start(self) -> None:
+        """Dial for the first time.  Called once, by the service."""
+
+    def dialed(self) -> None:
+        """The connection stands and the registration is under way.  Called by the cycle."""
+
+    def registered(self) -> None:
+        """The Proxy acknowledged the registration (again, if it asked anew)."""
+
+    def ended(self, reason: str) -> None:
+        """The cycle is over, whatever it had reached.  Called by the cycle, once."""
+
+    def redial(self) -> None:
+        """The wait is over.  Called by the clock."""
+
+    def stop(self) -> None:
+        """Forget it: no redial.  Called by the service, any number of times."""
+
+
+@define
+class TunnelCore:
+    """What the outputs may touch.
+
+    Attributes:
+        begin: Makes the next cycle; must return before it calls an input,
+            and must not raise: failures are told as ``ended``.
+        delay: Seconds to wait after so many failures in a row (1, 2, …).
+        told: Hears one word an event: ``registered``, ``ended`` (a registered
+            tunnel went), ``refused`` (closed quickly, before it was
+            acknowledged), ``reconnect`` (each cycle over, before its wait);
+            with a reason for people.
+    """
+
+    clock: IReactorTime
+    begin: Callable[[Tunnel], Cycle]
+    delay: Callable[[int], float]
+    told: Callable[[str, str], None]
+    failures: int = field(default=0, init=False)
+    opened_at: float = field(default=0.0, init=False)
+    acknowledged_at: float | None = field(default=None, init=False)
+    cycle: Cycle | None = field(default=None, init=False)
+
+    def over(self, word: str, reason: str) -> None:
+        """Tell that the cycle is over and forget it."""
+        self.cycle = None
+        if word:
+            self.told(word, reason)
+        self.told("reconnect", reason)
+
+    def next_wait(self) -> float:
+        """Count one more failure; a tunnel that held for a while wipes those before."""
+        began, self.acknowledged_at = self.acknowledged_at, None
+        if began is not None and self.clock.seconds() - began >= STEADY_SECONDS:
+            self.failures = 0
+        self.failures += 1
+        return self.delay(self.failures)
+
+    def end_cycle(self) -> None:
+        """Stop whatever runs."""
+        cycle, self.cycle = self.cycle, None
+        if cycle is not None:
+            cycle.stop()
+
+
+def _machine() -> Callable[[TunnelCore], Tunnel]:
+    build = TypeMachineBuilder(Tunnel, TunnelCore)
+
+    def next_dial(tunnel: Tunnel, core: TunnelCore, reason: str) -> IDelayedCall:
+        return core.clock.callLater(core.next_wait(), tunnel.redial)
+
+    idle = build.state("idle")
+    dialing = build.state("dialing")
+    registering = build.state("registering")
+    registered = build.state("registered")
+    waiting = build.state("waiting", next_dial)
+    stopped = build.state("stopped")
+
+    @idle.upon(Tunnel.start).to(dialing)
+    def dial(tunnel: Tunnel, core: TunnelCore) -> None:
+        core.cycle = core.begin(tunnel)
+
+    @waiting.upon(Tunnel.redial).to(dialing)
+    def dial_again(tunnel: Tunnel, core: TunnelCore, waited: IDelayedCall) -> None:
+        core.cycle = core.begin(tunnel)
+
+    @dialing.upon(Tunnel.dialed).to(registering)
+    def opened(tunnel: Tunnel, core: TunnelCore) -> None:
+        core.opened_at = core.clock.seconds()
+
+    @dialing.upon(Tunnel.ended).to(waiting)
+    def unreached(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+        core.over("", reason)
+
+    @registering.upon(Tunnel.registered).to(registered)
+    def acknowledged(tunnel: Tunnel, core: TunnelCore) -> None:
+        core.acknowledged_at = core.clock.seconds()
+        core.told("registered", "")
+
+    registered.upon(Tunnel.registered).loop().returns(None)
+
+    @registering.upon(Tunnel.ended).to(waiting)
+    def refusal(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+        quick = core.clock.seconds() - core.opened_at < QUICK_SECONDS
+        core.over("refused" if quick else "", reason)
+
+    @registered.upon(Tunnel.ended).to(waiting)
+    def departure(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+        core.over("ended", reason)
+
+    @idle.upon(Tunnel.stop).to(stopped)
+    @dialing.upon(Tunnel.stop).to(stopped)
+    @registering.upon(Tunnel.stop).to(stopped)
+    @registered.upon(Tunnel.stop).to(stopped)
+    def abandon(tunnel: Tunnel, core: TunnelCore) -> None:
+        core.end_cycle()
+
+    @waiting.upon(Tunnel.stop).to(stopped)
+    def forget(tunnel: Tunnel, core: TunnelCore, redialing: IDelayedCall) -> None:
+        redialing.cancel()
+
+    # What a cycle still reports after it was told to stop means nothing any more.
+    stopped.upon(Tunnel.stop).loop().returns(None)
+    stopped.upon(Tunnel.dialed).loop().returns(None)
+    stopped.upon(Tunnel.registered).loop().returns(None)
+    stopped.upon(Tunnel.ended).loop().returns(None)
+    return build.build()
+
+
+make_tunnel = _machine()
+"""``make_tunnel(core)`` gives a tunnel that stands idle until ``start``."""
+
+
+def backoff(
+    jitter: Callable[[], float], *, first: float = 1.0, longest: float = 60.0
+) -> Callable[[int], float]:
+    """Seconds to wait after so many failures: doubling, capped, with full jitter.
+
+    Args:
+        jitter: Gives a number from 0 up to 1 each time.
+        first: The most that is waited after the first failure.
+        longest: The most that is ever waited.
+    """
+
+    def delay(failures: int) -> float:
+        # 2.0 ** 1024 would overflow; the cap is reached long before.
+        most = min(longest, first * 2.0 ** min(failures - 1, 63))
+        return most * jitter()
+
+    return delay
