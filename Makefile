@@ -7,10 +7,9 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
-PROTOS := $(wildcard svc/proto/gate/v1/*.proto)
+PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-pytest lint bench proto proto-check conformance lock wheel clean
+.PHONY: help demo test test-pytest lint bench proto conformance lock wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,23 +54,20 @@ test-pytest: $(VENV)/.checkout $(VENV)/.test
 	@$(PY) -m tests.tools
 	$(PY) -m pytest tests
 
-lint: $(VENV)/.checkout $(VENV)/.test proto-check
+lint: $(VENV)/.checkout $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy svc tests contrib twisted/plugins/svc_roles.py
 	$(BIN)/lint-imports --no-cache
 	$(PY) -m contrib.lint
+	$(PY) -m contrib.proto --check
 	$(PY) -m contrib.conformance --check
 
 bench: $(VENV)/.checkout $(VENV)/.test
 	$(PY) -m contrib.bench $(ARGS)
 
-# Run from the root: the generated imports and descriptors carry the path given here.
 proto: $(VENV)/.test
-	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $(PROTOS)
-
-proto-check: $(VENV)/.test
-	$(PY) -m contrib.proto_check
+	$(PY) -m contrib.proto
 
 conformance: $(VENV)/.test
 	$(PY) -m contrib.conformance

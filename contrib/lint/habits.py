@@ -66,10 +66,9 @@ def log_lines(source: Source) -> Iterator[Finding]:
         if not isinstance(node, ast.Call) or not node.args:
             continue
         logger, _, level = dotted(node.func).rpartition(".")
-        if level in _LOG_LEVELS and logger.rpartition(".")[2].lstrip("_") in {"log", "logger"}:
-            message = node.args[0]
-            if not (isinstance(message, ast.Constant) and isinstance(message.value, str)):
-                yield source.found(node, "a log message is a constant; data goes in fields")
+        logs = level in _LOG_LEVELS and logger.rpartition(".")[2].lstrip("_") in {"log", "logger"}
+        if logs and isinstance(node.args[0], ast.JoinedStr | ast.BinOp | ast.Call):
+            yield source.found(node, "a log message is a constant; data goes in fields")
 
 
 def sentences(source: Source) -> Iterator[Finding]:

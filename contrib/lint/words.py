@@ -11,7 +11,7 @@ from contrib.lint.source import Finding
 
 # Written so that this file does not match itself.
 _MACHINE = re.compile(r"(?<![\w.-])/(?:wor[k]|roo[t]|tmp/[w]|opt/pyp[i])(?:/|\b(?![\w.-]))")
-_REGISTRY = re.compile(r"\b(?:pypi\.or[g]|pythonhosted\.or[g]|index-ur[l] )")
+_REGISTRY = re.compile(r"\b(?:pypi\.or[g]|pythonhosted\.or[g])")
 
 
 def committed(root: Path) -> list[str]:
