@@ -1,0 +1,291 @@
+"""The forms that values of the configuration take, and their checks.
+
+A check takes what TOML gave (its type already right) and returns the final
+value or raises ValueError with a sentence that never holds the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address, ip_network
+from posixpath import isabs, normpath
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from svc.config.values import Address, ResourceTable, StoreUrl
+from svc.model.ids import is_cluster_name, is_resource_id
+
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
+    r"(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?)*\.?\Z",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+_PIN = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z", re.IGNORECASE)
+
+
+@frozen
+class Form:
+    """One form: its words for a person, its TOML type, and its check."""
+
+    words: str
+    toml: Any
+    check: Callable[[Any], Any]
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _clean(text: str) -> str:
+    if any(ord(mark) < 32 or ord(mark) == 127 for mark in text):
+        raise ValueError("control characters are not allowed")
+    return text
+
+
+def _profile(text: str) -> str:
+    if not 0 < len(text) <= 256:
+        raise ValueError("must hold 1 to 256 characters")
+    if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise ValueError("NUL is not allowed")
+    return text
+
+
+def _cluster(text: str) -> str:
+    if not is_cluster_name(text):
+        raise ValueError("must be a DNS name in lower case, such as gate.example.org")
+    return text
+
+
+def _host(text: str) -> str:
+    try:
+        return ip_address(text).compressed
+    except ValueError:
+        pass
+    if not _HOST.match(text) or text.replace(".", "").isdigit():
+        raise ValueError("the host must be a DNS name or an IP address")
+    return text.lower()
+
+
+def parse_address(text: str, lowest_port: int = 1) -> Address:
+    """``host:port``, with brackets around an IPv6 host.
+
+    Raises:
+        ValueError: with a sentence that does not repeat *text*.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        raise ValueError("must be host:port, such as 127.0.0.1:7443 or [::1]:7443")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        if ":" not in host:
+            raise ValueError("brackets are for IPv6 addresses")
+    elif ":" in host:
+        raise ValueError("an IPv6 address needs brackets, such as [::1]:7443")
+    if not (port.isascii() and port.isdigit() and lowest_port <= int(port[:6]) <= 65535):
+        raise ValueError(f"the port must be a number from {lowest_port} to 65535")
+    return Address(_host(host), int(port))
+
+
+def _listen(text: str) -> Address | None:
+    return parse_address(text, lowest_port=0) if text else None
+
+
+def _dials(texts: list[str]) -> tuple[Address, ...]:
+    found = tuple(parse_address(text) for text in texts)
+    if len(set(found)) != len(found):
+        raise ValueError("an address stands there twice")
+    return found
+
+
+def _names(texts: list[str]) -> tuple[str, ...]:
+    return tuple(_host(text) for text in texts)
+
+
+def _directory(text: str) -> str:
+    if not isabs(_clean(text)) or normpath(text) == "/":
+        raise ValueError("must be an absolute path of a directory of its own")
+    if ".." in text.split("/"):
+        raise ValueError("must not hold ..")
+    return normpath(text)
+
+
+def _path(text: str) -> str:
+    if not isabs(_clean(text)):
+        raise ValueError("must be an absolute path (~ is not expanded)")
+    return text
+
+
+def parse_store_url(text: str) -> StoreUrl:
+    """The store's scheme and the rest; the text may hold a password and is never repeated."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        raise ValueError("must be a URL such as sqlite:///var/lib/svc/authority/store.db")
+    if scheme in ("postgres", "postgresql"):
+        if not urlsplit(f"postgres://{rest}").hostname:
+            raise ValueError("a postgres URL must name a host")
+        raise ValueError("PostgreSQL stores are not in this build; use sqlite:///<absolute path>")
+    if scheme != "sqlite":
+        raise ValueError("unknown scheme; known: sqlite (and postgres, not in this build)")
+    if not isabs(_clean(rest)) or rest.endswith("/") or "?" in rest or "#" in rest:
+        raise ValueError("must be sqlite:// and the absolute path of a file")
+    return StoreUrl(scheme, normpath(rest))
+
+
+def parse_otel_endpoint(text: str) -> str:
+    """The URL that spans are posted to: ``/v1/traces`` is added unless it is there.
+
+    Raises:
+        ValueError: with a sentence that does not repeat *text*.
+    """
+    if not text.isascii() or any(ord(mark) <= 32 or ord(mark) == 127 for mark in text):
+        raise ValueError("must be a URL without blanks, line breaks or non-ASCII characters")
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        raise ValueError("the host or port of the URL is malformed") from None
+    if url.scheme not in ("http", "https") or not text.lower().startswith(f"{url.scheme}://"):
+        raise ValueError("must be an absolute http:// or https:// URL")
+    if url.username is not None or url.password is not None or "@" in url.netloc:
+        raise ValueError("user information in the URL is not allowed")
+    if not url.hostname or port == 0:
+        raise ValueError("the URL must name a host")
+    _host(url.hostname)
+    if url.query or url.fragment:
+        raise ValueError("query and fragment are not allowed")
+    path = url.path.rstrip("/")
+    return f"{url.scheme}://{url.netloc}{path.removesuffix('/v1/traces')}/v1/traces"
+
+
+def _pin(text: str) -> str:
+    found = _PIN.match(text)
+    if found is None:
+        raise ValueError("must be the SHA-256 of the cluster root: 64 hex digits")
+    return found[1].lower()
+
+
+def _reach(texts: list[str]) -> tuple[str, ...]:
+    return tuple(_reachable(text) for text in texts)
+
+
+def _reachable(text: str) -> str:
+    try:
+        return ip_network(text, strict=True).compressed
+    except ValueError:
+        pass
+    if "/" in text:
+        raise ValueError("a network must be address/length with no host bits set")
+    try:
+        return ("*." if text.startswith("*.") else "") + _host(text.removeprefix("*."))
+    except ValueError:
+        raise ValueError("must hold IP addresses, networks or host names (*.example.org)") from None
+
+
+def _words(texts: list[str]) -> tuple[str, ...]:
+    if not all(_WORD.match(text) for text in texts):
+        raise ValueError("each must be a drop-in's word: a-z, 0-9 and _, a letter first")
+    if len(set(texts)) != len(texts):
+        raise ValueError("a word stands there twice")
+    return tuple(texts)
+
+
+def _resources(tables: list[dict[str, object]]) -> tuple[ResourceTable, ...]:
+    found = tuple(_resource(f"[{at}]", table) for at, table in enumerate(tables))
+    seen: set[str] = set()
+    for each in found:
+        if each.id in seen:
+            raise ValueError(f"{each.id} stands there twice")
+        seen.add(each.id)
+    return found
+
+
+def _resource(at: str, table: dict[str, object]) -> ResourceTable:
+    texts: dict[str, str] = {}
+    for name in ("id", "kind", "address"):
+        value = table.get(name)
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{at}: {name} is required and must be a string")
+        texts[name] = value
+    if not is_resource_id(texts["id"]):
+        raise ValueError(f"{at}: id must be one DNS label: a-z, 0-9 and -, at most 63")
+    if not _WORD.match(texts["kind"]):
+        raise ValueError(f"{at}: kind must be a drop-in's word, such as tcp")
+    rest = {name: value for name, value in table.items() if name not in ("id", "kind")}
+    path = f"connector.resources{at}"
+    return ResourceTable(**texts, table=MappingProxyType(rest), key_path=path)
+
+
+def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]:
+    for at, table in enumerate(tables):
+        name = table.get("name")
+        scope = f"scope {name}" if isinstance(name, str) and is_resource_id(name) else f"[{at}]"
+        for field in ("kinds", "onward_auth"):
+            value = table.get(field, [])
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f"{scope}: {field} must be a list of strings")
+        kinds = table.get("kinds")
+        if not kinds:
+            raise ValueError(f"{scope}: kinds is required")
+        if isinstance(kinds, list) and "ssh" in kinds and not table.get("onward_auth"):
+            raise ValueError(f"{scope}: onward_auth is required because kinds holds ssh")
+    return tuple(tables)
+
+
+def whole(lowest: int, highest: int) -> Form:
+    """A whole number between two bounds."""
+
+    def check(value: int) -> int:
+        if not lowest <= value <= highest:
+            raise ValueError(f"must be a whole number from {lowest} to {highest}")
+        return value
+
+    return Form(f"a whole number from {lowest} to {highest}", int, check)
+
+
+def seconds(lowest: float, highest: float) -> Form:
+    """A time in seconds between two bounds."""
+    words = f"a number of seconds from {lowest:g} to {highest:g}"
+
+    def check(value: float) -> float:
+        if not lowest <= value <= highest:
+            raise ValueError(f"must be {words}")
+        return float(value)
+
+    return Form(words, float, check)
+
+
+def one_of(*words: str) -> Form:
+    """One of a few words."""
+
+    def check(value: str) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of: {', '.join(words)}")
+        return value
+
+    return Form(f"one of: {', '.join(words)}", str, check)
+
+
+TEXT = Form("a string", str, _clean)
+TEXTS = Form("a list of strings", list[str], lambda texts: tuple(map(_clean, texts)))
+YES_NO = Form("true or false", bool, _same)
+PROFILE = Form("a string", str, _profile)
+CLUSTER = Form("a DNS name", str, _cluster)
+LISTEN = Form("an address host:port (a string)", str, _listen)
+DIAL = Form("an address host:port (a string)", str, parse_address)
+DIALS = Form("a list of addresses host:port", list[str], _dials)
+NAMES = Form("a list of DNS names and IP addresses", list[str], _names)
+DIRECTORY = Form("an absolute path (a string)", str, _directory)
+PATH = Form("an absolute path (a string)", str, _path)
+STORE_URL = Form("a URL (a string)", str, parse_store_url)
+OTEL_URL = Form("a URL (a string)", str, parse_otel_endpoint)
+PIN = Form("64 hex digits (a string)", str, _pin)
+REACH = Form("a list of IP addresses, networks and host names", list[str], _reach)
+WORDS = Form("a list of drop-in words", list[str], _words)
+RESOURCES = Form("a list of tables", list[dict[str, Any]], _resources)
+SCOPES = Form("a list of tables", list[dict[str, Any]], _scopes)
+TABLES = Form("a list of tables", list[dict[str, Any]], tuple)

@@ -1,0 +1,189 @@
+"""Every key of the configuration, in one table.
+
+The models that check a file, the reference in ``docs/reference/config.md`` and
+the suggestions for misspelled names are all made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from svc.config import forms as f
+
+ROLES = ("authority", "proxy", "connector", "all", "client")
+NODES = ("authority", "proxy", "connector", "all")
+_AUTHORITY = ("authority", "all")
+_PROXY = ("proxy", "all")
+_CONNECTOR = ("connector", "all")
+
+ENVIRONMENT = {
+    "SVC_CONFIG": "Path of the configuration where `--config` is not given.",
+    "SVC_LOG_FORMAT": "`json`: one JSON object a line; anything else: lines for people.",
+    "SVC_CRASH_AT": "Names a crash point, in fault tests only.",
+    "SVC_REQUIRE_TOOLS": "`1`: a test whose stock tool is missing fails instead of skipping.",
+}
+
+
+@frozen
+class Key:
+    """One key.
+
+    Attributes:
+        path: Dotted, as refusals name it.
+        form: What values look like.
+        default: The TOML value that its absence means; None for no value.
+        roles: Who reads it.
+        meaning: One sentence for the reference.
+        required: The roles that do not start without it.
+        later: This build checks its form and refuses any value but the default.
+    """
+
+    path: str
+    form: f.Form
+    default: Any
+    roles: tuple[str, ...]
+    meaning: str
+    required: tuple[str, ...] = ()
+    later: bool = False
+
+
+_SECS = f.seconds(0.05, 86400)
+_COUNT = f.whole(1, 1_000_000)
+
+
+def _top() -> tuple[Key, ...]:
+    return (
+        Key("cluster", f.CLUSTER, None, NODES,
+            "The cluster's DNS name: the trust domain of every certificate.", required=NODES),
+        Key("state_dir", f.DIRECTORY, None, NODES,
+            "The role's own directory (0700) for identity, keys, sockets and spools.",
+            required=NODES),
+        Key("profile", f.PROFILE, None, ROLES,
+            "Deployment label: `profile` on every log line, `deployment` on every series."),
+        Key("store_url", f.STORE_URL, None, _AUTHORITY,
+            "The store, `sqlite:///<absolute path>`; a password in it is never shown.",
+            required=_AUTHORITY),
+        Key("store_auto_migrate", f.YES_NO, True, _AUTHORITY,
+            "Whether the start applies pending migrations."),
+        Key("license_path", f.PATH, None, _AUTHORITY, "The license file.", later=True),
+    )  # fmt: skip
+
+
+def _endpoints() -> tuple[Key, ...]:
+    return (
+        Key("endpoints.public_listen", f.LISTEN, "", _PROXY,
+            "Where people and Connectors reach the Proxy.", required=_PROXY),
+        Key("endpoints.public_names", f.NAMES, [], _PROXY,
+            "The DNS names and IP addresses that the public certificate carries."),
+        Key("endpoints.control_listen", f.LISTEN, "127.0.0.1:7401", _AUTHORITY,
+            "Where Proxies reach Authority."),
+        Key("endpoints.join_listen", f.LISTEN, "127.0.0.1:7402", _AUTHORITY,
+            "Where the join lane ends, and where the first Proxy joins directly."),
+        Key("endpoints.renewal_listen", f.LISTEN, "127.0.0.1:7403", _AUTHORITY,
+            "Where the renewal lane ends."),
+        Key("endpoints.admin_listen", f.LISTEN, "", _AUTHORITY,
+            "Where the admin lane ends; empty: not listened on."),
+        Key("endpoints.authority", f.DIALS, [], _PROXY,
+            "Authority's control addresses, each instance by its own."),
+        Key("endpoints.authority_failover", f.DIALS, [], _PROXY,
+            "Further Authority addresses, used for failover.", later=True),
+        Key("endpoints.proxy", f.DIALS, [], ("connector", "client"),
+            "The Proxies to dial.", required=("connector",)),
+        Key("endpoints.peer_listen", f.LISTEN, "", _PROXY,
+            "Where other Proxies reach this one.", later=True),
+        Key("join.token_file", f.PATH, None, NODES,
+            "File with the one-use join token; ignored once an identity exists."),
+        Key("join.ca_pin", f.PIN, None, NODES,
+            "SHA-256 of the cluster root; required with a token file."),
+        Key("join.authority", f.DIAL, None, _PROXY,
+            "Authority's join listener, for the first Proxy."),
+    )  # fmt: skip
+
+
+def _telemetry() -> tuple[Key, ...]:
+    return (
+        Key("telemetry.metrics_listen", f.LISTEN, "", NODES,
+            "Plain HTTP listener of /healthz, /readyz and /metrics; empty: none. Keep it private."),
+        Key("telemetry.otel_endpoint", f.OTEL_URL, None, NODES,
+            "OTLP/HTTP collector; absent: no trace leaves the process."),
+        Key("doctor.check_interval_secs", f.whole(0, 86400), 0, NODES,
+            "Seconds between periodic checks; 0: off.", later=True),
+    )  # fmt: skip
+
+
+def _roles() -> tuple[Key, ...]:
+    return (
+        Key("proxy.public_plaintext", f.YES_NO, False, _PROXY,
+            "Serve the public listener without TLS: only health and the join lane answer."),
+        Key("proxy.direct_lane", f.YES_NO, False, _PROXY,
+            "Join opaque sessions outside the tunnel.", later=True),
+        Key("proxy.tls.cert", f.PATH, None, _PROXY,
+            "A certificate of your own for the public listener.", later=True),
+        Key("proxy.tls.key", f.PATH, None, _PROXY, "Its private key.", later=True),
+        Key("connector.reach", f.REACH, [], _CONNECTOR,
+            "Addresses that may be dialed though link-local or metadata addresses are refused."),
+        Key("connector.resources", f.RESOURCES, [], _CONNECTOR,
+            "The resources served here: `id`, `kind`, `address` and what the kind reads."),
+        Key("connector.proxy_connection_count", f.whole(1, 16), 1, _CONNECTOR,
+            "Distinct Proxy connections kept.", later=True),
+        Key("connector.discovery_sources", f.TABLES, [], _CONNECTOR,
+            "Where resources are discovered.", later=True),
+        Key("discovery.auto_scopes", f.SCOPES, [], _AUTHORITY,
+            "Scopes admitted by themselves; `onward_auth` is required when `kinds` holds ssh.",
+            later=True),
+        Key("oidc.issuer", f.TEXT, None, _AUTHORITY, "Identity provider's issuer.", later=True),
+        Key("oidc.client_id", f.TEXT, None, _AUTHORITY, "Our client there.", later=True),
+        Key("client.native_port_offset", f.whole(0, 60000), 10000, ("client",),
+            "Added to a kind's native port to make the local one."),
+        Key("client.unprotected_loopback", f.YES_NO, False, ("client",),
+            "Open TCP ports although the platform cannot tell whose process connects."),
+        Key("plugins.kinds", f.WORDS, ["ssh", "tcp"], ROLES,
+            "The resource kinds in use: installed is not enabled."),
+        Key("plugins.stores", f.WORDS, ["sqlite"], _AUTHORITY, "The stores in use."),
+    )  # fmt: skip
+
+
+def _numbers() -> tuple[Key, ...]:
+    a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
+    return (
+        Key("limits.anonymous_per_minute", _COUNT, 60, p,
+            "Unauthenticated calls one address may make in a minute."),
+        Key("limits.anonymous_burst", _COUNT, 20, p, "And how many of them at once."),
+        Key("limits.max_sessions_per_person", _COUNT, 256, p, "Open sessions of one person."),
+        Key("limits.max_streams", f.whole(8, 100_000), 4096, NODES,
+            "Streams one connection may hold."),
+        Key("limits.handshake_secs", _SECS, 10, NODES, "How long a TLS handshake may take."),
+        Key("limits.drain_secs", f.seconds(0, 3600), 30, NODES,
+            "How long a stopping role waits for open sessions."),
+        Key("identity.node_leaf_secs", f.whole(2, 31_536_000), 86400, a,
+            "Life of a node's certificate."),
+        Key("identity.person_leaf_secs", f.whole(2, 31_536_000), 43200, a,
+            "Life of a person's certificate."),
+        Key("identity.issuing_ca_days", f.whole(1, 3650), 90, a, "Life of an issuing CA."),
+        Key("identity.join_token_secs", f.whole(1, 604_800), 3600, a, "Life of a join token."),
+        Key("tunnel.keepalive_secs", _SECS, 15, (*p, "connector"), "Seconds between pings."),
+        Key("tunnel.keepalive_timeout_secs", _SECS, 10, (*p, "connector"),
+            "How long a ping's answer may take."),
+        Key("tunnel.lease_secs", _SECS, 90, (*a, "proxy"), "Life of a registration's lease."),
+        Key("tunnel.lease_renew_secs", _SECS, 30, (*a, "proxy"), "Seconds between renewals."),
+        Key("tunnel.backoff_first_secs", _SECS, 1, c, "The first wait before a redial."),
+        Key("tunnel.backoff_max_secs", _SECS, 60, c, "The longest wait before a redial."),
+        Key("audit.head_every_records", _COUNT, 256, a, "Records between signed heads."),
+        Key("audit.head_after_secs", _SECS, 1, a, "Longest time without a head after a record."),
+        Key("audit.witness", f.TEXTS, [], a, "Outside copies of signed heads.", later=True),
+        Key("audit.requests", f.one_of("durable", "buffered"), "durable", p,
+            "`durable`: on disk before a request passes; `buffered` is the lesser choice.",
+            later=True),
+        Key("snapshot.heartbeat_secs", _SECS, 5, (*a, "proxy"), "Seconds between heartbeats."),
+        Key("snapshot.valid_secs", _SECS, 60, (*a, "proxy"),
+            "Age at which a Proxy's policy is stale and every open refused."),
+        Key("snapshot.reload_secs", _SECS, 10, a, "Seconds between looks at the stored policy."),
+        Key("session.reclaim_secs", _SECS, 60, a,
+            "How long a restarted Authority waits for a Proxy to claim its sessions."),
+    )  # fmt: skip
+
+
+KEYS: tuple[Key, ...] = (*_top(), *_endpoints(), *_telemetry(), *_roles(), *_numbers())
+"""Every key, in the order of the reference."""

@@ -1,0 +1,63 @@
+"""What is wrong with a configuration, all of it at once, without a secret in it.
+
+No text made here ever holds a value of the configuration: only key paths,
+line numbers, forms, and the nearest known name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from svc.errors import ConfigError
+
+_SHOWN = 80
+
+
+class ConfigErrors(ConfigError):
+    """Every refusal found in one reading; ``errors`` holds them one by one.
+
+    The text has one line for each, in the form ``<path>: <what is wrong>``.
+    """
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        super().__init__(errors[0].where, errors[0].what)
+        self.errors = tuple(errors)
+        self.text = "\n".join(error.text for error in self.errors)
+
+
+class SharedStateDir(ConfigError):
+    """A unit of an old release gives every role the one state directory."""
+
+    reason = "shared_state_dir"
+    exit_code = 238
+
+
+def shown(name: str) -> str:
+    """A name of the operator's own, fit to be printed: escaped and not too long."""
+    text = name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known dotted name most like *name*, or None when none is near.
+
+    A name whose last part is right but stands in the wrong table is nearest.
+    """
+    names = list(known)
+    last = name.rpartition(".")[2]
+    moved = [each for each in names if each.rpartition(".")[2] == last]
+    if moved:
+        return moved[0]
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    by_last = {each.rpartition(".")[2]: each for each in reversed(names)}
+    close = get_close_matches(last, list(by_last), n=1, cutoff=0.75)
+    return by_last[close[0]] if close else None
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name nobody knows, with the nearest that is known."""
+    like = nearest(name, known)
+    return f"unknown {what}" if like is None else f"unknown {what}; did you mean {like}?"

@@ -1,0 +1,134 @@
+"""Read one role's configuration: every refusal at once, or frozen settings.
+
+Blocking; it runs before the reactor does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from attrs import fields, has
+from pydantic import BaseModel, ValidationError
+
+from svc.config import values
+from svc.config.keys import KEYS, ROLES
+from svc.config.models import settings_model
+from svc.config.problems import ConfigErrors, SharedStateDir, shown, unknown
+from svc.config.rules import check
+from svc.config.source import overlay, parse, read_file
+from svc.errors import ConfigError
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_INDEX = re.compile(r"(\[\d+\]): ")
+_TABLES = {name: cls for name, cls in vars(values).items() if isinstance(cls, type) and has(cls)}
+
+
+def load_settings(path: str, role: str, environ: Mapping[str, str]) -> values.RoleSettings:
+    """The settings of *role* from the file at *path* and the environment over it.
+
+    Args:
+        path: The file that ``--config`` names.
+        role: One of ``authority``, ``proxy``, ``connector``, ``all``, ``client``.
+        environ: The process's environment; only ``SVC_`` names and
+            ``STATE_DIRECTORY`` are read.
+
+    Raises:
+        ConfigErrors: every refusal; a file that cannot be parsed is the only one told.
+        SharedStateDir: when the unit gives the state directory of all roles (exit 238).
+    """
+    return read_settings(read_file(path), role, environ, path)
+
+
+def read_settings(
+    text: str, role: str, environ: Mapping[str, str] = _NOTHING, path: str = "config"
+) -> values.RoleSettings:
+    """The settings that a TOML text gives; as :func:`load_settings` without the file."""
+    if role not in ROLES:
+        raise ValueError(role)
+    tree = parse(text, shown(path))
+    origin, errors = overlay(tree, environ)
+    read: BaseModel | None = None
+    try:
+        read = _model().model_validate(tree)
+    except ValidationError as error:
+        errors.extend(_refusals(error, origin))
+    errors.extend(check(tree, role, environ))
+    shared = [error for error in errors if isinstance(error, SharedStateDir)]
+    if shared:
+        raise shared[0]
+    if errors or read is None:
+        raise ConfigErrors(errors)
+    return _settings(read, role, path)
+
+
+@cache
+def _model() -> type[BaseModel]:
+    return settings_model()
+
+
+def _settings(read: BaseModel, role: str, path: str) -> values.RoleSettings:
+    taken: dict[str, Any] = {"role": role, "path": path}
+    for field in fields(values.RoleSettings):
+        if field.name in taken:
+            continue
+        value = getattr(read, field.name)
+        if isinstance(value, BaseModel):
+            table = _TABLES[field.name.title()]
+            value = table(**{inner.name: getattr(value, inner.name) for inner in fields(table)})
+        taken[field.name] = value
+    taken["cluster"], taken["state_dir"] = taken["cluster"] or "", taken["state_dir"] or ""
+    return values.RoleSettings(**taken)
+
+
+def _refusals(error: ValidationError, origin: Mapping[str, str]) -> Iterator[ConfigError]:
+    forms = {key.path: key.form.words for key in KEYS}
+    told: set[tuple[str, str]] = set()
+    for each in error.errors(include_url=False, include_input=False):
+        names = [part for part in each["loc"] if isinstance(part, str)]
+        path = ".".join(shown(name) for name in names)
+        where = _indexed(each["loc"])
+        if each["type"] == "extra_forbidden":
+            yield ConfigError(where, unknown("key", path, _known()))
+            continue
+        key = next((path for path in _prefixes(names) if path in forms), "")
+        if each["type"] == "value_error":
+            at, what = _at(str(each["ctx"]["error"]))
+            where += at
+        else:
+            what = f"must be {forms[key]}" if key else "must be a table"
+            where = key or where
+        if key in origin:
+            where = f"{where} ({origin[key]})"
+        if (where, what) not in told:
+            told.add((where, what))
+            yield ConfigError(where, what)
+
+
+def _prefixes(names: list[str]) -> list[str]:
+    return [".".join(names[:count]) for count in range(len(names), 0, -1)]
+
+
+def _at(what: str) -> tuple[str, str]:
+    """Part ``[2]: sentence`` of a check that looks at a whole list."""
+    found = _INDEX.match(what)
+    return (found[1], what[found.end() :]) if found else ("", what)
+
+
+def _known() -> list[str]:
+    """Every key's path, and every table's, so that a misspelled table is known too."""
+    tables = [key.path.rpartition(".")[0] for key in KEYS]
+    return list(dict.fromkeys([*(key.path for key in KEYS), *filter(None, tables)]))
+
+
+def _indexed(loc: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in loc:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{shown(part)}" if text else shown(part)
+    return text

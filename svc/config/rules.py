@@ -1,0 +1,96 @@
+"""Rules that need more than one key, or the role, or the process's surroundings.
+
+They read the tree as it was written, so they hold whatever else is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from posixpath import normpath
+
+from svc.config.keys import KEYS
+from svc.config.problems import SharedStateDir
+from svc.config.source import Tree
+from svc.errors import ConfigError
+
+SHARED = "/var/lib/svc"
+
+
+def lookup(tree: Tree, path: str) -> object:
+    """The value at a dotted path, or None."""
+    found: object = tree
+    for part in path.split("."):
+        if not isinstance(found, dict):
+            return None
+        found = found.get(part)
+    return found
+
+
+def check(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigError]:
+    """Every refusal of these rules."""
+    yield from _required(tree, role)
+    yield from _together(tree, "oidc.issuer", "oidc.client_id")
+    yield from _together(tree, "proxy.tls.cert", "proxy.tls.key")
+    yield from _joining(tree)
+    yield from _public(tree)
+    yield from _timing(tree)
+    yield from _state_dir(tree, role, environ)
+
+
+def _required(tree: Tree, role: str) -> Iterator[ConfigError]:
+    for key in KEYS:
+        if role in key.required and lookup(tree, key.path) in (None, "", []):
+            yield ConfigError(key.path, f"required for {role}")
+
+
+def _together(tree: Tree, first: str, second: str) -> Iterator[ConfigError]:
+    for here, there in ((first, second), (second, first)):
+        if lookup(tree, here) is not None and lookup(tree, there) is None:
+            yield ConfigError(there, f"required with {here}: both or neither")
+
+
+def _joining(tree: Tree) -> Iterator[ConfigError]:
+    if lookup(tree, "join.token_file") is not None and lookup(tree, "join.ca_pin") is None:
+        yield ConfigError("join.ca_pin", "required with join.token_file")
+
+
+def _public(tree: Tree) -> Iterator[ConfigError]:
+    plaintext = lookup(tree, "proxy.public_plaintext") is True
+    if plaintext and lookup(tree, "proxy.tls.cert") is not None:
+        yield ConfigError("proxy.public_plaintext", "excludes [proxy.tls]")
+
+
+_SHORTER = (
+    ("tunnel.lease_renew_secs", "tunnel.lease_secs"),
+    ("tunnel.backoff_first_secs", "tunnel.backoff_max_secs"),
+    ("snapshot.heartbeat_secs", "snapshot.valid_secs"),
+)
+
+
+def _timing(tree: Tree) -> Iterator[ConfigError]:
+    defaults = {key.path: key.default for key in KEYS}
+    for shorter, longer in _SHORTER:
+        short = lookup(tree, shorter) or defaults[shorter]
+        long = lookup(tree, longer) or defaults[longer]
+        if isinstance(short, int | float) and isinstance(long, int | float) and short > long:
+            yield ConfigError(shorter, f"must not be longer than {longer}")
+
+
+def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigError]:
+    """The directory is the role's alone; under a unit, the one the unit gives."""
+    given = [normpath(path) for path in environ.get("STATE_DIRECTORY", "").split(":") if path]
+    if SHARED in given:
+        yield SharedStateDir(
+            "STATE_DIRECTORY",
+            f"the unit gives the shared {SHARED}; install the unit of this release, "
+            f"which gives {SHARED}/{role}",
+        )
+    path = lookup(tree, "state_dir")
+    if not isinstance(path, str) or not path.startswith("/"):
+        return
+    path = normpath(path)
+    if os.path.islink(path):
+        yield ConfigError("state_dir", "must not be a symbolic link")
+    elif given and SHARED not in given and path not in given:
+        yield ConfigError("state_dir", "must be what the unit gives (StateDirectory=)")

@@ -1,0 +1,154 @@
+"""From a file and an environment to one tree of TOML values.
+
+A syntax error is told by its line alone: parsers quote the text, and the text
+may hold a secret.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from svc.config.keys import ENVIRONMENT, KEYS
+from svc.config.problems import shown, unknown
+from svc.errors import ConfigError
+
+MAX_BYTES = 1 << 20
+_AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+_TWICE = ("Cannot declare", "Cannot overwrite", "Cannot mutate", "Duplicate inline table key")
+_PREFIX = "SVC_"
+
+Tree = dict[str, Any]
+
+
+def read_file(path: str) -> str:
+    """The text of a configuration file.  Blocking; called before the reactor runs.
+
+    Raises:
+        ConfigError: when it is not a regular file of ours, too large or not UTF-8.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if os.path.islink(path):
+            raise ConfigError(shown(path), "is a symbolic link; name the file itself") from None
+        why = (error.strerror or "unreadable").lower()
+        raise ConfigError(shown(path), f"cannot be read: {why}") from None
+    except ValueError:
+        raise ConfigError("--config", "the path holds a NUL") from None
+    with open(descriptor, "rb") as file:
+        _check_owner(path, os.fstat(descriptor))
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ConfigError(shown(path), "is larger than 1 MiB")
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise ConfigError(shown(path), "begins with a byte order mark; save it without")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(shown(path), f"line {line}: is not UTF-8") from None
+
+
+def _check_owner(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(shown(path), "is not a regular file")
+    if status.st_uid not in (0, os.geteuid()):
+        raise ConfigError(shown(path), "is owned by another user")
+    own_group = status.st_gid == os.getegid() == os.geteuid()
+    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not own_group):
+        raise ConfigError(shown(path), "other users may write to it; chmod go-w")
+
+
+def parse(text: str, where: str) -> Tree:
+    """The tree of a TOML text; *where* names it in a refusal."""
+    try:
+        tree = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(where, "is nested too deeply") from None
+    except ValueError as error:
+        raise ConfigError(where, _syntax(str(error))) from None
+    for path, value in _leaves(tree, ""):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(shown(path), "must be a finite number")
+    return tree
+
+
+def _syntax(message: str) -> str:
+    at = _AT_LINE.search(message)
+    line = f"line {at[1]}: " if at else ""
+    if message.startswith(_TWICE):
+        return f"{line}a key or table is given twice"
+    if "end of document" in message:
+        return "is not TOML: something is not closed at its end"
+    return f"{line}is not TOML"
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{at}]")
+    else:
+        yield path, value
+
+
+def overlay(tree: Tree, environ: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
+    """Lay the ``SVC_`` variables over *tree*, in place.
+
+    Returns:
+        Which variable set which dotted path, and the refusals.
+    """
+    paths = {variable(key.path): key.path for key in KEYS}
+    origin: dict[str, str] = {}
+    errors: list[ConfigError] = []
+    for name in sorted(environ):
+        if not name.startswith(_PREFIX) or name in ENVIRONMENT:
+            continue
+        path = paths.get(name)
+        if path is None:
+            what = unknown("variable", name, [*paths, *ENVIRONMENT])
+            errors.append(ConfigError(shown(name), what))
+            continue
+        try:
+            _put(tree, path.split("."), _value(name, environ[name]))
+        except ConfigError as error:
+            errors.append(error)
+        else:
+            origin[path] = name
+    return origin, errors
+
+
+def variable(path: str) -> str:
+    """The environment variable that lies over a key."""
+    return _PREFIX + path.replace(".", "__").upper()
+
+
+def _value(name: str, text: str) -> object:
+    form = "must be a TOML value; a string needs its quotes, as in '\"text\"'"
+    try:
+        tree = tomllib.loads(f"value = {text}\n")
+    except (ValueError, RecursionError):
+        raise ConfigError(name, form) from None
+    if tree.keys() != {"value"}:
+        raise ConfigError(name, form)
+    for _, value in _leaves(tree, ""):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(name, "must be a finite number")
+    return tree["value"]
+
+
+def _put(tree: Tree, parts: list[str], value: object) -> None:
+    for part in parts[:-1]:
+        inner = tree.setdefault(part, {})
+        if not isinstance(inner, dict):  # the file's own mistake; the model will name it
+            return
+        tree = inner
+    tree[parts[-1]] = value

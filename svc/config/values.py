@@ -1,0 +1,204 @@
+"""The settings as every other room sees them: frozen values, nothing of pydantic.
+
+A field has the name of its key; `svc.config.keys` says what each means, and a
+test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from attrs import field, frozen
+
+
+@frozen
+class Address:
+    """A host and a port; the host is a DNS name or an IP address without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+@frozen
+class StoreUrl:
+    """Where the store is: the scheme picks the store drop-in, which reads the rest."""
+
+    scheme: str
+    rest: str = field(repr=False)
+
+
+@frozen
+class ResourceTable:
+    """One ``[[connector.resources]]`` table, raw: its kind reads the rest.
+
+    ``table`` holds every key but ``id`` and ``kind`` (``address`` among them);
+    ``key_path`` is what to name in a refusal, such as ``connector.resources[2]``.
+    """
+
+    id: str
+    kind: str
+    address: str
+    table: Mapping[str, object] = field(repr=False)
+    key_path: str
+
+
+@frozen
+class Endpoints:
+    """``[endpoints]``: what is listened on and what is dialed."""
+
+    public_listen: Address | None
+    public_names: tuple[str, ...]
+    control_listen: Address | None
+    join_listen: Address | None
+    renewal_listen: Address | None
+    admin_listen: Address | None
+    authority: tuple[Address, ...]
+    proxy: tuple[Address, ...]
+
+
+@frozen
+class Join:
+    """``[join]``: how a node without an identity gets one; ignored once it has one."""
+
+    token_file: str | None
+    ca_pin: str | None
+    authority: Address | None
+
+
+@frozen
+class Telemetry:
+    """``[telemetry]``: the plain HTTP listener and the trace collector."""
+
+    metrics_listen: Address | None
+    otel_endpoint: str | None
+
+
+@frozen
+class Proxy:
+    """``[proxy]``."""
+
+    public_plaintext: bool
+
+
+@frozen
+class Connector:
+    """``[connector]``."""
+
+    reach: tuple[str, ...]
+    resources: tuple[ResourceTable, ...]
+
+
+@frozen
+class Client:
+    """``[client]``."""
+
+    native_port_offset: int
+    unprotected_loopback: bool
+
+
+@frozen
+class Plugins:
+    """``[plugins]``: the drop-ins that may be imported, by the operator's words."""
+
+    kinds: tuple[str, ...]
+    stores: tuple[str, ...]
+
+
+@frozen
+class Limits:
+    """``[limits]``."""
+
+    anonymous_per_minute: int
+    anonymous_burst: int
+    max_sessions_per_person: int
+    max_streams: int
+    handshake_secs: float
+    drain_secs: float
+
+
+@frozen
+class Identity:
+    """``[identity]``: how long what Authority issues is good for."""
+
+    node_leaf_secs: int
+    person_leaf_secs: int
+    issuing_ca_days: int
+    join_token_secs: int
+
+
+@frozen
+class Tunnel:
+    """``[tunnel]``."""
+
+    keepalive_secs: float
+    keepalive_timeout_secs: float
+    lease_secs: float
+    lease_renew_secs: float
+    backoff_first_secs: float
+    backoff_max_secs: float
+
+
+@frozen
+class Audit:
+    """``[audit]``."""
+
+    head_every_records: int
+    head_after_secs: float
+
+
+@frozen
+class Snapshot:
+    """``[snapshot]``."""
+
+    heartbeat_secs: float
+    valid_secs: float
+    reload_secs: float
+
+
+@frozen
+class Session:
+    """``[session]``."""
+
+    reclaim_secs: float
+
+
+@frozen
+class RoleSettings:
+    """One role's whole configuration, checked.
+
+    ``cluster``, ``state_dir`` and ``store_url`` are there for every role that
+    needs them: the reading refuses a file that lacks one.
+    """
+
+    role: str
+    path: str
+    cluster: str
+    state_dir: str
+    profile: str | None
+    store_url: StoreUrl | None
+    store_auto_migrate: bool
+    endpoints: Endpoints
+    join: Join
+    telemetry: Telemetry
+    proxy: Proxy
+    connector: Connector
+    client: Client
+    plugins: Plugins
+    limits: Limits
+    identity: Identity
+    tunnel: Tunnel
+    audit: Audit
+    snapshot: Snapshot
+    session: Session
