@@ -23,15 +23,6 @@ class Revocation:
 
 
 @frozen
-class Served:
-    """One catalog resource as Authority knows it now."""
-
-    id: str
-    kind: str
-    served: bool
-
-
-@frozen
 class Snapshot:
     """What a Proxy may decide by, for how long (rule R15); signed by Authority."""
 
@@ -43,7 +34,6 @@ class Snapshot:
     valid_secs: int
     bundle_sha256: bytes
     revocations: tuple[Revocation, ...] = ()
-    served: tuple[Served, ...] = ()
 
 
 @frozen
@@ -69,10 +59,6 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             pb.Revocation(principal=one.principal, generation=one.generation)
             for one in snapshot.revocations
         ],
-        served=[
-            pb.ServedResource(id=one.id, kind=one.kind, served=one.served)
-            for one in snapshot.served
-        ],
     ).SerializeToString()
 
 
@@ -88,7 +74,6 @@ def decode_snapshot(data: bytes) -> Snapshot:
         valid_secs=message.valid_secs,
         bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
         revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
-        served=tuple(Served(one.id, one.kind, one.served) for one in message.served),
     )
 
 

@@ -139,7 +139,7 @@ class SnapshotRequest(_message.Message):
     def __init__(self, have_serial: _Optional[int] = ..., have_digest: _Optional[bytes] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "served")
+    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -148,7 +148,6 @@ class Snapshot(_message.Message):
     VALID_SECS_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
-    SERVED_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     serial: int
     policy_version: int
@@ -157,8 +156,7 @@ class Snapshot(_message.Message):
     valid_secs: int
     bundle_sha256: bytes
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
-    served: _containers.RepeatedCompositeFieldContainer[ServedResource]
-    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., served: _Optional[_Iterable[_Union[ServedResource, _Mapping]]] = ...) -> None: ...
+    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("principal", "generation")
@@ -167,16 +165,6 @@ class Revocation(_message.Message):
     principal: str
     generation: int
     def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
-
-class ServedResource(_message.Message):
-    __slots__ = ("id", "kind", "served")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    SERVED_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    kind: str
-    served: bool
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., served: _Optional[bool] = ...) -> None: ...
 
 class SnapshotFrame(_message.Message):
     __slots__ = ("snapshot", "signature", "chain", "bundle", "delta")
