@@ -9,11 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import field, frozen
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface
 
 from svc.model.target import Target
-from svc.model.terms import Terms
+
+
+@frozen
+class KindTerms:
+    """How policies speak of a kind: the names it adds to the Cedar schema.
+
+    Attributes:
+        entity_type: Cedar entity type of its resources, such as ``TcpService``.
+        open_action: The action that a session's open is decided by.
+        actions: Every action of the kind, ``open_action`` among them.
+        attributes: Entity attributes beyond those every resource has.
+        context: Context facts beyond those every action has; all are
+            optional in the schema.
+
+    Both map a name to its Cedar type.  A name the core has already is used as
+    it is there; one of the kind's own adds how it is kept in the audit log,
+    as in ``"String personal"`` or ``"Long public"``.
+    """
+
+    entity_type: str
+    open_action: str
+    actions: tuple[str, ...]
+    attributes: Mapping[str, str] = field(factory=dict)
+    context: Mapping[str, str] = field(factory=dict)
 
 
 class IResourceKind(Interface):
@@ -26,9 +50,7 @@ class IResourceKind(Interface):
         "Whether sessions run TLS end to end between client and Connector (rule R3), "
         "so that no Proxy reads them."
     )
-    terms: Terms = Attribute("Its part of the Cedar vocabulary: entity type, actions, facts.")
-    entity_type: str = Attribute("The Cedar entity type of its resources, one of ``terms``.")
-    open_action: str = Attribute("The action an open is decided by, one of ``terms``.")
+    terms: KindTerms = Attribute("Its part of the Cedar vocabulary.")
     default_port: int | None = Attribute("Port when an address names none; None: it must.")
 
     def parse(resource_id: str, table: Mapping[str, object], path: str) -> Target:

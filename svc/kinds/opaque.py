@@ -1,0 +1,65 @@
+"""Kinds whose bytes nobody between client and Connector reads.
+
+They are decided once, as ``connect``, and run TLS end to end (rule R3); the
+kind itself adds words, a port and an endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
+from zope.interface import implementer
+
+from svc.interfaces.kinds import IResourceKind, KindTerms
+from svc.kinds.address import read_address, refuse_unknown, split_address
+from svc.model.target import Target
+
+PORT_LABEL = "port"
+"""The catalog label that tells people's tools the port, where a kind has none of its own."""
+
+_KEYS = frozenset({"address"})
+
+
+@implementer(IResourceKind)
+@frozen
+class OpaqueKind:
+    """A kind that is a byte stream and nothing more.
+
+    Attributes:
+        connect_seconds: How long one address is tried; the Connector's own
+            deadline for the whole dial stands above it.
+    """
+
+    name: str
+    terms: KindTerms
+    default_port: int | None = None
+    connect_seconds: float = 10.0
+
+    request_kind: str = "connect"
+    opaque: bool = True
+
+    @property
+    def protocol(self) -> str:
+        """The kind's own name: one of the known ``protocol`` labels."""
+        return self.name
+
+    def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
+        """A target with an address and nothing else."""
+        address = read_address(table, path, self.default_port)
+        refuse_unknown(table, _KEYS, path)
+        return Target(resource_id, self.name, address)
+
+    def native_port(self, labels: Mapping[str, str]) -> int | None:
+        """The label ``port`` where it is a port, else the kind's default."""
+        text = labels.get(PORT_LABEL, "")
+        if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= 65535:
+            return int(text)
+        return self.default_port
+
+    def endpoint(self, reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
+        """Plain TCP to the address."""
+        host, port = split_address(target.address)
+        return HostnameEndpoint(reactor, host, port, timeout=self.connect_seconds)

@@ -1,0 +1,5 @@
+"""Drop-in: the resource kind ``tcp``."""
+
+from svc.kinds.tcp import tcp
+
+__all__ = ["tcp"]
