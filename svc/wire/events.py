@@ -1,0 +1,65 @@
+"""What a connection tells its owner, in the order it happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from svc.wire.headers import RequestHead
+    from svc.wire.streams import Stream
+
+
+@frozen(eq=False)
+class Opened:
+    """A caller began a call (server side only)."""
+
+    stream: Stream
+    head: RequestHead
+
+
+@frozen(eq=False)
+class Readable:
+    """The stream holds bytes, or the end of the peer's half, that were not there before."""
+
+    stream: Stream
+
+
+@frozen(eq=False)
+class Drained:
+    """The stream's queue has room again after it had none."""
+
+    stream: Stream
+
+
+@frozen(eq=False)
+class Finished:
+    """The stream is over and forgotten.
+
+    ``stream.status`` is the server's answer, or what a reset means; at a server it is never OK,
+    because there it only tells of calls that the peer broke off.
+    """
+
+    stream: Stream
+
+
+@frozen
+class Ready:
+    """The peer's first SETTINGS came: it speaks HTTP/2."""
+
+
+@frozen
+class Ponged:
+    """The peer answered our ping."""
+
+
+@frozen
+class GoingAway:
+    """The peer takes no stream above ``last_stream_id``; ``error_code`` 0 is a drain."""
+
+    last_stream_id: int
+    error_code: int
+
+
+Event = Opened | Readable | Drained | Finished | Ready | Ponged | GoingAway

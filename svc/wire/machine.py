@@ -1,0 +1,150 @@
+"""The HTTP/2 machine: ``h2`` with the few things changed that a gateway needs.
+
+Changed, each for a reason that was measured or found:
+
+- GOAWAY does not close the machine, in either direction: streams that are open go on (RFC 9113
+  6.8); ``h2`` alone refuses every frame after one.
+- The count of open streams is kept by the connection above; ``h2`` alone walks all streams for
+  each new one, and ends the connection for one stream too many.
+- DATA is written as header and parts, never joined here, because its bytes would be copied four
+  times on their way out.
+- Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
+
+Nothing outside this module touches a private name of ``h2``.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionInputs, H2Connection
+from h2.errors import ErrorCodes
+from h2.events import ConnectionTerminated, Event
+from h2.settings import SettingCodes, Settings
+from h2.stream import StreamClosedBy, StreamInputs
+from hyperframe.frame import Frame, GoAwayFrame
+
+from svc.wire.limits import WireLimits
+
+_HEADER = Struct("!HBBBL")
+_NO_LIMIT = 1 << 30
+_LAST_STREAM = (1 << 31) - 1
+
+Part = bytes | bytearray | memoryview
+
+
+class Machine(H2Connection):
+    """One connection's HTTP/2 state.  Its output is a list of parts, in order."""
+
+    def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
+        super().__init__(
+            H2Configuration(
+                client_side=is_client,
+                header_encoding=None,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        values = {
+            SettingCodes.INITIAL_WINDOW_SIZE: limits.small_window,
+            SettingCodes.MAX_FRAME_SIZE: limits.max_frame,
+            SettingCodes.MAX_CONCURRENT_STREAMS: limits.max_streams,
+            SettingCodes.MAX_HEADER_LIST_SIZE: limits.max_header_list,
+        }
+        if is_client:
+            values[SettingCodes.ENABLE_PUSH] = 0
+        self.local_settings = Settings(client=is_client, initial_values=values)
+        # h2 takes these from an acknowledgement that changes them; ours changes nothing.
+        self.max_inbound_frame_size = limits.max_frame
+        self.decoder.max_header_list_size = limits.max_header_list
+        self._parts: list[Part] = []
+        self.initiate_connection()
+        self.increment_flow_control_window(limits.connection_window - 65_535)
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """Always 0: the connection above counts, and refuses one stream instead of all."""
+        return 0
+
+    @property
+    def open_outbound_streams(self) -> int:
+        """Always 0, as above."""
+        return 0
+
+    @property
+    def peer_max_streams(self) -> int:
+        """How many calls the peer lets us have open."""
+        return min(self.remote_settings.max_concurrent_streams, _NO_LIMIT)
+
+    @property
+    def held_control(self) -> int:
+        """Bytes of control frames waiting to be written."""
+        return len(self._data_to_send)
+
+    def is_open(self, stream_id: int) -> bool:
+        """Whether the stream may still send or receive."""
+        stream = self.streams.get(stream_id)
+        return stream is not None and not stream.closed
+
+    def room(self, stream_id: int) -> int:
+        """How many bytes of DATA the peer takes on this stream now, in one frame."""
+        stream = self.streams[stream_id]
+        return min(
+            self.outbound_flow_control_window,
+            stream.outbound_flow_control_window,
+            self.max_outbound_frame_size,
+        )
+
+    def send_parts(self, stream_id: int, parts: list[Part], size: int) -> None:
+        """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`."""
+        self.state_machine.process_input(ConnectionInputs.SEND_DATA)
+        stream = self.streams[stream_id]
+        stream.state_machine.process_input(StreamInputs.SEND_DATA)
+        stream.outbound_flow_control_window -= size
+        self.outbound_flow_control_window -= size
+        self._move_control()
+        self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, 0, stream_id))
+        self._parts.extend(parts)
+
+    def send_goaway(self, *, last_stream_id: int | None = None) -> None:
+        """Tell the peer to open no further streams; open ones go on.
+
+        Args:
+            last_stream_id: The last stream that is served; None where the peer's next streams are
+                still taken (the first of two notices).
+        """
+        frame = GoAwayFrame(0)
+        frame.last_stream_id = _LAST_STREAM if last_stream_id is None else last_stream_id
+        self._data_to_send += frame.serialize()
+
+    def terminate(self, code: ErrorCodes) -> None:
+        """Write a GOAWAY that ends the connection."""
+        frame = GoAwayFrame(0)
+        frame.last_stream_id = self.highest_inbound_stream_id
+        frame.error_code = code
+        self._data_to_send += frame.serialize()
+
+    def forget(self, stream_id: int) -> None:
+        """Drop a closed stream, keeping what tells late frames from wrong ones."""
+        stream = self.streams.pop(stream_id, None)
+        if stream is not None:
+            self._closed_streams[stream_id] = stream.closed_by or StreamClosedBy.SEND_RST_STREAM
+
+    def take_parts(self) -> list[Part]:
+        """Everything to be written, in order; it is handed over."""
+        self._move_control()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _move_control(self) -> None:
+        if self._data_to_send:
+            self._parts.append(bytes(self._data_to_send))
+            self._data_to_send.clear()
+
+    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
+        event = ConnectionTerminated()
+        event.error_code = frame.error_code
+        event.last_stream_id = frame.last_stream_id
+        event.additional_data = frame.additional_data or None
+        return [], [event]

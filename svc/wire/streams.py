@@ -1,0 +1,217 @@
+"""One stream: what it holds in either direction and what its peer may still send.
+
+Flow control lives here.  Bytes received are *owed* until the stream's reader took them; only then
+does the peer's window open again, so a reader that stops stops its own sender and nobody else.
+A stream never writes by itself: it queues, and the connection pumps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svc.wire.framing import Inbox, prefix
+from svc.wire.headers import Headers
+from svc.wire.machine import Part
+from svc.wire.status import Status, trailers
+
+if TYPE_CHECKING:
+    from svc.wire.connection import Connection
+
+
+class Stream:
+    """A call's two halves.
+
+    Attributes:
+        id: The HTTP/2 stream id.
+        queued: Bytes waiting to be sent.
+        input_ended: The peer has ended its half; the inbox may still hold messages.
+        is_over: Finished or reset; nothing is sent or received any more.
+        status: How the peer ended the call, once it did.
+        on_sent: Told how many queued bytes went to the transport (a relay's way to give credit).
+        context: The owner's object for this stream.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_ending",
+        "_grown_at",
+        "_owed",
+        "_queue",
+        "_taken",
+        "_window",
+        "answered",
+        "context",
+        "fields",
+        "id",
+        "inbox",
+        "input_ended",
+        "is_over",
+        "is_waiting",
+        "on_sent",
+        "output_ended",
+        "queued",
+        "status",
+    )
+
+    def __init__(self, connection: Connection, stream_id: int) -> None:
+        self.id = stream_id
+        self._connection = connection
+        self.inbox = Inbox(connection.limits.max_message)
+        self.fields: dict[bytes, bytes] = {}
+        self.context: object = None
+        self.input_ended = False
+        self.output_ended = False
+        self.is_over = False
+        self.status: Status | None = None
+        self.answered = False
+        self.is_waiting = False
+        self.on_sent: Callable[[int], object] | None = None
+        self.queued = 0
+        self._queue: deque[Part] = deque()
+        self._ending: Headers | None = None
+        self._window = connection.limits.small_window
+        self._taken = 0
+        self._owed = 0
+        self._grown_at = 0
+
+    # -- receiving
+
+    def accept(self, data: bytes, padding: int) -> None:
+        """Keep *data* that the machine received; *padding* is given back at once."""
+        self.inbox.add(data)
+        self._owed += len(data) + padding
+        if padding:
+            self.credit(padding)
+        if self._window < self._connection.limits.first_window and self._owed >= self._window // 4:
+            self._grow(self._connection.limits.first_window)
+
+    def take(self) -> bytes | memoryview | None:
+        """The next whole message; None when there is none yet (or none any more).
+
+        Raises:
+            SvcError: for a message past the limit, a compressed one.
+        """
+        message = self.inbox.take()
+        # A message whose reader waits for it may be longer than the window.
+        self.is_waiting = message is None
+        self._settle()
+        return message
+
+    def take_raw(self) -> list[bytes | memoryview]:
+        """All bytes held, unread; each must be given back with :meth:`credit` once it went on."""
+        return self.inbox.take_raw()
+
+    def credit(self, size: int) -> None:
+        """*size* bytes have been taken: let the peer send as many more."""
+        size = min(size, self._owed)
+        self._owed -= size
+        self._taken += size
+        self._grown_at += size
+        if self.input_ended or self.is_over:
+            return
+        full = self._connection.limits.full_window
+        if (
+            self._window < full
+            and self._grown_at >= self._window
+            and self._owed <= self._window // 2
+        ):
+            self._grow(min(self._window * 2, full))
+        if self._taken >= self._window // 4:
+            self._connection.open_window(self, self._taken)
+            self._taken = 0
+
+    @property
+    def window(self) -> int:
+        """What the peer may have under way on this stream."""
+        return self._window
+
+    def _settle(self) -> None:
+        held = 0 if self.is_waiting else self.inbox.held
+        if self._owed > held:
+            self.credit(self._owed - held)
+
+    def _grow(self, window: int) -> None:
+        grant = self._connection.grant(window - self._window)
+        if grant and not self.input_ended:
+            self._window += grant
+            self._grown_at = 0
+            self._connection.open_window(self, grant)
+
+    # -- sending
+
+    def send_message(self, message: Part) -> None:
+        """Queue one message."""
+        self.send_parts([message], len(message))
+
+    def send_parts(self, parts: list[Part], size: int) -> None:
+        """Queue one message of *size* bytes given in parts, which are not copied."""
+        if self._ending is not None or self.is_over:
+            return
+        self._queue.append(prefix(size))
+        self._queue.extend(parts)
+        self.queued += size + 5
+        self._connection.wants_to_send(self)
+
+    def send_raw(self, chunk: Part) -> None:
+        """Queue bytes that are already framed as messages."""
+        if self._ending is None and not self.is_over:
+            self._queue.append(chunk)
+            self.queued += len(chunk)
+            self._connection.wants_to_send(self)
+
+    def finish(self, status: Status) -> None:
+        """End the call with *status* once the queue is empty (server).  Idempotent."""
+        self._end(trailers(status))
+
+    def answer_http(self, fields: Headers) -> None:
+        """Answer what is not gRPC, with these fields alone."""
+        self.answered = True
+        self._end(fields)
+
+    def half_close(self) -> None:
+        """Send no more once the queue is empty (client).  Idempotent."""
+        self._end([])
+
+    def drop(self) -> None:
+        """Forget what is queued: the stream is over."""
+        self._queue.clear()
+        self.queued = 0
+
+    def _end(self, fields: Headers) -> None:
+        if self._ending is None and not self.is_over:
+            self._ending = fields
+            self._connection.wants_to_send(self)
+
+    # -- pumped by the connection
+
+    @property
+    def wants_to_send(self) -> bool:
+        """Whether a pump would find work, window permitting."""
+        return bool(self._queue) or (self._ending is not None and not self.output_ended)
+
+    @property
+    def ending(self) -> Headers | None:
+        """The fields (client: none) that end our half, when it shall end."""
+        return self._ending
+
+    def cut(self, room: int) -> tuple[list[Part], int]:
+        """Take up to *room* bytes off the queue, as parts and their size."""
+        queue = self._queue
+        parts: list[Part] = []
+        size = 0
+        while queue and size < room:
+            part = queue[0]
+            length = len(part)
+            if size + length > room:
+                view = memoryview(part)
+                fitting = room - size
+                parts.append(view[:fitting])
+                queue[0] = view[fitting:]
+                size = room
+                break
+            parts.append(queue.popleft())
+            size += length
+        self.queued -= size
+        return parts, size
