@@ -20,10 +20,29 @@ from types import MappingProxyType
 from attrs import frozen
 
 from svc.errors import SvcError
+from svc.model.access import AccessRequest
 from svc.model.canonical import Json
+from svc.model.ledger import GENESIS, PersonalValue
+from svc.model.signing import Signed
 
-GENESIS = bytes(32)
-"""The previous hash of the first row."""
+__all__ = [
+    "CHAIN_DOMAIN",
+    "FIRST_SEQ",
+    "GENESIS",
+    "Actor",
+    "AuditRecord",
+    "Event",
+    "EventClass",
+    "Field",
+    "Head",
+    "SealedRecord",
+    "Sensitivity",
+    "Severity",
+    "Shape",
+    "SignedHead",
+    "chain_hash",
+    "rfc3339",
+]
 
 FIRST_SEQ = 1
 """Sequence numbers start here and have no holes."""
@@ -70,7 +89,7 @@ class Severity(Enum):
 
 @frozen
 class Field:
-    """One field of an event's ``details``, or one fact of a Cedar context."""
+    """One field of an event's ``details``.  Context facts are classified by ``svc.model.terms``."""
 
     name: str
     sensitivity: Sensitivity
@@ -99,24 +118,6 @@ class Actor:
 
     kind: str
     id: str
-
-
-@frozen
-class RecordedEntity:
-    """A Cedar entity as the request named it."""
-
-    type: str
-    id: str
-
-
-@frozen
-class RecordedRequest:
-    """The whole Cedar request, so that another policy can be asked the same."""
-
-    principal: RecordedEntity
-    action: str
-    resource: RecordedEntity
-    context: Mapping[str, Json] = NOTHING
 
 
 @frozen(kw_only=True)
@@ -149,77 +150,53 @@ class AuditRecord:
     catalog_version: int | None = None
     reason: str | None = None
     trace_id: str | None = None
-    request: RecordedRequest | None = None
+    request: AccessRequest | None = None
     entities_digest: str | None = None
     details: Mapping[str, Json] = NOTHING
 
 
 @frozen
-class Personal:
-    """A personal value kept beside its record, where it can be erased.
-
-    The record holds only ``{"personal": SHA-256(salt + value)}`` at ``path``
-    (``request.context.NAME`` or ``details.NAME``).  ``value`` is the canonical
-    JSON text of what was said; ``None`` once it has been erased.
-    """
-
-    path: str
-    salt: bytes
-    value: str | None
-
-
-@frozen
 class SealedRecord:
-    """What the store's audit facet appends: the bytes, and columns to search by.
-
-    The columns repeat what ``canonical`` says; ``audit verify`` compares them.
-    """
+    """What the store appends: ``tx.audit.append(sealed.canonical, sealed.personal)``."""
 
     canonical: bytes
-    event: str
-    time: str
-    decision_id: str | None
-    session_uid: str | None
-    actor_id: str
-    personal: tuple[Personal, ...] = ()
-
-
-@frozen
-class AppendedRow:
-    """What an append gives back: where in the chain the record now stands."""
-
-    seq: int
-    prev_hash: bytes
-    hash: bytes
-
-
-@frozen
-class AuditRow:
-    """One row of the chain as the store holds it."""
-
-    seq: int
-    prev_hash: bytes
-    hash: bytes
-    record: SealedRecord
+    personal: tuple[PersonalValue, ...] = ()
 
 
 @frozen(kw_only=True)
-class SignedHead:
-    """The leader's signed statement about the log up to ``tree_size`` records."""
+class Head:
+    """What the leader states about the log while it has ``tree_size`` records."""
 
     cluster: str
     log_id: str
     tree_size: int
     root: bytes
+    """RFC 6962 Merkle tree hash of the first ``tree_size`` leaves."""
     last_hash: bytes
     time: str
     lease_epoch: int
     leader: str
     previous_head_hash: bytes
     key_id: str
-    signature: bytes
-    certificate: tuple[bytes, ...]
-    """DER, the anchor purpose certificate first, then its issuers."""
+    """SHA-256 of the anchor certificate, in hex."""
+
+
+@frozen
+class SignedHead:
+    """A head with the signature over its canonical bytes.
+
+    ``edge`` is the right edge of the tree, largest subtree first.  It is not
+    signed; it folds to the signed ``root``, so it may be trusted after that check.
+    """
+
+    head: Head
+    signed: Signed
+    edge: tuple[bytes, ...] = ()
+
+    @property
+    def hash(self) -> bytes:
+        """What the next head names as its previous one."""
+        return sha256(self.signed.payload + self.signed.signature).digest()
 
 
 def chain_hash(seq: int, prev: bytes, canonical: bytes) -> bytes:

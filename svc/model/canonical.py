@@ -89,4 +89,3 @@ def _encode_mapping(value: Mapping[object, object], levels: int) -> str:
 
 def _refuse(text: str) -> Json:
     raise ValueError(text)
-

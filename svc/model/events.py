@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from svc.errors import PluginError
 from svc.model.audit import Event, EventClass, Field, Sensitivity, Severity, Shape
+from svc.model.terms import ActionTerm, AttributeTerm
 
 CATALOGUE_VERSION = 1
 
@@ -80,30 +81,6 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("version", _PUBLIC, "version of the program"),
 )
 """Every field that any event's details may have."""
-
-CONTEXT_FACTS: Mapping[str, Field] = _by_name(
-    Field("approved_request", _PUBLIC, "whether an approved request covers it", _FLAG),
-    Field("api_group", _PUBLIC, "Kubernetes API group"),
-    Field("db_role", _PUBLIC, "database role asked for"),
-    Field("effects", _PUBLIC, "what the statement does", _TEXTS),
-    Field("fingerprint", _PUBLIC, "fingerprint of the statement, literals removed"),
-    Field("host", _PUBLIC, "host asked for"),
-    Field("hour", _PUBLIC, "hour of the day, UTC", _NUMBER),
-    Field("login_user", _PUBLIC, "account on the target"),
-    Field("method", _PUBLIC, "HTTP method"),
-    Field("mfa_age_seconds", _PUBLIC, "seconds since the second factor was shown", _NUMBER),
-    Field("namespace", _PUBLIC, "Kubernetes namespace"),
-    Field("objects", _PUBLIC, "names of the objects concerned", _TEXTS),
-    Field("path", _PUBLIC, "path without query"),
-    Field("proxy_reported", _PERSONAL, "what only the Proxy can know, the source address"),
-    Field("read_only", _PUBLIC, "whether only reading is asked for", _FLAG),
-    Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
-    Field("subresource", _PUBLIC, "Kubernetes subresource"),
-    Field("time", _PUBLIC, "when it was asked, seconds since the epoch", _NUMBER),
-    Field("verb", _PUBLIC, "Kubernetes verb"),
-    Field("weekday", _PUBLIC, "day of the week, UTC"),
-)
-"""Every fact that a Cedar context may carry into a record."""
 
 
 def _event(number: int, name: str, letter: str, meaning: str, fields: str = "") -> Event:
@@ -296,37 +273,26 @@ BY_NAME: Mapping[str, Event] = MappingProxyType({event.name: event for event in 
 
 
 def check_catalogue(
-    events: Iterable[Event] = CATALOGUE, facts: Iterable[Field] = CONTEXT_FACTS.values()
+    events: Iterable[Event] = CATALOGUE,
+    facts: Iterable[AttributeTerm] = (),
+    actions: Iterable[ActionTerm] = (),
 ) -> None:
     """Refuse a catalogue that leaves anything unclassified or says a thing twice.
 
-    Called at start by ``compose``, with the events and facts of enabled
-    plug-ins added to ours.  Pure.
+    Called at start by ``compose`` with the vocabulary's facts and actions, and
+    with the events of enabled plug-ins added to ours.  Pure.
 
     Raises:
         PluginError: reason ``audit_unclassified``; the text names every fault.
     """
-    faults = [*_event_faults(list(events)), *_field_faults("context", list(facts))]
+    known = list(facts)
+    names = {fact.name for fact in known}
+    faults = [*_event_faults(list(events)), *_fact_faults("context", known)]
+    for action in actions:
+        missing = sorted(set(action.context) - names)
+        faults += [f"{action.name}: context fact {name} is not classified" for name in missing]
     if faults:
         raise PluginError("audit catalogue: " + "; ".join(faults), reason="audit_unclassified")
-
-
-def check_context(
-    facts: Iterable[str], known: Mapping[str, Field] = CONTEXT_FACTS, *, action: str = "context"
-) -> None:
-    """Refuse a Cedar action whose context has a fact that nobody classified.
-
-    Called at start with the attribute names of each action of the vocabulary.
-
-    Raises:
-        PluginError: reason ``audit_unclassified``; the text names the facts.
-    """
-    missing = sorted(set(facts) - set(known))
-    if missing:
-        raise PluginError(
-            f"audit catalogue: {action}: no sensitivity is declared for {', '.join(missing)}",
-            reason="audit_unclassified",
-        )
 
 
 def _event_faults(events: list[Event]) -> list[str]:
@@ -354,6 +320,16 @@ def _field_faults(where: str, fields: list[Field]) -> list[str]:
             faults.append(f"{where}: {field.name} is neither public, personal nor secret")
         if field.shape not in set(Shape):
             faults.append(f"{where}: {field.name} has no shape")
+    return faults
+
+
+def _fact_faults(where: str, facts: Iterable[AttributeTerm]) -> list[str]:
+    faults: list[str] = []
+    for fact in facts:
+        if fact.classified not in ("public", "personal"):
+            faults.append(f"{where}: {fact.name} is neither public nor personal")
+        if isinstance(fact.type, tuple):
+            faults += _fact_faults(f"{where}.{fact.name}", fact.type)
     return faults
 
 

@@ -1,0 +1,245 @@
+r"""Sealing a record: from what a room says to the bytes that are hashed.
+
+This is the one place where a value enters the log, so the rules of what may
+enter live here: every field is classified, a secret is left out, a personal
+value goes in as a salted hash, and peer text cannot break the form.
+
+* A lone surrogate and NUL become visible escapes (``\ud800``, ``\x00``).
+* Text past :data:`MAX_TEXT` characters is cut and ends in its digest.
+* What looks like a credential in text is replaced: a net, not the rule.
+* The Cedar request is kept exactly, because it will be asked again.  One that
+  cannot be kept exactly is tidied, and such a record must not say ``allow``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from svc.errors import Fault, Malformed, SvcError
+from svc.model.access import AccessRequest, request_form
+from svc.model.audit import AuditRecord, Event, Field, SealedRecord, Sensitivity, Shape, rfc3339
+from svc.model.canonical import Json, encode
+from svc.model.ids import Entropy
+from svc.model.ledger import PersonalValue
+from svc.model.terms import AttributeTerm
+
+SALT_BYTES = 16
+MAX_TEXT = 4096
+MAX_TEXTS = 256
+MAX_RECORD = 1 << 17
+PERSONAL = "personal"
+"""The one key of what stands in a record for a personal value."""
+
+_CREDENTIAL = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*"
+    r"|\b(?:bearer|basic)\s+[\w.~+/=-]{8,}"
+    r"|\b(?:password|passwd|secret|token|api_?key)\s*[=:]\s*\S+"
+    r"|(?<=://)[^/\s:@]*:[^/\s@]*(?=@)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PLAIN = (
+    "key_id",
+    "node_id",
+    "resource_id",
+    "resource_kind",
+    "session_uid",
+    "action",
+    "cedar_action",
+    "decision",
+    "decision_id",
+    "policy_version",
+    "catalog_version",
+    "reason",
+    "trace_id",
+    "entities_digest",
+)
+
+
+_Hide = Callable[[str, Json], Json]
+
+
+class Unrecordable(SvcError):
+    """A record that may not be written; what it was to allow must not happen."""
+
+    fault = Fault.INTERNAL
+    reason = "audit_unrecordable"
+
+
+@frozen
+class Sealer:
+    """Seals records.  Pure but for the salts it draws; called inside transactions.
+
+    Args:
+        entropy: Where salts come from.
+        facts: The context facts of the vocabulary, by name.
+    """
+
+    entropy: Entropy
+    facts: Mapping[str, AttributeTerm] = field(factory=lambda: MappingProxyType({}))
+
+    def seal(self, record: AuditRecord) -> SealedRecord:
+        """The form of *record* that the store appends.
+
+        Raises:
+            Unrecordable: a field that is not classified or not of its shape, an
+                allowed request that cannot be kept exactly, a record too large.
+        """
+        return seal(record, self.entropy, self.facts)
+
+
+def seal(
+    record: AuditRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm] | None = None
+) -> SealedRecord:
+    """As :meth:`Sealer.seal`."""
+    hidden: list[PersonalValue] = []
+
+    def hide(path: str, value: Json) -> Json:
+        salt, text = entropy(SALT_BYTES), encode(value).decode()
+        hidden.append(PersonalValue(path, salt, text))
+        return {PERSONAL: personal_hash(salt, text)}
+
+    try:
+        form = _envelope(record)
+        if record.request is not None:
+            form["request"] = _request(record, facts or {}, hide)
+        if record.details:
+            form["details"] = _details(record.event, record.details, hide)
+        canonical = encode(form)
+    except Malformed as refused:
+        raise Unrecordable(f"audit record {record.event.name}: {refused.text}") from refused
+    if len(canonical) > MAX_RECORD:
+        raise Unrecordable(f"audit record {record.event.name}: longer than {MAX_RECORD} bytes")
+    return SealedRecord(canonical, tuple(hidden))
+
+
+def personal_hash(salt: bytes, value: str) -> str:
+    """What stands in the record for *value* (canonical JSON text), in hex."""
+    return sha256(salt + value.encode("utf-8")).hexdigest()
+
+
+def tidy(text: str) -> str:
+    """*text* in a form every store keeps and no reader stumbles over."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+    if len(text) > MAX_TEXT:
+        digest = sha256(text.encode()).hexdigest()
+        text = f"{text[:MAX_TEXT]}[cut, {len(text)} characters, sha256 {digest}]"
+    return _CREDENTIAL.sub("[redacted]", text)
+
+
+def _envelope(record: AuditRecord) -> dict[str, Json]:
+    event = record.event
+    form: dict[str, Json] = {
+        "actor": {"id": tidy(record.actor.id), "kind": tidy(record.actor.kind)},
+        "class": event.event_class.value,
+        "code": event.code,
+        "event": event.name,
+        "event_id": tidy(record.event_id),
+        "origin": tidy(record.origin),
+        "severity": event.severity.value,
+        "time": rfc3339(record.time),
+    }
+    for name in _PLAIN:
+        value = getattr(record, name)
+        if value is not None:
+            form[name] = tidy(value) if isinstance(value, str) else value
+    if record.policies:
+        form["policies"] = [tidy(policy) for policy in record.policies]
+    return form
+
+
+def _details(event: Event, details: Mapping[str, Json], hide: _Hide) -> dict[str, Json]:
+    known = {each.name: each for each in event.fields}
+    form: dict[str, Json] = {}
+    for name in sorted(details):
+        if name not in known:
+            raise Malformed(f"details.{name} is not classified")
+        value = details[name]
+        if value is None or known[name].sensitivity is Sensitivity.SECRET:
+            continue
+        value = _shaped(known[name], value)
+        personal = known[name].sensitivity is Sensitivity.PERSONAL
+        form[name] = hide(f"details.{name}", value) if personal else value
+    return form
+
+
+def _shaped(known: Field, value: Json) -> Json:
+    if known.shape is Shape.TEXT and isinstance(value, str):
+        return tidy(value)
+    if known.shape is Shape.FLAG and isinstance(value, bool):
+        return value
+    if known.shape is Shape.NUMBER and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if known.shape is Shape.TEXTS and isinstance(value, (list, tuple)):
+        texts = [tidy(each) for each in value[:MAX_TEXTS] if isinstance(each, str)]
+        if len(texts) == min(len(value), MAX_TEXTS):
+            cut = len(value) - MAX_TEXTS
+            return [*texts, f"[cut, {cut} more]"] if cut > 0 else texts
+    raise Malformed(f"details.{known.name} is not of the shape {known.shape.value}")
+
+
+def _request(record: AuditRecord, facts: Mapping[str, AttributeTerm], hide: _Hide) -> Json:
+    request = record.request
+    assert request is not None
+    exact = _exact(request)
+    if exact is None:
+        if record.decision == "allow":
+            raise Malformed("an allowed request cannot be kept exactly")
+        return _tidied(request)
+    exact["context"] = _classified("request.context", exact["context"], facts, hide)
+    return exact
+
+
+def _exact(request: AccessRequest) -> dict[str, Json] | None:
+    """The request as replay wants it, or None when it cannot be kept so."""
+    try:
+        form: dict[str, Json] = request_form(request)
+    except Malformed:
+        return None
+    return form if _storable(form) else None
+
+
+def _storable(value: Json) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT and "\0" not in value
+    if isinstance(value, Mapping):
+        return all(_storable(key) and _storable(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(_storable(item) for item in value)
+    return True
+
+
+def _tidied(request: AccessRequest) -> Json:
+    return {
+        "request_kind": request.request_kind,
+        "principal": {"type": tidy(request.principal.type), "id": tidy(request.principal.id)},
+        "action": tidy(request.action),
+        "resource": {"type": tidy(request.resource.type), "id": tidy(request.resource.id)},
+        "context": {},
+    }
+
+
+def _classified(
+    path: str, values: Json, facts: Mapping[str, AttributeTerm], hide: _Hide
+) -> dict[str, Json]:
+    """The context with its personal facts hidden; a fact nobody classified is refused."""
+    assert isinstance(values, Mapping)
+    form: dict[str, Json] = {}
+    for name in sorted(values):
+        value, term = values[name], facts.get(name)
+        if term is None:
+            raise Malformed(f"{path}.{name} is not classified")
+        if term.classified != "public":
+            form[name] = hide(f"{path}.{name}", value)
+        elif isinstance(term.type, tuple) and isinstance(value, Mapping):
+            within = {each.name: each for each in term.type}
+            form[name] = _classified(f"{path}.{name}", value, within, hide)
+        elif isinstance(value, Mapping):
+            raise Malformed(f"{path}.{name} holds a record that is not classified")
+        else:
+            form[name] = value
+    return form
