@@ -7,20 +7,12 @@ from typing import Any
 
 from attrs import define
 
-from svc.audit.record import seal
+from svc.audit.record import Sealer
 from svc.interfaces.store import ITransaction
-from svc.model.access import Decision, EntityUid
-from svc.model.audit import (
-    NOTHING,
-    Actor,
-    AuditRecord,
-    Event,
-    RecordedEntity,
-    RecordedRequest,
-)
+from svc.model.audit import NOTHING, Actor, AuditRecord, Event
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id
-from svc.model.ledger import ChainRow, EntitySlice, PersonalValue
+from svc.model.ledger import ChainRow, EntitySlice
 
 ANONYMOUS = Actor("anonymous", "-")
 
@@ -49,6 +41,7 @@ class Recorder:
     """
 
     origin: str
+    sealer: Sealer
     now: Callable[[], float]
     entropy: Entropy
 
@@ -78,25 +71,5 @@ class Recorder:
             details=details,
             **fields,
         )
-        sealed = seal(record, self.entropy)
-        personal = [
-            PersonalValue(one.path, one.salt, one.value)
-            for one in sealed.personal
-            if one.value is not None
-        ]
-        return tx.audit.append(sealed.canonical, personal, entities)
-
-
-def recorded_request(decision: Decision) -> RecordedRequest:
-    """The whole Cedar request of a decision, as the record keeps it."""
-    request = decision.request
-    return RecordedRequest(
-        principal=_entity(request.principal),
-        action=request.action,
-        resource=_entity(request.resource),
-        context=dict(request.context),  # type: ignore[arg-type]
-    )
-
-
-def _entity(uid: EntityUid) -> RecordedEntity:
-    return RecordedEntity(uid.type, uid.id)
+        sealed = self.sealer.seal(record)
+        return tx.audit.append(sealed.canonical, sealed.personal, entities)

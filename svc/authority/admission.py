@@ -1,0 +1,147 @@
+"""Judging a Connector's registration: a pure function of what came and what is known.
+
+The seven refusals of document 1 are spelled here, once, as reason words
+(G-OPEN-04); which log line and metric follow is the Proxy's matter.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.authority.facts import ClusterFacts
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.messages.tunnel import decode_registration
+from svc.model.ids import is_resource_id
+from svc.model.node import Node, NodeState
+from svc.model.principal import Role
+from svc.model.registration import Registration, Withheld
+from svc.model.resource import Undeclared
+from svc.model.signing import Purpose, Signed, verify
+
+NOT_IN_CATALOG = "not_in_catalog"
+KIND_MISMATCH = "kind_mismatch"
+
+
+class RegistrationRefused(SvcError):
+    """A registration that Authority does not accept; ``reason`` is the stable word."""
+
+    fault = Fault.PRECONDITION
+    reason = "malformed_registration"
+
+
+@frozen
+class Admitted:
+    """What a registration comes to: what the node serves, and what it is not given."""
+
+    node: Node
+    registration: Registration
+    served: tuple[str, ...]
+    withheld: tuple[Withheld, ...]
+
+    def undeclared(self, at: float) -> tuple[Undeclared, ...]:
+        """What the catalog should show as offered but not given."""
+        kinds = {one.id: one.kind for one in self.registration.resources}
+        return tuple(
+            Undeclared(one.id, kinds[one.id], self.node.id, at)
+            for one in self.withheld
+            if one.reason == NOT_IN_CATALOG
+        )
+
+
+@frozen
+class Expected:
+    """What a registration must answer to: this Proxy, this challenge, this cluster."""
+
+    cluster: str
+    proxy_id: str
+    nonce: bytes
+
+
+def judge(
+    signed: Signed, expected: Expected, verifier: IChainVerifier, facts: ClusterFacts
+) -> Admitted:
+    """Accept a registration or refuse it.
+
+    Raises:
+        RegistrationRefused: with one of the reason words of G-OPEN-04.
+        SvcError: the chain or the signature proves nothing.
+    """
+    certificate = verifier.verify(signed.chain, {Role.CONNECTOR})
+    verify(certificate.public_key, Purpose.REGISTRATION, signed.payload, signed.signature)
+    try:
+        registration = decode_registration(signed.payload)
+    except Malformed as e:
+        raise _malformed(e.text) from None
+    _check_form(registration, expected, certificate.principal.id)
+    node = _active(facts.nodes.get(certificate.principal.id))
+    _check_ownership(registration, node, facts)
+    served, withheld = _divide(registration, node, facts)
+    if not served:
+        raise RegistrationRefused(
+            "the catalog permits none of the declared resources; add them with "
+            "`svc authority resources add` and assign them to this node",
+            reason="catalog_permits_none",
+        )
+    return Admitted(node, registration, served, withheld)
+
+
+def _check_form(registration: Registration, expected: Expected, node_id: str) -> None:
+    if (registration.cluster, registration.proxy_id) != (expected.cluster, expected.proxy_id):
+        raise _malformed("the registration is made for another cluster or Proxy")
+    if registration.nonce != expected.nonce:
+        raise _malformed("the registration does not answer this challenge")
+    if registration.node_id != node_id:
+        raise _malformed("the registration names another node than the certificate")
+    ids = [one.id for one in registration.resources]
+    if len(set(ids)) != len(ids):
+        raise _malformed("a resource is declared twice")
+    if not all(is_resource_id(one) for one in ids):
+        raise _malformed("a resource id is not a DNS label")
+    if any(not one.kind for one in registration.resources):
+        raise RegistrationRefused(
+            "the registration carries no resource kinds", reason="no_resource_kinds"
+        )
+
+
+def _active(node: Node | None) -> Node:
+    if node is None:
+        raise RegistrationRefused(
+            "the node is not in the registry", reason="unknown_node", fault=Fault.DENIED
+        )
+    if node.state is NodeState.REVOKED:
+        raise RegistrationRefused(
+            "the node was revoked", reason="revoked_node", fault=Fault.DENIED
+        )
+    return node
+
+
+def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts) -> None:
+    for declared in registration.resources:
+        known = facts.catalog.get(declared.id)
+        if known is not None and known.node_id not in (None, node.id):
+            raise RegistrationRefused(
+                "a declared resource is assigned to another node",
+                reason="resource_owned_by_peer",
+                fault=Fault.EXISTS,
+            )
+
+
+def _divide(
+    registration: Registration, node: Node, facts: ClusterFacts
+) -> tuple[tuple[str, ...], tuple[Withheld, ...]]:
+    served: list[str] = []
+    withheld: list[Withheld] = []
+    for declared in registration.resources:
+        known = facts.catalog.get(declared.id)
+        if known is None or known.node_id != node.id:
+            withheld.append(Withheld(declared.id, NOT_IN_CATALOG))
+        elif known.kind != declared.kind:
+            withheld.append(Withheld(declared.id, KIND_MISMATCH))
+        else:
+            served.append(declared.id)
+    return tuple(served), tuple(withheld)
+
+
+def _malformed(text: str) -> RegistrationRefused:
+    return RegistrationRefused(text, reason="malformed_registration", fault=Fault.INVALID)

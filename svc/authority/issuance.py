@@ -1,0 +1,351 @@
+"""Deciding one session and writing it down: the only place where a grant is made.
+
+The order is fixed (rules R1, R16): authenticate the person's own signature,
+decide, look for a Connector, commit both decisions and the session row in one
+transaction, and only then sign.  Nothing a Proxy says about the person is
+believed; what only it can know enters the policy as ``proxy_reported``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from ipaddress import ip_address
+
+from attrs import define, field, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.authority.facts import Knowledge
+from svc.authority.records import Recorder, node, person
+from svc.authority.registrations import Registered, Registrations
+from svc.errors import Denied, Fault, Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import IStore, ITransaction
+from svc.messages.control import Answer, Ask
+from svc.messages.session import decode_request, encode_grant
+from svc.model.access import AccessRequest, ContextValue, Decision, EntityUid
+from svc.model.certificate import CertificateFacts
+from svc.model.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
+from svc.model.grant import OPEN_WITHIN_MS, Ceiling, Grant
+from svc.model.ids import Entropy, random_id
+from svc.model.ledger import ChainRow
+from svc.model.node import Node
+from svc.model.person import Person
+from svc.model.principal import Role
+from svc.model.resource import Resource
+from svc.model.session import Session
+from svc.model.session_request import SessionRequest, is_fresh
+from svc.model.signing import Purpose, Signed, verify
+
+_log = Logger(namespace="svc_authority")
+
+REFUSAL_TEXT = "access denied, or no such resource"
+"""One text for what may not be viewed and for what never was (rule R16)."""
+
+
+@frozen
+class Wish:
+    """A session request that is the person's own, with what is known about it."""
+
+    request: SessionRequest
+    digest: bytes
+    person: Person
+    certificate: CertificateFacts
+    kind: IResourceKind
+    resource: Resource | None
+
+
+@frozen
+class Outcome:
+    """What was decided about a wish: ``word`` is the metric's, ``reason`` the caller's."""
+
+    decision: Decision
+    decision_id: str
+    may_view: bool
+    word: str
+    reason: str = ""
+    connector: Registered | None = None
+
+
+@define
+class Issuance:
+    """Answers ``Control/Authorize``.
+
+    Attributes:
+        engine: Gives the policy in force; None while there is none.
+        sign_grant: Signs with the grant key.
+        told: Told action label, decision word and seconds of each decision.
+    """
+
+    cluster: str
+    knowledge: Knowledge
+    engine: Callable[[], IPolicyEngine | None]
+    registrations: Registrations
+    kinds: Mapping[str, IResourceKind]
+    store: IStore
+    recorder: Recorder
+    verifier: IChainVerifier
+    sign_grant: Callable[[bytes], Signed]
+    clock: IReactorTime
+    now: Callable[[], float]
+    entropy: Entropy
+    told: Callable[[str, str, float], object]
+    _seen: dict[bytes, float] = field(factory=dict)
+
+    async def authorize(self, ask: Ask, proxy: Node) -> Answer:
+        """Decide one session; a grant leaves only after its record is durable.
+
+        Raises:
+            SvcError: the request is not a person's own, fresh, first use of it
+                (recorded first), or the store did not take the record.
+        """
+        began = self.clock.seconds()
+        try:
+            wish = self._authenticate(ask, proxy)
+        except SvcError as refusal:
+            await self._record_rejected(ask, proxy, refusal)
+            raise
+        outcome = self._decide(wish, ask, proxy)
+        row = await self._commit(wish, outcome, ask, proxy)
+        self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
+        return self._answer(wish, outcome, proxy, row)
+
+    def _authenticate(self, ask: Ask, proxy: Node) -> Wish:
+        certificate = self.verifier.verify(ask.person_chain, {Role.USER})
+        verify(certificate.public_key, Purpose.SESSION_REQUEST, ask.request, ask.signature)
+        request = decode_request(ask.request)
+        if request.cluster != self.cluster or request.proxy_id != proxy.id:
+            raise Denied("the request is made for another Proxy", reason="request_wrong_proxy")
+        if request.certificate_sha256 != certificate.sha256:
+            raise Denied("the request names another certificate", reason="request_unsigned")
+        if not is_fresh(request.issued_at_ms, self.now()):
+            raise Denied(
+                "the request is too old; check the clocks of client and Authority",
+                reason="request_stale",
+            )
+        digest = sha256(ask.request).digest()
+        self._take_once(digest)
+        kind = self.kinds.get(request.kind)
+        if kind is None or request.action != kind.terms.open_action:
+            raise Malformed("the request names no kind served here", reason="unknown_kind")
+        return Wish(
+            request,
+            digest,
+            self.knowledge.person(certificate.principal),
+            certificate,
+            kind,
+            self.knowledge.facts.catalog.get(request.resource),
+        )
+
+    def _take_once(self, digest: bytes) -> None:
+        """A request is good for one use; remembered as long as it could be fresh."""
+        horizon = self.clock.seconds() - 2 * OPEN_WITHIN_MS / 1000
+        while self._seen and next(iter(self._seen.values())) < horizon:
+            del self._seen[next(iter(self._seen))]
+        if digest in self._seen:
+            raise Denied("the request was used before", reason="request_replayed")
+        self._seen[digest] = self.clock.seconds()
+
+    def _decide(self, wish: Wish, ask: Ask, proxy: Node) -> Outcome:
+        engine = self.engine()
+        if engine is None:
+            raise SvcError(
+                "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
+            )
+        reported = ask.proxy_decision.source_address
+        context = facts_of_now(self.now(), reported, wish.request.login_user)
+        decision = engine.decide(_question(wish, context))
+        view = engine.decide(
+            AccessRequest(
+                "view", _user(wish), "view", _target(wish), facts_of_now(self.now(), reported)
+            )
+        )
+        decision_id = random_id(self.entropy)
+        if not decision.allowed or ask.proxy_decision.decision != "allow":
+            return Outcome(decision, decision_id, view.allowed, "deny", "denied")
+        connector = self.registrations.serving(wish.request.resource, proxy.id)
+        if connector is None:
+            reason = "unknown" if wish.resource is None else self._miss(wish.resource)
+            return Outcome(decision, decision_id, view.allowed, "not_served", reason)
+        return Outcome(decision, decision_id, view.allowed, "allow", connector=connector)
+
+    def _miss(self, resource: Resource) -> str:
+        served_before = resource.last_served_at is not None
+        return "departed" if served_before else "unknown"
+
+    async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
+        def write(tx: ITransaction) -> ChainRow:
+            issued = tx.certificates.get(wish.certificate.sha256)
+            if issued is None or issued.revoked_at is not None:
+                raise Denied("the certificate was revoked", reason="revoked_certificate")
+            self._record_proxy_decision(tx, wish, ask, proxy)
+            row = self._record_decision(tx, wish, outcome, ask, proxy)
+            if outcome.connector is not None:
+                tx.sessions.insert(self._session(wish, outcome, outcome.connector, proxy))
+            return row
+
+        return await self.store.run("authorize session", write)
+
+    def _session(
+        self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node
+    ) -> Session:
+        return Session(
+            uid=wish.request.session_uid,
+            person_id=wish.person.id,
+            resource_id=wish.request.resource,
+            kind=wish.kind.name,
+            connector_id=connector.node_id,
+            proxy_id=proxy.id,
+            decision_id=outcome.decision_id,
+            started_at=self.now(),
+        )
+
+    def _record_proxy_decision(
+        self, tx: ITransaction, wish: Wish, ask: Ask, proxy: Node
+    ) -> None:
+        said = ask.proxy_decision
+        self.recorder.append(
+            tx,
+            REQUEST_DECISION,
+            person(wish.person.id),
+            node_id=proxy.id,
+            resource_id=wish.request.resource,
+            resource_kind=wish.kind.name,
+            session_uid=wish.request.session_uid,
+            action=wish.kind.request_kind,
+            cedar_action=wish.request.action,
+            decision=said.decision,
+            decision_id=said.decision_id,
+            policies=said.policies,
+            policy_version=said.policy_version,
+            reason=said.reason or None,
+            details={"proxy_id": proxy.id, "source_address": said.source_address or None},
+        )
+
+    def _record_decision(
+        self, tx: ITransaction, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node
+    ) -> ChainRow:
+        decision = outcome.decision
+        granted = outcome.connector is not None
+        return self.recorder.append(
+            tx,
+            SESSION_START if granted else SESSION_REFUSED,
+            person(wish.person.id),
+            node_id=proxy.id,
+            resource_id=wish.request.resource,
+            resource_kind=wish.kind.name,
+            session_uid=wish.request.session_uid,
+            action=wish.kind.request_kind,
+            cedar_action=wish.request.action,
+            decision=decision.decision if outcome.word == "deny" else outcome.word,
+            decision_id=outcome.decision_id,
+            policies=decision.policies,
+            policy_version=decision.policy_version,
+            catalog_version=self.knowledge.facts.revision,
+            reason=outcome.reason or None,
+            request=decision.request,
+            entities_digest=decision.entities_digest,
+            details={
+                "proxy_id": proxy.id,
+                "connector_id": outcome.connector.node_id if outcome.connector else None,
+                "request_sha256": wish.digest.hex(),
+                "certificate_sha256": wish.certificate.sha256.hex(),
+                "proxy_decision_id": ask.proxy_decision.decision_id,
+            },
+        )
+
+    def _answer(self, wish: Wish, outcome: Outcome, proxy: Node, row: ChainRow) -> Answer:
+        if outcome.connector is not None:
+            grant = self._grant(wish, outcome, outcome.connector, proxy, row)
+            signed = self.sign_grant(encode_grant(grant))
+            return Answer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
+        if outcome.word == "deny":
+            policies = outcome.decision.policies if outcome.may_view else ()
+            return Answer(
+                outcome.decision_id,
+                reason="denied",
+                text=REFUSAL_TEXT,
+                policies=policies,
+                may_view=outcome.may_view,
+            )
+        text = f"{wish.request.resource}: no Connector serves it now"
+        return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
+
+    def _grant(
+        self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node, row: ChainRow
+    ) -> Grant:
+        issued_at_ms = int(self.now() * 1000)
+        end = int(wish.certificate.not_after * 1000)
+        return Grant(
+            cluster=self.cluster,
+            session_uid=wish.request.session_uid,
+            request_sha256=wish.digest,
+            person_id=wish.person.id,
+            person_certificate_sha256=wish.certificate.sha256,
+            resource=wish.request.resource,
+            resource_revision=0 if wish.resource is None else wish.resource.revision,
+            kind=wish.kind.name,
+            connector_id=connector.node_id,
+            proxy_id=proxy.id,
+            ceiling=Ceiling(login_user=wish.request.login_user),
+            policy_version=outcome.decision.policy_version,
+            audit_hash=row.hash,
+            issued_at_ms=issued_at_ms,
+            open_before_ms=min(issued_at_ms + OPEN_WITHIN_MS, end),
+            end_before_ms=end,
+        )
+
+    async def _record_rejected(self, ask: Ask, proxy: Node, refusal: SvcError) -> None:
+        """A request that proves nothing is the Proxy's doing until shown otherwise."""
+        _log.warn("session request refused", proxy=proxy.id, reason=refusal.reason)
+        details = {"proxy_id": proxy.id, "request_sha256": sha256(ask.request).hexdigest()}
+
+        def write(tx: ITransaction) -> None:
+            self.recorder.append(
+                tx,
+                SESSION_REFUSED,
+                node(proxy.id),
+                node_id=proxy.id,
+                decision="deny",
+                decision_id=ask.proxy_decision.decision_id,
+                reason=refusal.reason,
+                details=details,
+            )
+
+        await self.store.run("record a refused request", write)
+
+
+def facts_of_now(
+    now: float, source_address: str = "", login_user: str = ""
+) -> dict[str, ContextValue]:
+    """The context of a request made at *now*; an address that is none is left out."""
+    moment = datetime.fromtimestamp(now, UTC)
+    facts: dict[str, ContextValue] = {
+        "now": int(now),
+        "hour": moment.hour,
+        "weekday": moment.isoweekday(),
+    }
+    if login_user:
+        facts["login_user"] = login_user
+    try:
+        facts["proxy_reported"] = {"source_address": str(ip_address(source_address))}
+    except ValueError:
+        pass
+    return facts
+
+
+def _question(wish: Wish, context: Mapping[str, ContextValue]) -> AccessRequest:
+    kind = wish.kind.request_kind
+    return AccessRequest(kind, _user(wish), wish.request.action, _target(wish), context)  # type: ignore[arg-type]
+
+
+def _user(wish: Wish) -> EntityUid:
+    return EntityUid("User", wish.person.id)
+
+
+def _target(wish: Wish) -> EntityUid:
+    return EntityUid(wish.kind.terms.entity_type, wish.request.resource)

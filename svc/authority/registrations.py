@@ -1,0 +1,88 @@
+"""Which Connector serves what, through which Proxy, at this moment.
+
+A registration lives as long as the control stream that carries it; its end,
+however it comes, takes it out of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+
+
+@frozen(eq=False)
+class Registered:
+    """One accepted registration.
+
+    Attributes:
+        evict: Called with a reason word to take the registration back.
+    """
+
+    node_id: str
+    proxy_id: str
+    tunnel_id: str
+    instance_id: str
+    resources: frozenset[str]
+    since: float
+    evict: Callable[[str], object] = field(repr=False)
+
+
+@define
+class Registrations:
+    """The index; every operation costs what the one registration holds, not the whole."""
+
+    _by_node: dict[str, set[Registered]] = field(factory=dict)
+    _by_resource: dict[str, set[Registered]] = field(factory=dict)
+    _by_proxy: dict[str, set[Registered]] = field(factory=dict)
+
+    def add(self, registered: Registered) -> None:
+        """Enter a registration; one of the same node through the same Proxy is replaced."""
+        for older in tuple(self._by_node.get(registered.node_id, ())):
+            if older.proxy_id == registered.proxy_id:
+                self.remove(older)
+        self._by_node.setdefault(registered.node_id, set()).add(registered)
+        self._by_proxy.setdefault(registered.proxy_id, set()).add(registered)
+        for resource in registered.resources:
+            self._by_resource.setdefault(resource, set()).add(registered)
+
+    def remove(self, registered: Registered) -> bool:
+        """Take a registration out; whether it was there."""
+        if registered not in self._by_node.get(registered.node_id, ()):
+            return False
+        _discard(self._by_node, registered.node_id, registered)
+        _discard(self._by_proxy, registered.proxy_id, registered)
+        for resource in registered.resources:
+            _discard(self._by_resource, resource, registered)
+        return True
+
+    def serving(self, resource: str, proxy_id: str) -> Registered | None:
+        """The newest registration that serves *resource* through this Proxy."""
+        candidates = [
+            one for one in self._by_resource.get(resource, ()) if one.proxy_id == proxy_id
+        ]
+        return max(candidates, key=lambda one: one.since, default=None)
+
+    def is_served(self, resource: str) -> bool:
+        """Whether anybody serves it anywhere."""
+        return resource in self._by_resource
+
+    def evict(self, node_id: str, reason: str) -> int:
+        """Take back every registration of a node; how many there were."""
+        evicted = tuple(self._by_node.get(node_id, ()))
+        for registered in evicted:
+            self.remove(registered)
+            registered.evict(reason)
+        return len(evicted)
+
+    @property
+    def connectors(self) -> int:
+        """How many Connectors are registered now."""
+        return len(self._by_node)
+
+
+def _discard(index: dict[str, set[Registered]], key: str, registered: Registered) -> None:
+    members = index[key]
+    members.discard(registered)
+    if not members:
+        del index[key]

@@ -1,0 +1,153 @@
+"""The ends of sessions: reported, left behind by a tunnel, or claimed by nobody.
+
+Every open row comes to an end: by its Proxy's report, by a departure notice,
+or because its Proxy did not claim it in time after either side was away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import define, field
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from svc.authority.records import Recorder, node
+from svc.interfaces.store import IStore, ITransaction
+from svc.messages.control import Departure, Ended
+from svc.model.events import SESSION_ABANDONED, SESSION_END
+from svc.model.session import Ending, Session, SessionEnd, SessionState
+from svc.service import BackgroundTasks
+
+_log = Logger(namespace="svc_authority")
+
+_OUTCOMES = {
+    Ending.WAS_OPEN: "closed",
+    Ending.ALREADY_ENDED: "recorded",
+    Ending.UNKNOWN: "unknown",
+}
+
+Outcomes = tuple[tuple[str, str], ...]
+"""(session uid, outcome word) in the order asked."""
+
+
+@define
+class SessionEnds:
+    """Ends session rows, each with its record in the same transaction.
+
+    Attributes:
+        reclaim_secs: How long a Proxy that is away may come back and claim its
+            sessions before they are abandoned.
+    """
+
+    store: IStore
+    recorder: Recorder
+    clock: IReactorTime
+    now: Callable[[], float]
+    tasks: BackgroundTasks
+    reclaim_secs: float
+    _waiting: dict[str, IDelayedCall] = field(factory=dict)
+
+    async def reported(self, proxy_id: str, ended: Iterable[Ended]) -> Outcomes:
+        """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
+        reports = tuple(ended)
+
+        def end(tx: ITransaction) -> Outcomes:
+            return tuple((one.session_uid, self._end(tx, proxy_id, one)) for one in reports)
+
+        return await self.store.run("end sessions", end)
+
+    async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:
+        """Record the sessions that a tunnel's end left behind."""
+        reason = f"tunnel_{departure.reason}"
+        return await self.reported(proxy_id, [Ended(uid, reason) for uid in departure.session_uids])
+
+    async def claimed(self, proxy_id: str, uids: Iterable[str]) -> int:
+        """A Proxy says which sessions it still carries; the rest of its own are abandoned."""
+        self._stop_waiting(proxy_id)
+        return await self._abandon(proxy_id, frozenset(uids), "not_claimed")
+
+    def away(self, proxy_id: str) -> None:
+        """A Proxy's control connection ended: it has ``reclaim_secs`` to come back."""
+        self._stop_waiting(proxy_id)
+        self._waiting[proxy_id] = self.clock.callLater(
+            self.reclaim_secs, self._give_up, proxy_id, "proxy_gone"
+        )
+
+    async def await_claims(self) -> None:
+        """At start: give every Proxy with open sessions its time to claim them."""
+        sessions = await self.store.read("open sessions", lambda tx: tx.sessions.open())
+        for proxy_id in {one.proxy_id for one in sessions}:
+            self.away(proxy_id)
+
+    def stop(self) -> None:
+        """Forget the waiting; the next start waits anew."""
+        for proxy_id in tuple(self._waiting):
+            self._stop_waiting(proxy_id)
+
+    def _stop_waiting(self, proxy_id: str) -> None:
+        waiting = self._waiting.pop(proxy_id, None)
+        if waiting is not None:
+            waiting.cancel()
+
+    def _give_up(self, proxy_id: str, reason: str) -> None:
+        del self._waiting[proxy_id]
+        self.tasks.spawn("abandon sessions", self._abandon(proxy_id, frozenset(), reason))
+
+    async def _abandon(self, proxy_id: str, kept: frozenset[str], reason: str) -> int:
+        def abandon(tx: ITransaction) -> int:
+            lost = [one for one in tx.sessions.open_of_proxy(proxy_id) if one.uid not in kept]
+            for session in lost:
+                self._abandon_one(tx, session, reason)
+            return len(lost)
+
+        count = await self.store.run("abandon sessions", abandon)
+        if count:
+            _log.warn("sessions abandoned", proxy=proxy_id, count=count, reason=reason)
+        return count
+
+    def _abandon_one(self, tx: ITransaction, session: Session, reason: str) -> None:
+        end = SessionEnd(self.now(), reason, state=SessionState.ABANDONED)
+        if tx.sessions.end(session.uid, end) is not Ending.WAS_OPEN:
+            return
+        self.recorder.append(
+            tx,
+            SESSION_ABANDONED,
+            node(session.proxy_id),
+            session_uid=session.uid,
+            resource_id=session.resource_id,
+            resource_kind=session.kind,
+            decision_id=session.decision_id,
+            reason=reason,
+            details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
+        )
+
+    def _end(self, tx: ITransaction, proxy_id: str, ended: Ended) -> str:
+        session = tx.sessions.get(ended.session_uid)
+        if session is None or session.proxy_id != proxy_id:
+            return _OUTCOMES[Ending.UNKNOWN]
+        end = SessionEnd(self.now(), ended.reason, ended.bytes_up, ended.bytes_down)
+        ending = tx.sessions.end(session.uid, end)
+        if ending is Ending.WAS_OPEN:
+            self._record_end(tx, session, end)
+        return _OUTCOMES[ending]
+
+    def _record_end(self, tx: ITransaction, session: Session, end: SessionEnd) -> None:
+        self.recorder.append(
+            tx,
+            SESSION_END,
+            node(session.proxy_id),
+            session_uid=session.uid,
+            resource_id=session.resource_id,
+            resource_kind=session.kind,
+            decision_id=session.decision_id,
+            reason=end.reason,
+            details={
+                "bytes_up": end.bytes_up,
+                "bytes_down": end.bytes_down,
+                "duration_ms": max(0, round((end.at - session.started_at) * 1000)),
+                "lane": "in_tunnel",
+                "proxy_id": session.proxy_id,
+                "connector_id": session.connector_id,
+            },
+        )
