@@ -36,12 +36,15 @@ def find_tool(name: str) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
-def stock_tool(name: str, package: str | None = None) -> str:
+def stock_tool(
+    name: str, package: str | None = None, environ: Mapping[str, str] = os.environ
+) -> str:
     """Return the absolute path of a stock tool that the calling test needs.
 
     Args:
         name: The tool's command name.
         package: The Debian package that brings it; from `PACKAGES` if absent.
+        environ: Where ``SVC_REQUIRE_TOOLS`` is looked up.
 
     Raises:
         SkipTest: It is not installed; the reason names the package.
@@ -52,7 +55,7 @@ def stock_tool(name: str, package: str | None = None) -> str:
     if path is not None:
         return path
     reason = f"{name} is not installed; the Debian package {package} brings it"
-    if os.environ.get("SVC_REQUIRE_TOOLS") == "1":
+    if environ.get("SVC_REQUIRE_TOOLS") == "1":
         raise AssertionError(reason)
     raise SkipTest(reason)
 

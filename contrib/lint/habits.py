@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from contrib.lint.source import Finding, Source, dotted, functions
 
 _EMPTY_WORD = re.compile(r"(^|_)(manager|handler|processor|helpers?|utils?)(_|$)")
-_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
 _WIDE = {"Exception", "BaseException"}
 

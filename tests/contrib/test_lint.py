@@ -1,0 +1,144 @@
+"""Each of our own lints finds what it is for, and lets the house's way pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from contrib.lint.habits import errors, log_lines, names, sentences
+from contrib.lint.imports import imports
+from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, sizes
+from contrib.lint.source import Finding, Source
+from contrib.lint.words import words
+
+Rule = Callable[[Source], Iterable[Finding]]
+
+
+class LintCase(SynchronousTestCase):
+    """Run one rule over made-up text."""
+
+    def found(self, rule: Rule, text: str, path: str = "svc/room/thing.py") -> list[str]:
+        """Return what ``rule`` says of ``text`` at ``path``."""
+        return [one.text for one in rule(Source.parse(path, text))]
+
+    def assert_found(self, rule: Rule, text: str, path: str = "svc/room/thing.py") -> None:
+        """Fail unless the rule has exactly one finding."""
+        self.assertEqual(len(self.found(rule, text, path)), 1, text)
+
+    def assert_clean(self, rule: Rule, text: str, path: str = "svc/room/thing.py") -> None:
+        """Fail if the rule has a finding."""
+        self.assertEqual(self.found(rule, text, path), [], text)
+
+
+class SizeTests(LintCase):
+    """Caps on files and functions."""
+
+    def test_file_cap(self) -> None:
+        """A file of the cap's length passes, one line more does not."""
+        self.assert_clean(sizes, "x = 1\n" * FILE_CAP)
+        self.assert_found(sizes, "x = 1\n" * (FILE_CAP + 1))
+
+    def test_function_cap(self) -> None:
+        """A function of the cap's length passes, one line more does not."""
+        body = "    x = 1\n"
+        self.assert_clean(sizes, "def f():\n" + body * (FUNCTION_CAP - 1))
+        self.assert_found(sizes, "def f():\n" + body * FUNCTION_CAP)
+
+    def test_nested_functions_count_for_themselves(self) -> None:
+        """A builder of many small functions is not a long function."""
+        inner = "    def g():\n" + "        x = 1\n" * 30
+        self.assert_clean(sizes, "def f():\n" + inner * 2)
+
+
+class ImportTests(LintCase):
+    """What may be imported where."""
+
+    def test_banned_everywhere(self) -> None:
+        """Mocks, inlineCallbacks, asyncio and real sleeps are refused in every form."""
+        for line in (
+            "from unittest import mock",
+            "import unittest.mock",
+            "from unittest.mock import patch",
+            "from twisted.internet.defer import inlineCallbacks",
+            "import asyncio",
+            "from time import sleep",
+            "import time\ntime.sleep(1)",
+        ):
+            self.assert_found(imports, line, "tests/test_x.py")
+
+    def test_reactor(self) -> None:
+        """The reactor is imported at the top of the house only."""
+        line = "from twisted.internet import reactor"
+        self.assert_found(imports, line)
+        self.assert_clean(imports, line, "svc/tap.py")
+        self.assert_clean(imports, line, "svc/cli/run.py")
+
+    def test_time_and_randomness_are_passed_in(self) -> None:
+        """A room takes its clocks and its randomness from whoever composes it."""
+        for line in (
+            "import time\nx = time.time()",
+            "import os\nx = os.urandom(3)",
+            "import secrets",
+            "from datetime import datetime\nx = datetime.now()",
+            "import datetime\nx = datetime.datetime.now()",
+        ):
+            self.assert_found(imports, line)
+            self.assert_clean(imports, line, "svc/compose/shared.py")
+
+    def test_libraries_have_homes(self) -> None:
+        """SQL is imported in the store and Cedar in the policy room, nowhere else."""
+        self.assert_found(imports, "import sqlite3")
+        self.assert_clean(imports, "import sqlite3", "svc/store/sqlite.py")
+        self.assert_found(imports, "import cedarpy", "svc/store/sqlite.py")
+
+    def test_drop_ins_do_not_reach_up(self) -> None:
+        """A drop-in imports no floor above its own."""
+        self.assert_found(imports, "from svc import compose", "svc/plugins/kind_x.py")
+        self.assert_clean(imports, "from svc.kinds import tcp", "svc/plugins/kind_x.py")
+
+
+class HabitTests(LintCase):
+    """Names, errors, log lines, sentences."""
+
+    def test_names(self) -> None:
+        """A name made of an empty word is refused, a longer word around it is not."""
+        for line in ("class TunnelManager: ...", "def get_helper(): ...", "class IHandler: ..."):
+            self.assert_found(names, line)
+        self.assert_clean(names, "class Handlebar: ...\ndef manage(): ...")
+        self.assert_found(names, "", "svc/room/utils.py")
+
+    def test_errors_do_not_vanish(self) -> None:
+        """A wide except clause logs the reason or raises again."""
+        self.assert_found(errors, "try:\n    f()\nexcept:\n    raise")
+        self.assert_found(errors, "try:\n    f()\nexcept Exception:\n    pass")
+        self.assert_found(errors, "try:\n    f()\nexcept (ValueError, Exception):\n    x = 1")
+        self.assert_clean(errors, "try:\n    f()\nexcept Exception:\n    log.failure('no')")
+        self.assert_clean(errors, "try:\n    f()\nexcept ValueError:\n    pass")
+
+    def test_no_stubs(self) -> None:
+        """A function that only promises is refused."""
+        self.assert_found(errors, "def f():\n    raise NotImplementedError")
+
+    def test_log_lines_are_constant(self) -> None:
+        """A log message is a sentence; its data are fields."""
+        self.assert_found(log_lines, "log.info(f'node {x}')")
+        self.assert_found(log_lines, "self._log.warn('a' + b)")
+        self.assert_clean(log_lines, "log.info('node registered', node=x)")
+
+    def test_tests_have_sentences(self) -> None:
+        """A test without its sentence is refused."""
+        bare = '"""M."""\ndef test_x(): ...'
+        self.assert_found(sentences, bare, "tests/test_x.py")
+        self.assert_clean(sentences, bare, "svc/x.py")
+
+
+class WordTests(SynchronousTestCase):
+    """Words no committed file may hold."""
+
+    def test_machine_paths(self) -> None:
+        """A path of the machine it was written on is found, a like-sounding one is not."""
+        for bad in ("see /" + "work/main", "cd /" + "root/x", "https://" + "pypi" + ".org/simple"):
+            self.assertEqual(len(list(words("a.md", bad))), 1, bad)
+        for good in ("network/main", "a/root/x", "make/work"):
+            self.assertEqual(list(words("a.md", good)), [], good)

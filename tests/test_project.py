@@ -1,0 +1,262 @@
+"""What the project ships: its packages, its version, its locks, its wheel, its twistd drop-in."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from tempfile import mkdtemp
+from zipfile import ZipFile
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from twisted.trial.unittest import SynchronousTestCase
+
+import svc
+
+ROOT = Path(__file__).resolve().parents[1]
+ROLES = ["svc-all", "svc-authority", "svc-client", "svc-connector", "svc-proxy"]
+
+
+def _setup_cfg() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def _wanted(*names: str) -> Iterator[Requirement]:
+    """Yield the requirements of ``requirements/<name>.in``."""
+    for name in names:
+        for line in (ROOT / "requirements" / f"{name}.in").read_text().splitlines():
+            if line and not line.startswith("#"):
+                yield Requirement(line)
+
+
+def _locked(name: str) -> dict[str, tuple[str, int]]:
+    """Return distribution -> (version, number of hashes) of ``requirements/<name>.txt``."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    found: dict[str, tuple[str, int]] = {}
+    for block in re.split(r"\n(?=[a-z0-9])", text):
+        pin = re.match(r"([a-z0-9._-]+)(?:\[[^]]*\])?==(\S+)", block)
+        if pin:
+            found[canonicalize_name(pin[1])] = (pin[2], block.count("--hash=sha256:"))
+    return found
+
+
+def _run(arguments: Sequence[str], cwd: Path) -> str:
+    """Run Python with ``arguments``; return what it printed, or fail with all of it."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+@cache
+def _wheel() -> Path:
+    """Build the wheel from a copy, so that the checkout gets no build folder; return its path."""
+    folder = Path(mkdtemp(prefix="svc-wheel-"))
+    atexit.register(shutil.rmtree, folder)
+    source = folder / "source"
+    skipped = shutil.ignore_patterns("__pycache__", "dropin.cache")
+    for name in ("svc", "twisted", "migrations", "requirements"):
+        shutil.copytree(ROOT / name, source / name, ignore=skipped)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, source / name)
+    pip = ["-m", "pip", "--no-input", "--disable-pip-version-check", "wheel"]
+    build = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    _run([*pip, *build, str(source)], folder)
+    return next(folder.glob("*.whl"))
+
+
+class PackageListTests(SynchronousTestCase):
+    """The hand-written list of packages."""
+
+    def test_equals_the_disk(self) -> None:
+        """Every folder of svc that holds Python is listed, and nothing else but the drop-in's."""
+        on_disk = {
+            ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "svc").rglob("*.py")
+        }
+        listed = _setup_cfg()["options"]["packages"].split()
+        self.assertEqual(sorted(listed), sorted({*on_disk, "twisted.plugins"}))
+
+    def test_shared_folders_have_no_init(self) -> None:
+        """Folders that other distributions add to are no packages of ours alone."""
+        for folder in ("twisted", "twisted/plugins", "svc/plugins"):
+            self.assertFalse((ROOT / folder / "__init__.py").exists(), folder)
+
+
+class VersionTests(SynchronousTestCase):
+    """One version, two spellings."""
+
+    def test_spellings_agree(self) -> None:
+        """What svc shows is what Python packages call 0.11.0rc7, and setup.cfg reads it there."""
+        self.assertEqual(svc.__version__, "0.11.0-rc.7")
+        self.assertEqual(str(Version(svc.__version__)), "0.11.0rc7")
+        self.assertEqual(_setup_cfg()["metadata"]["version"], "attr: svc.__version__")
+
+
+class LockTests(SynchronousTestCase):
+    """The hash-locked requirements."""
+
+    def test_every_wish_is_locked(self) -> None:
+        """Each requirement has a pin that satisfies it in the lock made from it."""
+        for lock, wishes in {
+            "runtime": ("runtime", "build"),
+            "test": ("runtime", "build", "test"),
+            "release": ("release",),
+        }.items():
+            pins = _locked(lock)
+            for wish in _wanted(*wishes):
+                version, _ = pins[canonicalize_name(wish.name)]
+                self.assertTrue(wish.specifier.contains(version), f"{lock}: {wish} {version}")
+
+    def test_every_pin_has_hashes(self) -> None:
+        """No pin of any lock is without a hash."""
+        for lock in ("runtime", "test", "release"):
+            bare = [name for name, (_, hashes) in _locked(lock).items() if not hashes]
+            self.assertEqual(bare, [], lock)
+
+    def test_tests_run_what_the_demo_runs(self) -> None:
+        """What both locks hold they hold in one version."""
+        tested = _locked("test")
+        for name, pin in _locked("runtime").items():
+            self.assertEqual(tested[name], pin)
+
+    def test_no_host_is_named(self) -> None:
+        """A lock says what is installed, never from where."""
+        for path in (ROOT / "requirements").iterdir():
+            self.assertNotIn("://", path.read_text(), path.name)
+
+    def test_every_import_is_declared(self) -> None:
+        """What svc imports of others stands in requirements/runtime.in."""
+        declared = {canonicalize_name(wish.name) for wish in _wanted("runtime")}
+        providers = packages_distributions()
+        undeclared = {
+            f"{path.relative_to(ROOT)}: {top}"
+            for path in (ROOT / "svc").rglob("*.py")
+            for top in _imported_tops(path)
+            if not declared & {canonicalize_name(one) for one in providers.get(top, [])}
+        }
+        self.assertEqual(sorted(undeclared), [])
+
+
+def _imported_tops(path: Path) -> set[str]:
+    """Return the top-level names of others that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    tops = {name.partition(".")[0] for name in names}
+    return tops - set(sys.stdlib_module_names) - {"svc"}
+
+
+class HistoryTests(SynchronousTestCase):
+    """The release history that is made of news fragments."""
+
+    def test_headings(self) -> None:
+        """An entry has the seven headings in their order, and an empty one says so."""
+        entry = _run(["-m", "towncrier", "build", "--draft", "--version", "1"], ROOT)
+        self.assertEqual(
+            re.findall(r"^### (.*)$", entry, re.MULTILINE),
+            [
+                "Added",
+                "Changed",
+                "Fixed",
+                "Compatibility",
+                "Migration and recovery",
+                "Artifacts and channel",
+                "Verification",
+            ],
+        )
+        self.assertIn("### Verification\n\nNothing in this release.", entry)
+
+
+class WheelTests(SynchronousTestCase):
+    """The built wheel, as another machine gets it."""
+
+    def setUp(self) -> None:
+        """Unpack the wheel, built once a process, into a folder of this test's own."""
+        self.unpacked = Path(self.mktemp()).absolute()
+        with ZipFile(_wheel()) as wheel:
+            self.names = set(wheel.namelist())
+            wheel.extractall(self.unpacked)
+
+    def test_every_file_is_in_it(self) -> None:
+        """Each module, proto file, stub and type marker of svc is in the wheel."""
+        kinds = ("*.py", "*.pyi", "*.proto", "py.typed", "*.cedar", "*.cedarschema", "*.json")
+        wanted = {
+            path.relative_to(ROOT).as_posix()
+            for kind in kinds
+            for path in (ROOT / "svc").rglob(kind)
+        }
+        self.assertEqual(sorted(wanted - self.names), [])
+
+    def test_migrations_are_in_it(self) -> None:
+        """Each migration is installed under share/svc/migrations."""
+        base = "svc-0.11.0rc7.data/data/share/svc/migrations/"
+        wanted = {base + path.name for path in (ROOT / "migrations").glob("m*")}
+        self.assertEqual({name for name in self.names if name.startswith(base)}, wanted)
+        self.assertIn(base + "m0001_", {name[: len(base) + 6] for name in self.names})
+
+    def test_command_and_licence(self) -> None:
+        """The wheel brings the command `svc` and the licence."""
+        info = self.unpacked / "svc-0.11.0rc7.dist-info"
+        self.assertIn("svc = svc.cli:main", (info / "entry_points.txt").read_text())
+        self.assertTrue((info / "licenses" / "LICENSE").is_file())
+
+    def test_twistd_lists_the_roles(self) -> None:
+        """With the wheel installed, and this checkout out of sight, twistd offers each role."""
+        self.assertIn("twisted/plugins/svc_roles.py", self.names)
+        shown = self._python(
+            "import sys; from twisted.scripts.twistd import run; sys.argv[1:] = ['--help']; run()"
+        )
+        self.assertEqual(sorted(re.findall(r"^ +(svc-\w+) ", shown, re.MULTILINE)), ROLES)
+
+    def test_others_add_drop_ins(self) -> None:
+        """A drop-in that another distribution puts beside ours can be imported."""
+        (self.unpacked / "svc" / "plugins" / "acme_vnc.py").write_text("WORD = 'vnc'\n")
+        shown = self._python("import svc.plugins.acme_vnc as a, svc; print(a.WORD, svc.__file__)")
+        self.assertEqual(shown.split(), ["vnc", str(self.unpacked / "svc" / "__init__.py")])
+
+    def _python(self, code: str) -> str:
+        """Run code that sees the unpacked wheel in place of this checkout."""
+        others = [path for path in sys.path if path and Path(path) != ROOT]
+        swap = f"import sys; sys.path[:] = {[str(self.unpacked), *others]!r}; "
+        return _run(["-P", "-c", swap + code], self.unpacked)
+
+
+class RoleDropInTests(SynchronousTestCase):
+    """The twistd drop-in of this checkout."""
+
+    def test_lines(self) -> None:
+        """Each role is one line that names an attribute of svc.tap, and imports nothing of svc."""
+        tree = ast.parse((ROOT / "twisted/plugins/svc_roles.py").read_text())
+        self.assertEqual(
+            [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)],
+            ["twisted.application.service"],
+        )
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        lines = [[ast.literal_eval(argument) for argument in call.args] for call in calls]
+        self.assertEqual(sorted(line[3] for line in lines), ROLES)
+        for _, module, _, role in lines:
+            self.assertEqual(module, f"svc.tap.{role.removeprefix('svc-')}")
