@@ -1,0 +1,49 @@
+"""The words under which a policy, a vocabulary or a set of entities is refused.
+
+The words are an interface: programs compare them, so they never change.
+"""
+
+from __future__ import annotations
+
+from svc.errors import Fault, SvcError
+
+TOO_LARGE = "policy_too_large"
+TOO_DEEP = "policy_too_deep"
+INVALID = "policy_invalid"
+UNNAMED = "policy_unnamed"
+DUPLICATE_ID = "policy_duplicate_id"
+GUARD_CRASHED = "policy_guard_crashed"
+GUARD_TIMEOUT = "policy_guard_timeout"
+
+REASONS = frozenset(
+    {TOO_LARGE, TOO_DEEP, INVALID, UNNAMED, DUPLICATE_ID, GUARD_CRASHED, GUARD_TIMEOUT}
+)
+
+MAX_TEXT = 2_000
+"""A refusal's text is cut here: it may quote what somebody else wrote."""
+
+
+class PolicyRefused(SvcError):
+    """A policy text that is not put in force; ``reason`` is one of :data:`REASONS`."""
+
+    fault = Fault.INVALID
+    reason = INVALID
+
+
+class VocabularyError(SvcError):
+    """Terms that do not go together: a word twice, an unknown type, a missing fact."""
+
+    fault = Fault.INVALID
+    reason = "vocabulary"
+
+
+class EntitiesRefused(SvcError):
+    """Entities that the vocabulary does not allow: nothing is decided on them."""
+
+    fault = Fault.INVALID
+    reason = "entities_invalid"
+
+
+def refused(reason: str, text: str) -> PolicyRefused:
+    """A refusal under one of :data:`REASONS`, its text cut to :data:`MAX_TEXT`."""
+    return PolicyRefused(text[:MAX_TEXT], reason=reason)
