@@ -17,7 +17,7 @@ HOMES = {
     "sqlite3": ("svc/store",),
     "psycopg2": ("svc/store",),
     "cedarpy": ("svc/policy",),
-    "h2": ("svc/wire",),
+    "h2": ("svc/wire", "svc/rpc"),
     "hpack": ("svc/wire",),
     "pydantic": ("svc/config",),
     "klein": ("svc/telemetry",),
