@@ -110,9 +110,7 @@ def _active(node: Node | None) -> Node:
             "the node is not in the registry", reason="unknown_node", fault=Fault.DENIED
         )
     if node.state is NodeState.REVOKED:
-        raise RegistrationRefused(
-            "the node was revoked", reason="revoked_node", fault=Fault.DENIED
-        )
+        raise RegistrationRefused("the node was revoked", reason="revoked_node", fault=Fault.DENIED)
     return node
 
 

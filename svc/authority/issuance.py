@@ -9,9 +9,7 @@ believed; what only it can know enters the policy as ``proxy_reported``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from hashlib import sha256
-from ipaddress import ip_address
 
 from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
@@ -27,7 +25,7 @@ from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Answer, Ask
 from svc.messages.session import decode_request, encode_grant
-from svc.model.access import AccessRequest, ContextValue, Decision, EntityUid
+from svc.model.access import Decision, EntityUid
 from svc.model.certificate import CertificateFacts
 from svc.model.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.grant import OPEN_WITHIN_MS, Ceiling, Grant
@@ -36,6 +34,7 @@ from svc.model.ledger import ChainRow
 from svc.model.node import Node
 from svc.model.person import Person
 from svc.model.principal import Role
+from svc.model.questions import context_at, may_open, may_view
 from svc.model.resource import Resource
 from svc.model.session import Session
 from svc.model.session_request import SessionRequest, is_fresh
@@ -157,13 +156,11 @@ class Issuance:
                 "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
             )
         reported = ask.proxy_decision.source_address
-        context = facts_of_now(self.now(), reported, wish.request.login_user)
-        decision = engine.decide(_question(wish, context))
-        view = engine.decide(
-            AccessRequest(
-                "view", _user(wish), "view", _target(wish), facts_of_now(self.now(), reported)
-            )
-        )
+        now, target, asker = self.now(), _target(wish), wish.person.id
+        context = context_at(now, reported, wish.request.login_user)
+        kind, action = wish.kind.request_kind, wish.request.action
+        decision = engine.decide(may_open(kind, action, asker, target, context))
+        view = engine.decide(may_view(asker, target, now, reported))
         decision_id = random_id(self.entropy)
         if not decision.allowed or ask.proxy_decision.decision != "allow":
             return Outcome(decision, decision_id, view.allowed, "deny", "denied")
@@ -190,9 +187,7 @@ class Issuance:
 
         return await self.store.run("authorize session", write)
 
-    def _session(
-        self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node
-    ) -> Session:
+    def _session(self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node) -> Session:
         return Session(
             uid=wish.request.session_uid,
             person_id=wish.person.id,
@@ -204,9 +199,7 @@ class Issuance:
             started_at=self.now(),
         )
 
-    def _record_proxy_decision(
-        self, tx: ITransaction, wish: Wish, ask: Ask, proxy: Node
-    ) -> None:
+    def _record_proxy_decision(self, tx: ITransaction, wish: Wish, ask: Ask, proxy: Node) -> None:
         said = ask.proxy_decision
         self.recorder.append(
             tx,
@@ -317,34 +310,6 @@ class Issuance:
             )
 
         await self.store.run("record a refused request", write)
-
-
-def facts_of_now(
-    now: float, source_address: str = "", login_user: str = ""
-) -> dict[str, ContextValue]:
-    """The context of a request made at *now*; an address that is none is left out."""
-    moment = datetime.fromtimestamp(now, UTC)
-    facts: dict[str, ContextValue] = {
-        "now": int(now),
-        "hour": moment.hour,
-        "weekday": moment.isoweekday(),
-    }
-    if login_user:
-        facts["login_user"] = login_user
-    try:
-        facts["proxy_reported"] = {"source_address": str(ip_address(source_address))}
-    except ValueError:
-        pass
-    return facts
-
-
-def _question(wish: Wish, context: Mapping[str, ContextValue]) -> AccessRequest:
-    kind = wish.kind.request_kind
-    return AccessRequest(kind, _user(wish), wish.request.action, _target(wish), context)  # type: ignore[arg-type]
-
-
-def _user(wish: Wish) -> EntityUid:
-    return EntityUid("User", wish.person.id)
 
 
 def _target(wish: Wish) -> EntityUid:

@@ -74,6 +74,10 @@ class SessionEnds:
             self.reclaim_secs, self._give_up, proxy_id, "proxy_gone"
         )
 
+    def back(self, proxy_id: str) -> None:
+        """The Proxy is here again; whatever it carries it has claimed."""
+        self._stop_waiting(proxy_id)
+
     async def await_claims(self) -> None:
         """At start: give every Proxy with open sessions its time to claim them."""
         sessions = await self.store.read("open sessions", lambda tx: tx.sessions.open())

@@ -204,14 +204,17 @@ def decode_why_request(data: bytes) -> WhyRequest:
     )
 
 
-def why_message(request: bytes, signature: bytes) -> pb.SessionWhyRequest:
-    """The question as it travels."""
-    return pb.SessionWhyRequest(request=request, signature=signature)
+def why_message(
+    request: bytes, signature: bytes, chain: tuple[bytes, ...] = ()
+) -> pb.SessionWhyRequest:
+    """The question as it travels; a Proxy adds the chain its TLS peer showed."""
+    return pb.SessionWhyRequest(request=request, signature=signature, chain=chain)
 
 
-def read_why(message: pb.SessionWhyRequest) -> tuple[bytes, bytes]:
-    """The signed bytes and the signature of a question."""
-    return signed_part(message.request, message.signature, "why request")
+def read_why(message: pb.SessionWhyRequest) -> tuple[bytes, bytes, tuple[bytes, ...]]:
+    """The signed bytes of a question, the signature, and the chain where there is one."""
+    payload, signature = signed_part(message.request, message.signature, "why request")
+    return payload, signature, certificates(message.chain, "why request: chain", empty=True)
 
 
 def explanation_message(said: Explanation) -> pb.SessionWhyResponse:

@@ -151,12 +151,14 @@ class WhyRequest(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., decision_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ...) -> None: ...
 
 class SessionWhyRequest(_message.Message):
-    __slots__ = ("request", "signature")
+    __slots__ = ("request", "signature", "chain")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
     request: bytes
     signature: bytes
-    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SessionWhyResponse(_message.Message):
     __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained")

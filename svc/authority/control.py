@@ -1,0 +1,161 @@
+"""``gate.v1.Control``: what Proxies ask.
+
+Each call starts with who is calling (rule R13): the node certificate is
+checked against time and registry at every call, not at the handshake only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.authority.explain import Explainer
+from svc.authority.facts import Knowledge
+from svc.authority.intake import Intake
+from svc.authority.issuance import Issuance
+from svc.authority.sessions import SessionEnds
+from svc.authority.snapshots import SnapshotPublisher
+from svc.errors import Unauthenticated
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.messages.control import (
+    Lanes,
+    answer_message,
+    lanes_message,
+    outcome_messages,
+    read_ask,
+    read_departure,
+    read_ended,
+    read_hello,
+)
+from svc.messages.session import explanation_message, read_why
+from svc.messages.snapshot import encode_frame
+from svc.model.node import Node
+from svc.model.principal import Role
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proto.gate.v1 import session_pb2
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class ControlService:
+    """Serves Proxies on the control listener.
+
+    Attributes:
+        lanes: What this Authority says of itself to a Proxy that greets it.
+    """
+
+    knowledge: Knowledge
+    verifier: IChainVerifier
+    issuance: Issuance
+    intake: Intake
+    ends: SessionEnds
+    snapshots: SnapshotPublisher
+    explainer: Explainer
+    lanes: Callable[[], Lanes]
+    clock: IReactorTime
+    _present: dict[str, int] = field(factory=dict)
+
+    @property
+    def proxies(self) -> int:
+        """How many Proxies follow the snapshot now."""
+        return len(self._present)
+
+    def service(self) -> RpcService:
+        """The methods, as the RPC server takes them."""
+        return RpcService(
+            "gate.v1.Control",
+            {
+                "Hello": unary(pb.HelloRequest, self._hello),
+                "Authorize": unary(pb.AuthorizeRequest, self._authorize),
+                "RegisterConnector": streaming(self._register),
+                "Snapshot": streaming(self._snapshot),
+                "EndSessions": unary(pb.EndSessionsRequest, self._end),
+                "Departed": unary(pb.DepartureNotice, self._departed),
+                "Why": unary(session_pb2.SessionWhyRequest, self._why),
+            },
+        )
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Refuse a call of anybody but an active Proxy; runs when a call starts."""
+        self._proxy(peer)
+
+    def _proxy(self, peer: Peer) -> Node:
+        if not peer.chain:
+            raise Unauthenticated("the control listener takes Proxy certificates only")
+        return self.knowledge.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
+
+    async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
+        proxy = self._proxy(call.peer)
+        version, _, claimed = read_hello(request)
+        abandoned = await self.ends.claimed(proxy.id, claimed)
+        _log.info(
+            "proxy connected",
+            proxy=proxy.id,
+            version=version,
+            claimed=len(claimed),
+            abandoned=abandoned,
+        )
+        return lanes_message(self.lanes())
+
+    async def _authorize(
+        self, request: pb.AuthorizeRequest, call: IRpcCall
+    ) -> pb.AuthorizeResponse:
+        proxy = self._proxy(call.peer)
+        return answer_message(await self.issuance.authorize(read_ask(request), proxy))
+
+    async def _register(self, call: IRpcCall) -> None:
+        await self.intake.serve(call, self._proxy(call.peer))
+
+    async def _snapshot(self, call: IRpcCall) -> None:
+        proxy = self._proxy(call.peer)
+        data = await call.receive()
+        have = b"" if data is None else pb.SnapshotRequest.FromString(data).have_digest
+        self._enter(proxy.id)
+        try:
+            await self._follow(call, have)
+        finally:
+            self._leave(proxy.id)
+
+    async def _follow(self, call: IRpcCall, have: bytes) -> None:
+        while True:
+            # Checked each time: a revoked Proxy is told nothing more.
+            self._proxy(call.peer)
+            coming = self.snapshots.next()
+            frame = self.snapshots.frame(have)
+            if frame is not None:
+                await call.send(encode_frame(frame))
+                published = self.snapshots.published
+                have = have if published is None else published.digest
+            await coming
+
+    def _enter(self, proxy_id: str) -> None:
+        self._present[proxy_id] = self._present.get(proxy_id, 0) + 1
+        self.ends.back(proxy_id)
+
+    def _leave(self, proxy_id: str) -> None:
+        self._present[proxy_id] -= 1
+        if not self._present[proxy_id]:
+            del self._present[proxy_id]
+            self.ends.away(proxy_id)
+
+    async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
+        proxy = self._proxy(call.peer)
+        outcomes = await self.ends.reported(proxy.id, read_ended(request))
+        return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))
+
+    async def _departed(self, request: pb.DepartureNotice, call: IRpcCall) -> pb.DepartureAnswer:
+        proxy = self._proxy(call.peer)
+        outcomes = await self.ends.departed(proxy.id, read_departure(request))
+        return pb.DepartureAnswer(outcomes=outcome_messages(outcomes))
+
+    async def _why(
+        self, request: session_pb2.SessionWhyRequest, call: IRpcCall
+    ) -> session_pb2.SessionWhyResponse:
+        proxy = self._proxy(call.peer)
+        said = await self.explainer.explain(*read_why(request), proxy)
+        return explanation_message(said)

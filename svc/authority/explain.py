@@ -1,0 +1,95 @@
+"""``svc why``: what may be told of a decision, and to whom (rule R16).
+
+The decision's own person is told; anybody else, and anybody who may no longer
+view the resource, hears what an unknown id would hear.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define
+
+from svc.authority.facts import Knowledge
+from svc.errors import Denied
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import IReadOnlyStore
+from svc.messages.session import Explanation, decode_why_request
+from svc.model.access import EntityUid
+from svc.model.ids import is_random_id
+from svc.model.node import Node
+from svc.model.principal import Role
+from svc.model.questions import may_view
+from svc.model.session_request import is_fresh
+from svc.model.signing import Purpose, verify
+
+
+@define
+class Explainer:
+    """Answers ``Control/Why``."""
+
+    cluster: str
+    knowledge: Knowledge
+    engine: Callable[[], IPolicyEngine | None]
+    kinds: Mapping[str, IResourceKind]
+    store: IReadOnlyStore
+    verifier: IChainVerifier
+    now: Callable[[], float]
+
+    async def explain(
+        self, data: bytes, signature: bytes, chain: tuple[bytes, ...], proxy: Node
+    ) -> Explanation:
+        """What the signer of this question may know.
+
+        Raises:
+            SvcError: the question is not a person's own and fresh.
+        """
+        certificate = self.verifier.verify(chain, {Role.USER})
+        verify(certificate.public_key, Purpose.WHY_REQUEST, data, signature)
+        request = decode_why_request(data)
+        right = (self.cluster, proxy.id, certificate.sha256)
+        if (request.cluster, request.proxy_id, request.certificate_sha256) != right:
+            raise Denied("the question is made for another Proxy", reason="request_wrong_proxy")
+        if not is_fresh(request.issued_at_ms, self.now()):
+            raise Denied("the question is too old", reason="request_stale")
+        asker = self.knowledge.person(certificate.principal)
+        record = await self._record(request.decision_id)
+        nothing = Explanation(request.decision_id)
+        if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
+            return nothing
+        return self._told(record) if self._may_view(asker.id, record) else nothing
+
+    async def _record(self, decision_id: str) -> Mapping[str, Any] | None:
+        if not is_random_id(decision_id):
+            return None
+        rows = await self.store.read("why", lambda tx: tx.audit.by_decision(decision_id))
+        for row in rows:
+            record: Mapping[str, Any] = json.loads(row.canonical)
+            if "decision" in record:
+                return record
+        return None
+
+    def _may_view(self, person_id: str, record: Mapping[str, Any]) -> bool:
+        engine = self.engine()
+        kind = self.kinds.get(record.get("resource_kind", ""))
+        if engine is None or kind is None:
+            return False
+        target = EntityUid(kind.terms.entity_type, record.get("resource_id", ""))
+        return engine.decide(may_view(person_id, target, self.now())).allowed
+
+    def _told(self, record: Mapping[str, Any]) -> Explanation:
+        return Explanation(
+            decision_id=record["decision_id"],
+            explained=True,
+            decision=record["decision"],
+            reason=record.get("reason", ""),
+            policies=tuple(record.get("policies", ())),
+            action=record.get("cedar_action", ""),
+            resource=record.get("resource_id", ""),
+            policy_version=record.get("policy_version", 0),
+            time=record["time"],
+        )

@@ -1,0 +1,208 @@
+"""``Control/RegisterConnector``: one stream a tunnel, from its challenge to its end.
+
+The stream's life is the registration's life.  A refused registration ends
+the stream after its verdict; an eviction is said before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.authority.admission import Admitted, Expected, judge
+from svc.authority.facts import Knowledge
+from svc.authority.records import Recorder, node
+from svc.authority.registrations import Registered, Registrations
+from svc.errors import Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall
+from svc.interfaces.store import IStore, ITransaction
+from svc.messages.control import (
+    Evict,
+    TunnelSeen,
+    Verdict,
+    decode_connector_up,
+    encode_connector_down,
+)
+from svc.messages.tunnel import NONCE_BYTES, Nonce
+from svc.model.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
+from svc.model.ids import Entropy
+from svc.model.node import Node
+from svc.model.signing import Signed
+from svc.service import bounded
+
+_log = Logger(namespace="svc_authority")
+
+_FIRST_WORD_SECS = 10.0
+
+
+@define
+class Intake:
+    """Takes registrations in and keeps each until its stream ends.
+
+    Attributes:
+        lease_secs: What a Connector is told to renew within.
+        changed: Called when what is served changed.
+    """
+
+    cluster: str
+    knowledge: Knowledge
+    registrations: Registrations
+    store: IStore
+    recorder: Recorder
+    verifier: IChainVerifier
+    clock: IReactorTime
+    now: Callable[[], float]
+    entropy: Entropy
+    lease_secs: int
+    _last_refusal: dict[str, str] = field(factory=dict)
+
+    async def serve(self, call: IRpcCall, proxy: Node) -> None:
+        """Serve one stream of an admitted Proxy."""
+        seen = await self._first_word(call)
+        nonce = self.entropy(NONCE_BYTES)
+        await call.send(encode_connector_down(Nonce(nonce)))
+        signed = await self._registration(call)
+        try:
+            admitted = judge(
+                signed,
+                Expected(self.cluster, proxy.id, nonce),
+                self.verifier,
+                self.knowledge.facts,
+            )
+        except SvcError as refusal:
+            await self._refuse(call, proxy, seen, refusal)
+            return
+        await self._accept(call, proxy, seen, admitted)
+
+    async def _first_word(self, call: IRpcCall) -> TunnelSeen:
+        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
+        said = None if data is None else decode_connector_up(data)
+        if not isinstance(said, TunnelSeen):
+            raise Malformed("connector: the first message names no tunnel")
+        return said
+
+    async def _registration(self, call: IRpcCall) -> Signed:
+        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "registration")
+        said = None if data is None else decode_connector_up(data)
+        if not isinstance(said, Signed):
+            raise Malformed("connector: no registration follows the challenge")
+        return said
+
+    async def _refuse(
+        self, call: IRpcCall, proxy: Node, seen: TunnelSeen, refusal: SvcError
+    ) -> None:
+        _log.warn(
+            "registration refused",
+            node=seen.peer_node_id,
+            proxy=proxy.id,
+            reason=refusal.reason,
+            text=refusal.text,
+        )
+        # A Connector redials for ever: one record for each new reason, not for each try.
+        if self._last_refusal.get(seen.peer_node_id) != refusal.reason:
+            await self.store.run(
+                "refuse a registration", lambda tx: self._record_refusal(tx, proxy, seen, refusal)
+            )
+            self._remember(seen.peer_node_id, refusal.reason)
+        verdict = Verdict(False, refusal.reason, refusal.text)
+        await call.send(encode_connector_down(verdict))
+
+    def _remember(self, node_id: str, reason: str) -> None:
+        if len(self._last_refusal) >= 10_000:
+            self._last_refusal.clear()
+        self._last_refusal[node_id] = reason
+
+    def _record_refusal(
+        self, tx: ITransaction, proxy: Node, seen: TunnelSeen, refusal: SvcError
+    ) -> None:
+        self.recorder.append(
+            tx,
+            TUNNEL_REFUSED,
+            node(seen.peer_node_id),
+            node_id=seen.peer_node_id,
+            reason=refusal.reason,
+            details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
+        )
+
+    async def _accept(
+        self, call: IRpcCall, proxy: Node, seen: TunnelSeen, admitted: Admitted
+    ) -> None:
+        await self.store.run(
+            "register a tunnel", lambda tx: self._record_accepted(tx, proxy, admitted)
+        )
+        self._last_refusal.pop(admitted.node.id, None)
+        await self.knowledge.refresh()
+        evicted: Deferred[str] = Deferred()
+        registered = Registered(
+            admitted.node.id,
+            proxy.id,
+            seen.tunnel_id,
+            admitted.registration.instance_id,
+            frozenset(admitted.served),
+            self.clock.seconds(),
+            lambda reason: evicted.called or evicted.callback(reason),
+        )
+        self.registrations.add(registered)
+        _log.info(
+            "connector registered",
+            node=admitted.node.id,
+            proxy=proxy.id,
+            served=len(admitted.served),
+            withheld=len(admitted.withheld),
+        )
+        try:
+            verdict = Verdict(
+                True,
+                lease_secs=self.lease_secs,
+                served=admitted.served,
+                withheld=admitted.withheld,
+            )
+            await call.send(encode_connector_down(verdict))
+            reason = await _until_over(call, evicted)
+            if reason:
+                await call.send(encode_connector_down(Evict(reason)))
+        finally:
+            self.registrations.remove(registered)
+            self._ended(proxy, registered)
+
+    def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted) -> None:
+        at = self.now()
+        tx.catalog.registered(admitted.node.id, admitted.served, admitted.undeclared(at), at)
+        tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
+        self.recorder.append(
+            tx,
+            TUNNEL_REGISTERED,
+            node(admitted.node.id),
+            node_id=admitted.node.id,
+            details={
+                "proxy_id": proxy.id,
+                "connector_id": admitted.node.id,
+                "resources": list(admitted.served),
+            },
+        )
+
+    def _ended(self, proxy: Node, registered: Registered) -> None:
+        _log.info("registration over", node=registered.node_id, proxy=proxy.id)
+
+
+async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:
+    """The reason of an eviction, or nothing once the Proxy ended the stream."""
+    ended: Deferred[object] = Deferred.fromCoroutine(_drained(call))
+    both: Deferred[tuple[object, int]] = DeferredList(  # type: ignore[assignment]
+        [evicted, ended], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True
+    )
+    try:
+        reason, which = await both
+        return str(reason) if which == 0 else ""
+    finally:
+        ended.cancel()
+
+
+async def _drained(call: IRpcCall) -> None:
+    while await call.receive() is not None:
+        raise Malformed("connector: nothing is expected after the registration")

@@ -1,0 +1,111 @@
+"""What Proxies decide by: signed, sent whole once and then as changes, alive by heartbeats.
+
+One publisher serves every Proxy; a frame is signed once and shared.  A Proxy
+that reads slowly is not waited for: it gets the newest state when it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+
+from svc.messages.snapshot import Revocation, Snapshot, SnapshotFrame, encode_snapshot
+from svc.model.signing import Signed
+
+
+@frozen
+class Published:
+    """One state of the bundle.
+
+    Attributes:
+        delta: From the bundle whose digest is ``parent``; empty when there is none.
+    """
+
+    bundle: bytes = field(repr=False)
+    digest: bytes
+    policy_version: int
+    entity_revision: int
+    revocations: tuple[Revocation, ...] = ()
+    delta: bytes = field(default=b"", repr=False)
+    parent: bytes = b""
+
+
+@define
+class SnapshotPublisher:
+    """Keeps the newest signed snapshot and wakes those who wait for the next.
+
+    Attributes:
+        sign: Signs with the snapshot key.
+        valid_secs: How long a Proxy may decide by one without a heartbeat (R15).
+    """
+
+    cluster: str
+    sign: Callable[[bytes], Signed]
+    now: Callable[[], float]
+    valid_secs: int
+    published: Published | None = None
+    _serial: int = 0
+    _signed: Signed | None = None
+    _waiting: list[Deferred[None]] = field(factory=list)
+
+    def publish(
+        self,
+        bundle: bytes,
+        policy_version: int,
+        entity_revision: int,
+        revocations: tuple[Revocation, ...],
+        delta: bytes = b"",
+    ) -> None:
+        """Put a new bundle in force; *delta* leads to it from the one before."""
+        parent = b"" if self.published is None or not delta else self.published.digest
+        self.published = Published(
+            bundle,
+            sha256(bundle).digest(),
+            policy_version,
+            entity_revision,
+            revocations,
+            delta,
+            parent,
+        )
+        self.beat()
+
+    def beat(self) -> None:
+        """Sign what is in force again, with the time of now; nothing while there is none."""
+        if self.published is None:
+            return
+        now_ms = int(self.now() * 1000)
+        self._serial = max(self._serial + 1, now_ms)
+        snapshot = Snapshot(
+            cluster=self.cluster,
+            serial=self._serial,
+            policy_version=self.published.policy_version,
+            entity_revision=self.published.entity_revision,
+            issued_at_ms=now_ms,
+            valid_secs=self.valid_secs,
+            bundle_sha256=self.published.digest,
+            revocations=self.published.revocations,
+        )
+        self._signed = self.sign(encode_snapshot(snapshot))
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    def next(self) -> Deferred[None]:
+        """Fires at the next publication or heartbeat."""
+        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(waiting)
+        return waiting
+
+    def frame(self, have: bytes) -> SnapshotFrame | None:
+        """The newest snapshot for a Proxy that holds the bundle with digest *have*."""
+        published, signed = self.published, self._signed
+        if published is None or signed is None:
+            return None
+        if have == published.digest:
+            return SnapshotFrame(signed)
+        if published.delta and have == published.parent:
+            return SnapshotFrame(signed, delta=published.delta)
+        return SnapshotFrame(signed, bundle=published.bundle)
