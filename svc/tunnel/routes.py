@@ -1,0 +1,175 @@
+"""Which tunnels are registered on this Proxy, and what they serve.
+
+Invariants: at most one tunnel a node; each registered tunnel is told to have
+ended exactly once; so what is told registered less what is told ended is
+always the number of tunnels here.  Who may register is decided by Authority,
+before anything here is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from twisted.logger import Logger
+
+from svc.errors import Fault, SvcError
+from svc.model.tunnels import EndReason, Miss, TunnelEnded, TunnelEvent, TunnelRefused
+from svc.model.tunnels import TunnelRegistered as Registered
+from svc.tunnel.transport import RegisteredTunnel
+
+_log = Logger(namespace="svc_tunnel")
+
+MAX_REMEMBERED = 100_000
+"""Resources whose former server is remembered; the oldest are forgotten first."""
+
+
+def _nobody_knows(resource_id: str) -> bool:
+    return False
+
+
+class RouteTable:
+    """The tunnels of one Proxy.
+
+    Args:
+        told: Hears of every registration, refusal and end, in order; must not
+            raise nor call back into the table.
+        was_served: Whether the catalog knows a former server of a resource,
+            so that a miss is called ``departed`` after a restart too.
+    """
+
+    def __init__(
+        self,
+        told: Callable[[TunnelEvent], object],
+        was_served: Callable[[str], bool] = _nobody_knows,
+    ) -> None:
+        self._told = told
+        self._was_served = was_served
+        self._by_node: dict[str, RegisteredTunnel] = {}
+        # By identity: the tunnel holds the connection, so an id is never used again here.
+        self._by_connection: dict[int, RegisteredTunnel] = {}
+        self._by_resource: dict[str, list[RegisteredTunnel]] = {}
+        self._departed: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_node)
+
+    @property
+    def tunnels(self) -> tuple[RegisteredTunnel, ...]:
+        """Those registered now."""
+        return tuple(self._by_node.values())
+
+    def register(self, tunnel: RegisteredTunnel) -> None:
+        """Take an accepted tunnel; an older one of its node ends ``superseded``.
+
+        Raises:
+            SvcError: ``stale_registration`` when the same process has registered
+                here with the same or a higher generation; counted as refused.
+        """
+        older = self._by_node.get(tunnel.node_id)
+        if older is not None and _is_stale(tunnel, older):
+            self.refuse(tunnel.node_id, "stale_registration")
+            raise SvcError(
+                "this process has registered here since",
+                reason="stale_registration",
+                fault=Fault.ABORTED,
+            )
+        if older is not None:
+            older.close(EndReason.SUPERSEDED)
+        tunnel.start(self._ended)
+        self._by_node[tunnel.node_id] = tunnel
+        self._by_connection[id(tunnel.connection)] = tunnel
+        self._route(tunnel)
+        _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
+        self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
+
+    def change(self, tunnel: RegisteredTunnel, generation: int, resources: frozenset[str]) -> None:
+        """The tunnel registered anew without a redial; nothing is counted.
+
+        Called when Authority came back and answered again, perhaps otherwise.
+        A tunnel that has ended meanwhile is left alone.
+        """
+        if self._by_node.get(tunnel.node_id) is not tunnel:
+            return
+        self._unroute(tunnel)
+        tunnel.generation, tunnel.resources = generation, resources
+        self._route(tunnel)
+
+    def refuse(self, node_id: str, reason: str) -> None:
+        """Tell of a registration that was refused; the tunnels here stay as they are."""
+        _log.warn("tunnel registration refused", node=node_id, reason=reason)
+        self._told(TunnelRefused(node_id, reason))
+
+    def find(self, resource_id: str) -> RegisteredTunnel | Miss:
+        """A tunnel that serves the resource and takes sessions, the newest first, or why not."""
+        for tunnel in reversed(self._by_resource.get(resource_id, [])):
+            if tunnel.open_for_sessions:
+                return tunnel
+        known = resource_id in self._by_resource or resource_id in self._departed
+        if known or self._was_served(resource_id):
+            return Miss.DEPARTED
+        return Miss.UNKNOWN
+
+    def tunnel_on(self, connection: object) -> RegisteredTunnel | None:
+        """The tunnel registered on this connection: the only one its streams may be for."""
+        return self._by_connection.get(id(connection))
+
+    def evict(self, node_id: str) -> bool:
+        """End the node's tunnel, by order of Authority or operator; whether there was one."""
+        tunnel = self._by_node.get(node_id)
+        if tunnel is None:
+            return False
+        tunnel.close(EndReason.EVICTED)
+        return True
+
+    def drain(self) -> None:
+        """Take no more sessions on any tunnel, and say so.  Called when the role stops."""
+        for tunnel in self.tunnels:
+            tunnel.drain()
+
+    def close(self) -> None:
+        """End every tunnel in order.  Called when the role stops."""
+        for tunnel in self.tunnels:
+            tunnel.close(EndReason.CLOSED)
+
+    def _ended(
+        self, tunnel: RegisteredTunnel, reason: EndReason, seconds: float, sessions: tuple[str, ...]
+    ) -> None:
+        if self._by_node.get(tunnel.node_id) is tunnel:
+            del self._by_node[tunnel.node_id]
+        if self._by_connection.get(id(tunnel.connection)) is tunnel:
+            del self._by_connection[id(tunnel.connection)]
+        self._unroute(tunnel)
+        _log.info(
+            "tunnel ended",
+            node=tunnel.node_id,
+            reason=reason.value,
+            seconds=round(seconds, 3),
+            sessions=len(sessions),
+        )
+        self._told(TunnelEnded(tunnel.node_id, reason, seconds, sessions))
+
+    def _route(self, tunnel: RegisteredTunnel) -> None:
+        for resource in tunnel.resources:
+            self._by_resource.setdefault(resource, []).append(tunnel)
+            self._departed.pop(resource, None)
+
+    def _unroute(self, tunnel: RegisteredTunnel) -> None:
+        for resource in tunnel.resources:
+            serving = self._by_resource.get(resource, [])
+            if tunnel in serving:
+                serving.remove(tunnel)
+            if not serving:
+                self._by_resource.pop(resource, None)
+                self._remember([resource])
+
+    def _remember(self, resources: Iterable[str]) -> None:
+        for resource in resources:
+            self._departed.pop(resource, None)
+            self._departed[resource] = None
+        while len(self._departed) > MAX_REMEMBERED:
+            del self._departed[next(iter(self._departed))]
+
+
+def _is_stale(newer: RegisteredTunnel, older: RegisteredTunnel) -> bool:
+    """Another process of the node always supersedes; the same one only by a higher generation."""
+    return newer.instance_id == older.instance_id and newer.generation <= older.generation

@@ -1,0 +1,58 @@
+"""How long things about a tunnel take; every number of a tunnel's timing stands here.
+
+A peer that falls silent is found within interval plus timeout of the
+keepalive, by either side (the RPC connection sends the pings and ends itself
+with ``keepalive_failed``); a peer that answers pings but lost its mind, by
+the lease.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.model.tunnels import EndReason
+
+
+@frozen
+class TunnelTimes:
+    """Seconds, all of them; tests and operators may shorten them.
+
+    Attributes:
+        keepalive_interval: Between pings, at both ends.
+        keepalive_timeout: Unanswered this long, the connection is ended.
+        lease: A registration not renewed for this long ends.
+        renew: How often the Connector renews it.
+        dial: For the connection to a Proxy, TLS included.
+        acknowledge: For the answer to a registration.
+        open: From the open notice to its carry stream, at the Proxy.
+        reach_target: For the Connector to resolve and dial a target.
+        handshake: For the TLS inside a session, end to end.
+        drain: For open sessions to finish once we stop.
+    """
+
+    keepalive_interval: float = 15.0
+    keepalive_timeout: float = 10.0
+    lease: float = 90.0
+    renew: float = 30.0
+    dial: float = 15.0
+    acknowledge: float = 30.0
+    open: float = 15.0
+    reach_target: float = 10.0
+    handshake: float = 10.0
+    drain: float = 10.0
+
+
+_REASONS = {
+    "closed": EndReason.CLOSED,
+    "going_away": EndReason.CLOSED,
+    "goodbye": EndReason.CLOSED,
+    "keepalive_failed": EndReason.KEEPALIVE_FAILED,
+}
+
+
+def end_reason(word: str) -> EndReason:
+    """The reason a tunnel ended, from the word its connection ended with.
+
+    A word nobody planned for is a broken transport, never an orderly end.
+    """
+    return _REASONS.get(word, EndReason.TRANSPORT_ERROR)

@@ -1,0 +1,281 @@
+"""A registered tunnel as its Proxy holds it: told to open sessions, and ended once.
+
+Two invariants live here.  A carry stream is joined only to the open notice
+that this very connection was sent, by that notice's secret, once (rule R2);
+and a tunnel ends with exactly one reason, the first, which tells the sessions
+it still carried.
+
+It knows no RPC: what travels is handed to ``say``, and whoever serves
+``Tunnel/Register`` and ``Tunnel/Carry`` calls in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hmac import compare_digest
+from typing import Protocol
+
+from attrs import define, field, frozen
+from twisted.internet.address import HostnameAddress
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from zope.interface import implementer
+
+from svc.errors import Fault, SvcError, Unavailable
+from svc.interfaces.transport import ITunnelTransport, OpenOrder
+from svc.messages.tunnel import SECRET_BYTES, Down, Draining, OpenNotice
+from svc.model.ids import Entropy
+from svc.model.tunnels import EndReason
+from svc.tunnel.lease import Lease
+from svc.tunnel.refusals import heard
+from svc.tunnel.times import TunnelTimes
+
+MAX_PENDING_OPENS = 256
+"""Open notices a tunnel may have unanswered; the next order is refused."""
+
+Attach = Callable[[IProtocol], Awaitable[object]]
+"""Connects a protocol to a carry stream at once, and waits until that stream is over."""
+
+
+class Ended(Protocol):
+    """Who hears that a tunnel is over: called once, after nothing is left of it."""
+
+    def __call__(
+        self, tunnel: RegisteredTunnel, reason: EndReason, seconds: float, sessions: tuple[str, ...]
+    ) -> None:
+        """*sessions* are those it still carried."""
+
+
+@define
+class _Pending:
+    """An order whose carry stream has not come."""
+
+    secret: bytes = field(repr=False)
+    factory: IProtocolFactory
+    opened: Deferred[IProtocol]
+    too_late: IDelayedCall
+
+
+@implementer(ITunnelTransport)
+class RegisteredTunnel:
+    """One accepted registration.
+
+    Args:
+        node_id: Of the Connector, from its certificate.
+        instance_id: Of the Connector's process.
+        generation: Of the registration that was accepted.
+        resources: Ids it serves: what Authority answered, not what was declared.
+        connection: What stands for the connection; compared by identity only.
+        clock: For the lease, the open deadline and how long it lasted.
+        entropy: For the one-use secrets.
+        say: Queues one message for the Connector; never raises, never blocks.
+            At most :data:`MAX_PENDING_OPENS` notices are unanswered at a time.
+        hang_up: Ends the ``Register`` call (and so its connection) for this
+            reason; never raises; called once.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        instance_id: str,
+        generation: int,
+        resources: frozenset[str],
+        *,
+        connection: object,
+        clock: IReactorTime,
+        entropy: Entropy,
+        say: Callable[[Down], None],
+        hang_up: Callable[[EndReason], None],
+        times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.node_id = node_id
+        self.instance_id = instance_id
+        self.generation = generation
+        self.resources = resources
+        self.connection = connection
+        self._clock = clock
+        self._entropy = entropy
+        self._say = say
+        self._hang_up = hang_up
+        self._times = times
+        self._since = clock.seconds()
+        self._pending: dict[str, _Pending] = {}
+        self._carried: dict[str, IProtocol] = {}
+        self._over = False
+        self._draining = False
+        self._ended: Ended | None = None
+        self._lease: Lease | None = None
+
+    def start(self, ended: Ended) -> None:
+        """Begin the lease.  Called by the route table, which hears of the end."""
+        self._ended = ended
+        self._since = self._clock.seconds()
+        self._lease = Lease(
+            self._clock, self._times.lease, lambda: self.close(EndReason.LEASE_EXPIRED)
+        )
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        """Uids of the sessions carried now."""
+        return frozenset(self._carried)
+
+    @property
+    def open_for_sessions(self) -> bool:
+        """Whether a new order makes sense: neither ended nor draining."""
+        return not (self._over or self._draining)
+
+    def renew(self) -> None:
+        """The Connector renewed its lease.  Called by the ``Register`` call."""
+        if self._lease is not None:
+            self._lease.renew()
+
+    def drain(self) -> None:
+        """Take no more orders and tell the Connector; what is open may finish."""
+        if self.open_for_sessions:
+            self._draining = True
+            self._say(Draining())
+
+    def endpoint(self, order: OpenOrder) -> IStreamClientEndpoint:
+        """See :class:`ITunnelTransport`."""
+        return _SessionEndpoint(self, order)
+
+    def connect(self, order: OpenOrder, factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Send the notice and wait for its carry stream.  Called by the endpoint."""
+        refusal = self._why_not(order.session_uid)
+        if refusal is not None:
+            return fail(refusal)
+        uid, secret = order.session_uid, self._entropy(SECRET_BYTES)
+        opened: Deferred[IProtocol] = Deferred(lambda _: self._cancel(uid))
+        too_late = self._clock.callLater(self._times.open, self._expire, uid)
+        self._pending[uid] = _Pending(secret, factory, opened, too_late)
+        self._say(
+            OpenNotice(uid, order.grant, order.request, order.signature, order.person_chain, secret)
+        )
+        return opened
+
+    def refused(self, session_uid: str, word: str) -> None:
+        """The Connector does not open this session.
+
+        A uid nobody waits for is ignored: its order was cancelled or ran out
+        while the answer travelled.
+        """
+        pending = self._forget(session_uid)
+        if pending is not None:
+            pending.opened.errback(heard(word))
+
+    async def carry(self, session_uid: str, secret: bytes, attach: Attach) -> None:
+        """Join a carry stream to its order; returns when the stream is over.
+
+        Called by whoever serves ``Tunnel/Carry``, for the tunnel of the very
+        connection the stream came on.
+
+        Raises:
+            SvcError: ``carry_refused``, one text for every cause; nothing was attached.
+        """
+        pending = self._pending.get(session_uid)
+        expected = pending.secret if pending is not None else bytes(SECRET_BYTES)
+        if not compare_digest(secret, expected) or pending is None or self._over:
+            raise SvcError(
+                "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
+            )
+        self._forget(session_uid)
+        protocol = pending.factory.buildProtocol(HostnameAddress(b"session", 0))
+        if protocol is None:
+            pending.opened.errback(Unavailable("nobody takes the session", reason="cancelled"))
+            return
+        self._carried[session_uid] = protocol
+        over = attach(protocol)
+        pending.opened.callback(protocol)
+        await self._until(session_uid, over)
+
+    def close(self, reason: EndReason) -> None:
+        """See :class:`ITunnelTransport`."""
+        if self._over:
+            return
+        self._over = True
+        if self._lease is not None:
+            self._lease.stop()
+        sessions = tuple(self._carried)
+        carried, self._carried = list(self._carried.values()), {}
+        for uid in list(self._pending):
+            pending = self._forget(uid)
+            if pending is not None:
+                pending.opened.errback(
+                    Unavailable("the tunnel ended before it opened", reason="tunnel_ended")
+                )
+        for protocol in carried:
+            _abort(protocol)
+        if self._ended is not None:
+            self._ended(self, reason, self._clock.seconds() - self._since, sessions)
+        self._hang_up(reason)
+
+    def _why_not(self, uid: str) -> SvcError | None:
+        if not self.open_for_sessions:
+            return Unavailable("the tunnel is ending", reason="tunnel_ended")
+        if uid in self._pending or uid in self._carried:
+            return SvcError(
+                "this session is open already", reason="duplicate_session", fault=Fault.EXISTS
+            )
+        if len(self._pending) >= MAX_PENDING_OPENS:
+            return SvcError(
+                "too many sessions are being opened through one Connector",
+                reason="too_many_opens",
+                fault=Fault.EXHAUSTED,
+            )
+        return None
+
+    async def _until(self, uid: str, over: Awaitable[object]) -> None:
+        """Wait for the end of a stream, and only then carry its session no more."""
+        try:
+            await over
+        except BaseException:
+            # A dying connection breaks its streams before anybody says that the tunnel
+            # ended, and these sessions belong into its departure notice: so they are
+            # dropped one turn later.
+            self._clock.callLater(0, self._carried.pop, uid, None)
+            raise
+        self._carried.pop(uid, None)
+
+    def _expire(self, uid: str) -> None:
+        pending = self._pending.pop(uid)
+        pending.opened.errback(
+            SvcError(
+                "the Connector did not open the session in time",
+                reason="open_deadline",
+                fault=Fault.DEADLINE,
+            )
+        )
+
+    def _cancel(self, uid: str) -> None:
+        self._forget(uid)
+
+    def _forget(self, uid: str) -> _Pending | None:
+        pending = self._pending.pop(uid, None)
+        if pending is not None and pending.too_late.active():
+            pending.too_late.cancel()
+        return pending
+
+
+@implementer(IStreamClientEndpoint)
+@frozen
+class _SessionEndpoint:
+    """Where one order is reached, through one tunnel."""
+
+    tunnel: RegisteredTunnel
+    order: OpenOrder
+
+    def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Open the session; see :meth:`ITunnelTransport.endpoint`."""
+        return self.tunnel.connect(self.order, factory)
+
+
+def _abort(protocol: IProtocol) -> None:
+    transport = getattr(protocol, "transport", None)
+    if transport is not None:
+        transport.abortConnection()

@@ -1,0 +1,67 @@
+"""What the tests of tunnels are made of: tunnels that talk into lists."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IProtocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from svc.interfaces.transport import OpenOrder
+from svc.messages.tunnel import Down, OpenNotice
+from svc.model.signing import Signed
+from svc.model.tunnels import EndReason
+from svc.tunnel.transport import RegisteredTunnel
+
+UID = "0123456789abcdef" * 2
+OTHER_UID = "fedcba9876543210" * 2
+
+
+def order(uid: str = UID) -> OpenOrder:
+    """An order as a Proxy passes it on: bytes it cannot make."""
+    return OpenOrder(uid, Signed(b"grant", b"signature"), b"request", b"sig", (b"leaf",))
+
+
+@define
+class Line:
+    """A tunnel, what it said, how it was hung up, and the streams it was given."""
+
+    clock: Clock
+    connection: object = field(factory=object)
+    said: list[Down] = field(factory=list)
+    hung_up: list[EndReason] = field(factory=list)
+    streams: list[Deferred[None]] = field(factory=list)
+    _numbers: count[int] = field(factory=lambda: count(1))
+
+    def tunnel(
+        self,
+        node_id: str = "node",
+        *resources: str,
+        instance_id: str = "first",
+        generation: int = 1,
+    ) -> RegisteredTunnel:
+        """A tunnel over this line."""
+        return RegisteredTunnel(
+            node_id,
+            instance_id,
+            generation,
+            frozenset(resources),
+            connection=self.connection,
+            clock=self.clock,
+            entropy=lambda n: next(self._numbers).to_bytes(n, "big"),
+            say=self.said.append,
+            hang_up=self.hung_up.append,
+        )
+
+    def notices(self) -> list[OpenNotice]:
+        """The open notices sent so far."""
+        return [message for message in self.said if isinstance(message, OpenNotice)]
+
+    def attach(self, protocol: IProtocol) -> Deferred[None]:
+        """Stand for a carry stream: connects at once, ends when the test says."""
+        protocol.makeConnection(StringTransport())
+        self.streams.append(Deferred())
+        return self.streams[-1]
