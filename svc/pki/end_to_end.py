@@ -1,0 +1,53 @@
+"""TLS between client and Connector inside a session (rule R3).
+
+Each side accepts one peer only: the client the Connector its grant names, the
+Connector the person's certificate its grant names, by SHA-256.  Both are
+chain-checked too.  Nothing here can be turned off by a setting.
+"""
+
+from __future__ import annotations
+
+from svc.model.principal import Principal, Role
+from svc.pki.identity import TransportIdentity
+from svc.pki.judge import KnownRoot, Refused, exactly, log_refusal, this_certificate
+from svc.pki.tls import ClientTLS, Contexts, ServerTLS
+
+E2E = (b"svc-e2e",)
+
+
+class ConnectorEnd:
+    """The Connector's side; one an identity, so that its sessions share a context."""
+
+    def __init__(self, identity: TransportIdentity) -> None:
+        self._verifier = identity.verifier
+        self._contexts = Contexts(identity, server=True, alpn=E2E)
+
+    def session(
+        self, person_certificate_sha256: bytes, refused: Refused = log_refusal
+    ) -> ServerTLS:
+        """What one session's TLS server takes.
+
+        Args:
+            person_certificate_sha256: The grant's word, 32 bytes.
+        """
+        expect = this_certificate(person_certificate_sha256)
+        check = KnownRoot(self._verifier, frozenset({Role.USER}), expect)
+        return ServerTLS(self._contexts, check, True, E2E, refused)
+
+
+class PersonEnd:
+    """The client's side; one an identity."""
+
+    def __init__(self, identity: TransportIdentity) -> None:
+        self._verifier = identity.verifier
+        self._contexts = Contexts(identity, server=False, alpn=E2E)
+
+    def session(self, connector_id: str, refused: Refused = log_refusal) -> ClientTLS:
+        """What one session's TLS client takes.
+
+        Args:
+            connector_id: The grant's word: a node id.
+        """
+        connector = Principal(self._verifier.cluster, Role.CONNECTOR, connector_id)
+        check = KnownRoot(self._verifier, frozenset({Role.CONNECTOR}), exactly(connector))
+        return ClientTLS(self._contexts, check, E2E, None, refused)

@@ -1,0 +1,135 @@
+"""Who gets a certificate, decided from facts: enrollment and renewal at Authority.
+
+No store here: the role spends the token or reads the registry's row inside its
+own transaction, passes what it found, and keeps what comes back.  All of it is
+synchronous and takes about 250 microseconds, so it may run in a transaction.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.errors import Fault, SvcError
+from svc.model.certificate import (
+    CertificateFacts,
+    CertificateRefused,
+    CertificateRequest,
+    IssuedCertificate,
+)
+from svc.model.ids import node_id
+from svc.model.principal import Principal, Role
+from svc.model.token import TokenGrant
+from svc.pki import profile
+from svc.pki.issue import ProvenKey, prove_key
+from svc.pki.root import ClusterKeys
+
+
+class CloneSuspected(SvcError):
+    """Two holders of one identity renewed it: both are refused from now on (R13)."""
+
+    fault = Fault.DENIED
+    reason = "identity_cloned"
+
+
+class IdentityRevoked(SvcError):
+    """The registry says that this holder is no more."""
+
+    fault = Fault.DENIED
+    reason = "identity_revoked"
+
+
+@frozen
+class Standing:
+    """What the registry knows of a holder who asks for renewal.
+
+    Attributes:
+        generation: Of the newest certificate issued to it.
+        key_sha256: Of the key in that certificate.
+        names: Host names the certificate carries.
+        revoked: Whether the holder was revoked or found cloned.
+    """
+
+    generation: int
+    key_sha256: bytes
+    names: tuple[str, ...] = ()
+    revoked: bool = False
+
+
+@frozen
+class EnrollmentDesk:
+    """Turns spent tokens and old certificates into new certificates.
+
+    Args:
+        keys: The issuing CAs.
+        node_lifetime: Seconds a node's leaf lives.
+        person_lifetime: Seconds a person's or operator's leaf lives.
+    """
+
+    keys: ClusterKeys
+    node_lifetime: float = profile.NODE_LIFETIME
+    person_lifetime: float = profile.NODE_LIFETIME
+
+    def examine(self, csr: bytes) -> ProvenKey:
+        """Check a request before its token is spent: a bad one must not cost a token.
+
+        Raises:
+            CertificateRefused: for a request that nothing could be signed for.
+        """
+        return prove_key(csr)
+
+    def principal(self, grant: TokenGrant, key: ProvenKey) -> Principal:
+        """Whom a bearer of *key* becomes by *grant*: nodes are named by their key.
+
+        Raises:
+            CertificateRefused: for a grant that names no person where it must.
+        """
+        if grant.role.is_node:
+            return Principal(self.keys.cluster, grant.role, node_id(key.info))
+        if grant.role is Role.PURPOSE or not grant.subject_id:
+            raise CertificateRefused("the token names no holder", reason="certificate_role")
+        return Principal(self.keys.cluster, grant.role, grant.subject_id)
+
+    def admit(self, grant: TokenGrant, csr: bytes, generation: int = 1) -> IssuedCertificate:
+        """The first certificate of a joiner whose token was just spent.
+
+        Args:
+            generation: Above 1 only where the registry knows this holder
+                already (re-enrollment): one more than its newest.
+
+        Raises:
+            CertificateRefused: nothing was signed.
+        """
+        return self._issue(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
+
+    def renew(self, shown: CertificateFacts, csr: bytes, standing: Standing) -> IssuedCertificate:
+        """The next certificate of a holder who showed a valid one in TLS.
+
+        The answer to a renewal can be lost on its way.  So a holder one
+        generation behind that asks again with the very key it got the newest
+        certificate for is given that generation once more; anyone else behind
+        is a clone.
+
+        Args:
+            shown: Of the peer's certificate, verified now.
+
+        Raises:
+            IdentityRevoked, CloneSuspected: the caller records it and, for a
+                clone, revokes the holder; CertificateRefused: for the request.
+        """
+        if standing.revoked:
+            raise IdentityRevoked("this identity was revoked")
+        key = prove_key(csr)
+        if shown.generation == standing.generation:
+            generation = standing.generation + 1
+        elif shown.generation == standing.generation - 1 and key.sha256 == standing.key_sha256:
+            generation = standing.generation
+        else:
+            raise CloneSuspected("renewed from another generation than the newest")
+        return self._issue(shown.principal, csr, generation, standing.names)
+
+    def _issue(
+        self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...]
+    ) -> IssuedCertificate:
+        lifetime = self.node_lifetime if principal.role.is_node else self.person_lifetime
+        request = CertificateRequest(csr, principal, lifetime, generation, names)
+        return self.keys.issuer_for(principal.role).sign(request)

@@ -1,0 +1,153 @@
+"""Private files: read only what is ours alone, write so that a crash leaves no half.
+
+Every refusal is a ConfigError that names the path.  Calls block for the disk
+(an fsync a file); they happen at start and at renewals.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from svc.errors import ConfigError
+from svc.model.signing import PrivateKey
+
+MAX_FILE_BYTES = 64 * 1024
+
+
+def make_private_directory(path: Path) -> None:
+    """Make a directory of mode 0700; its parent must be there."""
+    path.mkdir(mode=0o700)
+    path.chmod(0o700)
+
+
+def check_directory(path: Path, uid: int) -> None:
+    """Refuse a directory that another user owns or can look into.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise ConfigError(str(path), _why(error)) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise ConfigError(str(path), "is not a directory")
+    _check(path, found, uid)
+
+
+def read_private(path: Path, uid: int) -> bytes:
+    """The bytes of a file that only *uid* can read.
+
+    Raises:
+        ConfigError: missing, a symbolic link, of another owner, open to
+            others, or far too long.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise ConfigError(str(path), _why(error)) from None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
+            raise ConfigError(str(path), "is not a file of keys or certificates")
+        _check(path, found, uid)
+        return file.read()
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a new file of mode 0600 and see it onto the disk; its directory is not synced."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Write or overwrite a file: old bytes or new ones, whenever the machine stops."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    write_private(beside, data)
+    beside.rename(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """See a directory's own entries onto the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def key_pem(key: PrivateKey) -> bytes:
+    """A private key as its file holds it: PKCS #8, unencrypted; the file's mode is its guard."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def certificates_pem(*certificates: x509.Certificate) -> bytes:
+    """Certificates as their file holds them."""
+    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates)
+
+
+def load_key(path: Path, uid: int) -> PrivateKey:
+    """The key in a private file.
+
+    Raises:
+        ConfigError: naming the file; never with any of its content.
+    """
+    try:
+        key = load_pem_private_key(read_private(path, uid), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(str(path), "holds no private key that can be read") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
+        raise ConfigError(str(path), "holds a key that is neither P-256 nor Ed25519")
+    return key
+
+
+def load_certificates(path: Path, uid: int) -> list[x509.Certificate]:
+    """The certificates in a file, in its order.
+
+    Raises:
+        ConfigError: naming the file.
+    """
+    try:
+        return x509.load_pem_x509_certificates(read_private(path, uid))
+    except ValueError:
+        raise ConfigError(str(path), "holds no certificate that can be read") from None
+
+
+def check_pair(path: Path, key: PrivateKey, certificate: x509.Certificate) -> None:
+    """Refuse a key that is not its certificate's.
+
+    Raises:
+        ConfigError: naming the key's file.
+    """
+    if key.public_key() != certificate.public_key():
+        raise ConfigError(str(path), "is not the key of the certificate beside it")
+
+
+def _check(path: Path, found: os.stat_result, uid: int) -> None:
+    if found.st_uid != uid:
+        raise ConfigError(str(path), f"belongs to uid {found.st_uid}, not to {uid} who runs this")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise ConfigError(str(path), f"has mode {mode:04o}; others may not reach it: chmod go-rwx")
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

@@ -1,0 +1,150 @@
+"""Our own identity while the process runs: the material in force and who follows its changes.
+
+The material is swapped whole.  TLS contexts ask for it at each new connection,
+so a renewed leaf is used by the next handshake and no connection is dropped.
+A process must look at its own clock: past the leaf's end nothing here signs,
+and the TLS factories refuse to begin a handshake on either side (X-48).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import field, frozen
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from zope.interface import implementer
+
+from svc.errors import ConfigError
+from svc.interfaces.identity import IIdentity
+from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.principal import Principal
+from svc.model.signing import Purpose, Signed, sign
+from svc.pki import profile
+from svc.pki.identity_store import IdentityStore
+from svc.pki.verify import ChainVerifier, root_cluster
+
+
+@frozen
+class Material:
+    """One leaf with its key and chain, checked against the root when it was made."""
+
+    key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
+    chain: tuple[bytes, ...] = field(repr=False)
+    facts: CertificateFacts
+
+    @property
+    def certificates(self) -> tuple[x509.Certificate, ...]:
+        """The chain, parsed."""
+        return tuple(x509.load_der_x509_certificate(each) for each in self.chain)
+
+
+def check_material(
+    key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...], verifier: ChainVerifier
+) -> Material:
+    """The material of *key* and *chain*; its time is not judged here.
+
+    Raises:
+        CertificateRefused: for a chain that does not verify, or another's leaf.
+    """
+    facts = verifier.examine(chain)
+    if facts.public_key != key.public_key():
+        raise CertificateRefused("the certificate is for another key")
+    return Material(key, chain, facts)
+
+
+@implementer(IIdentity)
+class TransportIdentity:
+    """The identity of one role in one process.
+
+    Args:
+        material: As :func:`check_material` gave it.
+        verifier: Judges our peers, and our own new material.
+        now: Wall time.
+    """
+
+    def __init__(self, material: Material, verifier: ChainVerifier, now: profile.WallTime) -> None:
+        self._material = material
+        self._now = now
+        self._told: list[Callable[[CertificateFacts], object]] = []
+        self.verifier = verifier
+
+    @classmethod
+    def load(
+        cls, store: IdentityStore, now: profile.WallTime, cluster: str | None = None
+    ) -> TransportIdentity:
+        """The identity on disk, expired or not.  Blocks for the disk; called at start.
+
+        Args:
+            cluster: The configuration's word; None takes the root's.
+
+        Raises:
+            ConfigError: naming what is wrong.
+        """
+        stored = store.load()
+        try:
+            verifier = ChainVerifier(cluster or root_cluster(stored.root), stored.root, now)
+            return cls(check_material(stored.key, stored.chain, verifier), verifier, now)
+        except CertificateRefused as refused:
+            raise ConfigError("state_dir", f"the identity in it: {refused.text}") from None
+
+    @property
+    def material(self) -> Material:
+        """What the next handshake uses."""
+        return self._material
+
+    @property
+    def facts(self) -> CertificateFacts:
+        """See IIdentity."""
+        return self._material.facts
+
+    @property
+    def principal(self) -> Principal:
+        """Who we are; the same for the life of the identity."""
+        return self._material.facts.principal
+
+    @property
+    def chain(self) -> tuple[bytes, ...]:
+        """See IIdentity."""
+        return self._material.chain
+
+    @property
+    def expired(self) -> bool:
+        """Whether the leaf must not be used now."""
+        return not self.facts.not_before <= self._now() < self.facts.not_after
+
+    def seconds_left(self) -> float:
+        """See IIdentity."""
+        return self.facts.seconds_left(self._now())
+
+    def sign(self, purpose: Purpose, data: bytes) -> Signed:
+        """See IIdentity."""
+        self.facts.check(self._now(), frozenset({self.principal.role}))
+        return Signed(data, sign(self._material.key, purpose, data), self.chain)
+
+    def on_renewed(self, told: Callable[[CertificateFacts], object]) -> None:
+        """See IIdentity."""
+        self._told.append(told)
+
+    def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> Material:
+        """Judge material offered to replace ours; changes nothing.
+
+        Raises:
+            CertificateRefused: another root, key or holder, not valid now, or
+                of a generation that is not newer.
+        """
+        offered = check_material(key, chain, self.verifier)
+        if offered.facts.principal != self.principal:
+            raise CertificateRefused(
+                "the new certificate speaks for someone else", reason="certificate_name"
+            )
+        offered.facts.check(self._now(), frozenset({self.principal.role}))
+        if offered.facts.generation <= self.facts.generation:
+            raise CertificateRefused("the new certificate is of no newer generation")
+        return offered
+
+    def replace(self, material: Material) -> None:
+        """Put accepted material in force and tell the followers."""
+        self._material = material
+        for told in self._told:
+            told(material.facts)

@@ -1,0 +1,202 @@
+"""Judging the peer inside the TLS handshake, so that no byte passes before the verdict.
+
+OpenSSL builds the chain and checks its signatures against our one root; our
+own verifier then has the last word in the same callback, by our own clock.  A
+refusal there is a TLS alert, and the application's protocol sees nothing but
+the end of its connection.  A second look when the handshake is done catches
+every way around the callback (a resumed session, a peer without certificate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Protocol
+
+from attrs import frozen
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from OpenSSL import SSL, crypto
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError
+from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.principal import Principal, Role
+from svc.pki.issue import der
+from svc.pki.verify import ChainVerifier
+
+_log = Logger(namespace="svc_pki")
+
+# OpenSSL's X509_V_ERR_*: times are judged by our clock, not by the system's.
+_NOT_YET_VALID, _EXPIRED, _SELF_SIGNED_IN_CHAIN = 9, 10, 19
+
+Expect = Callable[[CertificateFacts], None]
+"""A further check of a verified peer; raises SvcError to refuse it."""
+
+Refused = Callable[[SvcError], object]
+"""Hears why a peer was refused; the peer itself learns no more than a TLS alert."""
+
+
+class PeerCheck(Protocol):
+    """What decides on a peer's chain: leaf first, root last."""
+
+    def accept(self, chain: list[x509.Certificate]) -> None:
+        """Return to accept; raise SvcError to refuse."""
+
+    def trusts(self, root: x509.Certificate) -> bool:
+        """Whether a root that only the peer's chain brought may stand."""
+
+    @property
+    def anchor(self) -> bytes | None:
+        """DER of the root that chains must end in; None while only its pin is known."""
+
+
+@frozen
+class KnownRoot:
+    """Accepts chains to the pinned root whose leaf has one of *roles* and is as expected."""
+
+    verifier: ChainVerifier
+    roles: Set[Role]
+    expect: Expect
+
+    def accept(self, chain: list[x509.Certificate]) -> None:
+        """See PeerCheck."""
+        self.expect(self.verifier.verify(chain, self.roles))
+
+    def trusts(self, root: x509.Certificate) -> bool:
+        """See PeerCheck."""
+        return der(root) == self.verifier.root
+
+    @property
+    def anchor(self) -> bytes | None:
+        """See PeerCheck."""
+        return self.verifier.root
+
+
+@frozen
+class PinnedRoot:
+    """Accepts an authority of *cluster* whose chain ends in the root that *pin* names."""
+
+    cluster: str
+    pin: str
+    now: Callable[[], float]
+
+    def accept(self, chain: list[x509.Certificate]) -> None:
+        """See PeerCheck."""
+        root = chain[-1]
+        if not self.trusts(root):
+            raise CertificateRefused("the chain does not end in the pinned root")
+        ChainVerifier(self.cluster, der(root), self.now).verify(chain, frozenset({Role.AUTHORITY}))
+
+    def trusts(self, root: x509.Certificate) -> bool:
+        """See PeerCheck."""
+        return root.fingerprint(SHA256()).hex() == self.pin
+
+    @property
+    def anchor(self) -> bytes | None:
+        """See PeerCheck."""
+        return None
+
+
+def anyone(facts: CertificateFacts) -> None:
+    """Expect nothing further of a verified peer."""
+
+
+def exactly(principal: Principal) -> Expect:
+    """Expect this one principal."""
+
+    def check(facts: CertificateFacts) -> None:
+        if facts.principal != principal:
+            raise CertificateRefused("the peer is someone else", reason="certificate_name")
+
+    return check
+
+
+def this_certificate(sha256: bytes) -> Expect:
+    """Expect this one certificate, 32 bytes of SHA-256 over its DER."""
+
+    def check(facts: CertificateFacts) -> None:
+        if facts.sha256 != sha256:
+            raise CertificateRefused("the peer's certificate is another", reason="certificate_name")
+
+    return check
+
+
+def log_refusal(error: SvcError) -> None:
+    """What hears of refusals where nobody else does."""
+    _log.info("TLS peer refused", reason=error.reason, error=error.text)
+
+
+class Judge:
+    """Watches the handshake of one connection.
+
+    Args:
+        check: Decides on the peer's chain; None where no certificate is asked for.
+        required: Whether a peer without certificate is refused.
+        alpn: The protocols of which one must have been agreed; empty lets any pass.
+        refused: Hears why.
+    """
+
+    def __init__(
+        self, check: PeerCheck | None, required: bool, alpn: tuple[bytes, ...], refused: Refused
+    ) -> None:
+        self._check = check
+        self._required = required
+        self._alpn = alpn
+        self._refused = refused
+        self._chain: dict[int, x509.Certificate] = {}
+        self._accepted = False
+
+    def watch(self, connection: SSL.Connection, tls: TLSMemoryBIOProtocol) -> None:
+        """Put this judge in charge of *connection*, which serves *tls*."""
+        mode = SSL.VERIFY_NONE
+        if self._check is not None:
+            mode = SSL.VERIFY_PEER
+            if self._required:
+                mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
+        connection.set_verify(mode, self._on_certificate)
+
+        def on_state(connection: SSL.Connection, where: int, _: int) -> None:
+            if where & SSL.SSL_CB_HANDSHAKE_DONE:
+                self._on_done(connection, tls)
+
+        connection.set_info_callback(on_state)
+
+    def _on_certificate(
+        self, _: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
+    ) -> bool:
+        """OpenSSL's verify callback: root first, leaf last; False ends the handshake."""
+        if self._check is None:
+            return False
+        found = certificate.to_cryptography()
+        if not ok:
+            return error in (_NOT_YET_VALID, _EXPIRED) or (
+                error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(found)
+            )
+        self._chain[depth] = found
+        if depth > 0:
+            return True
+        self._accepted = self._verdict(self._check)
+        self._chain = {}
+        return self._accepted
+
+    def _verdict(self, check: PeerCheck) -> bool:
+        try:
+            check.accept([self._chain[depth] for depth in sorted(self._chain)])
+        except SvcError as error:
+            self._refused(error)
+            return False
+        return True
+
+    def _on_done(self, connection: SSL.Connection, tls: TLSMemoryBIOProtocol) -> None:
+        unseen = connection.get_peer_certificate() is None
+        if not self._accepted and (self._required or not unseen):
+            self._end(tls, "the peer's certificate was not judged")
+        elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
+            self._end(tls, "no application protocol was agreed")
+
+    def _end(self, tls: TLSMemoryBIOProtocol, text: str) -> None:
+        error = CertificateRefused(text)
+        self._refused(error)
+        tls.failVerification(Failure(error))

@@ -1,0 +1,183 @@
+"""The key directory of an Authority: written whole by ``svc init``, checked whole at start.
+
+``root.pem`` and a ``<name>.pem``/``<name>.key`` pair for each issuing CA and
+purpose; ``root.key`` only where it was left.  It lies apart from the store, so
+whoever can change the store still cannot sign.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from attrs import evolve
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from svc.errors import ConfigError
+from svc.model.certificate import CertificateRefused
+from svc.model.ids import Entropy
+from svc.model.signing import PrivateKey
+from svc.pki import files, issue, profile
+from svc.pki.root import ClusterKeys, PurposeKey, make_cluster
+from svc.pki.verify import check_root, check_standing, root_cluster
+
+
+def create_cluster(
+    directory: Path,
+    cluster: str,
+    now: profile.WallTime,
+    entropy: Entropy,
+    *,
+    keep_root_key: bool = True,
+) -> ClusterKeys:
+    """Make a cluster and write its keys into *directory*, all or nothing.
+
+    Called by ``svc init`` and ``svc demo``; blocks for the disk.
+
+    Args:
+        directory: ``<state_dir>/keys``; must not exist, its parent must.
+        keep_root_key: Whether ``root.key`` is left there.  If not, the
+            returned value holds the only copy: write :func:`root_key_pem`
+            where the operator wants it.
+
+    Raises:
+        ConfigError: when *directory* exists already: keys are never overwritten.
+    """
+    if directory.exists():
+        raise ConfigError(str(directory), "exists already; keys are never overwritten")
+    keys = make_cluster(cluster, now, entropy)
+    written = keys if keep_root_key else evolve(keys, root_key=None)
+    beside = directory.with_name(f".{directory.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    files.make_private_directory(beside)
+    for name, data in _contents(written).items():
+        files.write_private(beside / name, data)
+    files.sync_directory(beside)
+    beside.rename(directory)
+    files.sync_directory(directory.parent)
+    return keys
+
+
+def root_key_pem(keys: ClusterKeys) -> bytes:
+    """The root key for a file of the operator's choice.
+
+    Raises:
+        ConfigError: where these keys are without it.
+    """
+    if keys.root_key is None:
+        raise ConfigError("root.key", "is not in this key directory")
+    return files.key_pem(keys.root_key)
+
+
+def load_keys(
+    directory: Path,
+    now: profile.WallTime,
+    entropy: Entropy,
+    *,
+    cluster: str | None = None,
+    uid: int | None = None,
+) -> ClusterKeys:
+    """Read and check every key of an Authority; called at start, blocks for the disk.
+
+    Args:
+        cluster: The configuration's word; None takes the root's.
+        uid: Who must own the files; this process's user by default.
+
+    Raises:
+        ConfigError: naming the file: missing, of another owner or mode, a key
+            that is not its certificate's, another cluster, expired.
+    """
+    return _Reader(directory, os.geteuid() if uid is None else uid, now, entropy).read(cluster)
+
+
+def _contents(keys: ClusterKeys) -> dict[str, bytes]:
+    pairs: dict[str, tuple[x509.Certificate, PrivateKey]] = {
+        kind: (each.certificate, each.key) for kind, each in keys.issuers.items()
+    }
+    pairs |= {word: (each.certificate, each.key) for word, each in keys.purposes.items()}
+    found = {"root.pem": files.certificates_pem(keys.root)}
+    if keys.root_key is not None:
+        found["root.key"] = files.key_pem(keys.root_key)
+    for name, (certificate, key) in pairs.items():
+        found[f"{name}.pem"] = files.certificates_pem(certificate)
+        found[f"{name}.key"] = files.key_pem(key)
+    return found
+
+
+class _Reader:
+    """Reads one key directory."""
+
+    def __init__(self, directory: Path, uid: int, now: profile.WallTime, entropy: Entropy) -> None:
+        self._directory = directory
+        self._uid = uid
+        self._now = now
+        self._entropy = entropy
+
+    def read(self, cluster: str | None) -> ClusterKeys:
+        files.check_directory(self._directory, self._uid)
+        root = self._root(cluster)
+        name = root_cluster(issue.der(root))
+        root_key = None
+        if (self._directory / "root.key").exists():
+            root_key = self._curve_key("root", root)
+        issuers = {kind: self._issuer(kind, name, root) for kind in profile.ISSUERS}
+        purposes = {word: self._purpose(word, name, root) for word in profile.PURPOSES}
+        return ClusterKeys(name, root, root_key, issuers, purposes)
+
+    def _root(self, cluster: str | None) -> x509.Certificate:
+        root = self._certificate("root")
+        path = str(self._directory / "root.pem")
+        try:
+            name = root_cluster(issue.der(root))
+            check_root(issue.der(root), cluster or name)
+        except CertificateRefused as refused:
+            raise ConfigError(path, f"is not this cluster's root: {refused.text}") from None
+        if root.not_valid_after_utc.timestamp() <= self._now():
+            raise ConfigError(path, "the root has expired")
+        return root
+
+    def _issuer(self, kind: str, cluster: str, root: x509.Certificate) -> issue.IssuingAuthority:
+        certificate = self._certificate(kind)
+        self._check(kind, certificate, root, cluster)
+        key = self._curve_key(kind, certificate)
+        return issue.IssuingAuthority(
+            kind, cluster, certificate, key, root, self._now, self._entropy
+        )
+
+    def _purpose(self, word: str, cluster: str, root: x509.Certificate) -> PurposeKey:
+        certificate = self._certificate(word)
+        self._check(word, certificate, root, cluster)
+        return PurposeKey(word, certificate, self._key(word, certificate))
+
+    def _check(
+        self, name: str, certificate: x509.Certificate, root: x509.Certificate, cluster: str
+    ) -> None:
+        try:
+            standing = check_standing(issue.der(certificate), issue.der(root), cluster)
+            if standing.word != name:
+                raise CertificateRefused(f"it is the certificate of {standing.word}")
+            if not standing.not_before <= self._now() < standing.not_after:
+                raise CertificateRefused("it is not valid now; make a new one with the root key")
+        except CertificateRefused as refused:
+            raise ConfigError(str(self._directory / f"{name}.pem"), refused.text) from None
+
+    def _certificate(self, name: str) -> x509.Certificate:
+        path = self._directory / f"{name}.pem"
+        found = files.load_certificates(path, self._uid)
+        if len(found) != 1:
+            raise ConfigError(str(path), "holds more than one certificate")
+        return found[0]
+
+    def _key(self, name: str, certificate: x509.Certificate) -> PrivateKey:
+        path = self._directory / f"{name}.key"
+        key = files.load_key(path, self._uid)
+        files.check_pair(path, key, certificate)
+        return key
+
+    def _curve_key(self, name: str, certificate: x509.Certificate) -> ec.EllipticCurvePrivateKey:
+        key = self._key(name, certificate)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ConfigError(str(self._directory / f"{name}.key"), "is not a P-256 key")
+        return key

@@ -1,0 +1,175 @@
+"""Renewing our leaf in the background, long before it ends.
+
+A renewal is tried at two thirds of the leaf's life.  While it fails the old
+material stays in force, on disk and in memory; after the leaf's end the tries
+go on (an operator may still have to re-enroll us), but no token is ever used.
+The life is counted from the issue, not from the backdated beginning, so leafs
+of a few seconds work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError
+from svc.model.certificate import CertificateFacts
+from svc.model.ids import Entropy
+from svc.pki import profile
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.service import bounded
+
+_log = Logger(namespace="svc_pki")
+
+RENEW_AT = 2 / 3
+JITTER = 0.1
+FIRST_RETRY = 30.0
+LAST_RETRY = 300.0
+LOOK_AGAIN = 600.0
+"""The longest sleep in seconds: a host clock that was set is noticed within it."""
+
+Renew = Callable[[bytes], Awaitable[tuple[bytes, ...]]]
+"""``await renew(csr)``: asks Authority with our current certificate; gives DER, leaf first."""
+
+Told = Callable[[Literal["ok", "failed"]], object]
+
+
+class RenewalLoop(Service):
+    """Keeps one identity fresh for as long as it runs.
+
+    Args:
+        identity: What is renewed.
+        store: Where it is kept; written before it is put in force.
+        renew: See Renew; given up after a quarter of the leaf's life, 30 s at most.
+        clock: Timers.
+        now: Wall time.
+        entropy: Of the jitter.
+        told: Hears the outcome of each try.
+    """
+
+    def __init__(
+        self,
+        identity: TransportIdentity,
+        store: IdentityStore,
+        renew: Renew,
+        *,
+        clock: IReactorTime,
+        now: profile.WallTime,
+        entropy: Entropy,
+        told: Told,
+    ) -> None:
+        self._identity = identity
+        self._store = store
+        self._renew = renew
+        self._clock = clock
+        self._now = now
+        self._entropy = entropy
+        self._told = told
+        self._failures = 0
+        self._due = 0.0
+        self._timer: IDelayedCall | None = None
+        self._trying: Deferred[None] | None = None
+
+    def startService(self) -> None:
+        """Begin to watch the leaf; a leaf already past its time is renewed at once."""
+        Service.startService(self)
+        self._plan()
+
+    def stopService(self) -> Deferred[None]:
+        """Stop watching; fires when a try under way has ended."""
+        Service.stopService(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._trying is None:
+            return succeed(None)
+        ended: Deferred[None] = Deferred()
+        self._trying.addBoth(lambda _: ended.callback(None))
+        self._trying.cancel()
+        return ended
+
+    def _plan(self) -> None:
+        """Choose when this leaf is to be renewed."""
+        facts = self._identity.facts
+        share = RENEW_AT * (1 + JITTER * (2 * self._chance() - 1))
+        self._due = facts.not_after - (1 - share) * lifetime(facts)
+        self._sleep()
+
+    def _sleep(self) -> None:
+        wait = min(max(0.0, self._due - self._now()), LOOK_AGAIN)
+        self._timer = self._clock.callLater(wait, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._now() < self._due:
+            self._sleep()
+            return
+        self._begin()
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._trying = Deferred.fromCoroutine(self._try())
+        self._trying.addErrback(self._failed)
+        self._trying.addBoth(self._ended)
+
+    async def _try(self) -> None:
+        key = self._store.pending_key()
+        patience = min(FIRST_RETRY, lifetime(self._identity.facts) / 4)
+        chain = await bounded(
+            self._clock, patience, self._renew(make_request(key)), "renewing the identity"
+        )
+        material = self._identity.accept(key, tuple(chain))
+        self._store.write(key, chain)
+        self._identity.replace(material)
+        self._failures = 0
+        facts = material.facts
+        _log.info("identity renewed", serial=facts.serial, generation=facts.generation)
+        self._told("ok")
+
+    def _failed(self, failure: Failure) -> None:
+        """Every way a try can fail ends here: logged, counted, tried again."""
+        error = failure.value
+        if isinstance(error, CancelledError) and not self.running:
+            return
+        self._failures += 1
+        left = self._identity.seconds_left()
+        if isinstance(error, SvcError):
+            _log.warn(
+                "identity renewal failed", reason=error.reason, error=error.text, seconds_left=left
+            )
+        else:
+            _log.failure("identity renewal failed", failure, seconds_left=left)
+        self._told("failed")
+
+    def _ended(self, _: object) -> None:
+        self._trying = None
+        if not self.running:
+            return
+        if self._failures:
+            self._timer = self._clock.callLater(self._retry_wait(), self._begin)
+        else:
+            self._plan()
+
+    def _retry_wait(self) -> float:
+        """30 s, doubling to 5 min, less for leafs that live for minutes; jittered upwards."""
+        life = lifetime(self._identity.facts)
+        first = min(FIRST_RETRY, life / 60)
+        last = min(LAST_RETRY, life / 10)
+        base = min(first * 2.0 ** min(self._failures - 1, 16), last / (1 + 2 * JITTER))
+        return base * (1 + 2 * JITTER * self._chance())
+
+    def _chance(self) -> float:
+        return int.from_bytes(self._entropy(4), "big") / 2**32
+
+
+def lifetime(facts: CertificateFacts) -> float:
+    """Seconds from a certificate's issue to its end, never below one."""
+    return max(1.0, facts.not_after - facts.not_before - profile.BACKDATE)

@@ -1,0 +1,105 @@
+"""The keys of a cluster, in memory: root, issuing CAs, purpose keys.
+
+Where they lie on disk is ``svc.pki.keyring``'s matter.  The root key may be
+absent (kept off-line after ``svc init``): everything but making new issuing
+CAs and purpose keys goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import field, frozen
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from svc.errors import SvcError
+from svc.model.ids import Entropy
+from svc.model.principal import Role
+from svc.model.signing import PrivateKey, Purpose, Signed, sign
+from svc.pki import issue, profile
+from svc.pki.verify import ca_pin
+
+
+class WrongPurpose(SvcError):
+    """Somebody asked a purpose key for a signature it is not for: a fault of ours."""
+
+    reason = "wrong_purpose"
+
+
+@frozen
+class PurposeKey:
+    """One purpose key with its certificate."""
+
+    word: str
+    certificate: x509.Certificate
+    key: PrivateKey = field(repr=False, eq=False)
+
+    def sign(self, purpose: Purpose, data: bytes) -> Signed:
+        """Sign for a purpose that this key is for.
+
+        Raises:
+            WrongPurpose: for any other.
+        """
+        if purpose not in profile.PURPOSES[self.word].signs:
+            raise WrongPurpose(f"the key {self.word} does not sign {purpose.value}")
+        signature = sign(self.key, purpose, data)
+        return Signed(data, signature, (issue.der(self.certificate),))
+
+
+@frozen
+class ClusterKeys:
+    """Everything an Authority signs with."""
+
+    cluster: str
+    root: x509.Certificate
+    root_key: ec.EllipticCurvePrivateKey | None = field(repr=False, eq=False)
+    issuers: Mapping[str, issue.IssuingAuthority]
+    purposes: Mapping[str, PurposeKey]
+
+    @property
+    def root_der(self) -> bytes:
+        """DER of the root: what everyone of this cluster pins."""
+        return issue.der(self.root)
+
+    @property
+    def ca_pin(self) -> str:
+        """What an operator gives a joiner to know this cluster by."""
+        return ca_pin(self.root_der)
+
+    def issuer_for(self, role: Role) -> issue.IssuingAuthority:
+        """The issuing CA that signs *role*; KeyError for purposes."""
+        return self.issuers[profile.kind_of(role) or role.value]
+
+    def signer(self, purpose: Purpose) -> Callable[[bytes], Signed]:
+        """What ``compose`` hands to rooms that sign: bytes in, signature and chain out."""
+        key = self.purposes[profile.SIGNED_BY[purpose]]
+        return lambda data: key.sign(purpose, data)
+
+
+def make_cluster(cluster: str, now: profile.WallTime, entropy: Entropy) -> ClusterKeys:
+    """Make every key of a new cluster, in memory.
+
+    Raises:
+        CertificateRefused: for a name that no cluster can have.
+    """
+    root_key = new_key()
+    root = issue.make_root(cluster, root_key, now(), entropy)
+    issuers = {}
+    for kind in profile.ISSUERS:
+        key = new_key()
+        made = issue.make_issuer(kind, cluster, key, root, root_key, now(), entropy)
+        issuers[kind] = issue.IssuingAuthority(kind, cluster, made, key, root, now, entropy)
+    purposes = {}
+    for word, row in profile.PURPOSES.items():
+        signer = ed25519.Ed25519PrivateKey.generate() if row.ed25519 else new_key()
+        certificate = issue.make_purpose(
+            word, cluster, signer.public_key(), root, root_key, now(), entropy
+        )
+        purposes[word] = PurposeKey(word, certificate, signer)
+    return ClusterKeys(cluster, root, root_key, issuers, purposes)
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A new P-256 key, from OpenSSL's own randomness."""
+    return ec.generate_private_key(ec.SECP256R1())

@@ -1,0 +1,293 @@
+"""TLS contexts for Twisted: TLS 1.3 only, our root only, the current leaf at each handshake.
+
+What is made here provides Twisted's connection-creator interfaces; listeners
+and endpoints take it once and never again, because each new connection is
+built from the identity's material of that moment.  Sessions are never resumed.
+An identity that has expired (or is not valid yet) begins no handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from enum import Enum
+
+from cryptography import x509
+from OpenSSL import SSL, crypto
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+    ITransport,
+)
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from svc.pki.identity import Material, TransportIdentity
+from svc.pki.judge import (
+    Expect,
+    Judge,
+    KnownRoot,
+    PeerCheck,
+    PinnedRoot,
+    Refused,
+    anyone,
+    log_refusal,
+)
+from svc.pki.verify import ChainVerifier
+
+H2 = (b"h2",)
+TLS_ROLES: Set[Role] = frozenset(Role) - {Role.PURPOSE}
+_SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+
+class ClientCertificates(Enum):
+    """What a server asks of those who connect; one that is shown must always be good."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+
+
+def server_context(
+    identity: TransportIdentity,
+    client_certificates: ClientCertificates = ClientCertificates.OPTIONAL,
+    *,
+    roles: Set[Role] = TLS_ROLES,
+    expect: Expect = anyone,
+    alpn: tuple[bytes, ...] = H2,
+    alpn_required: bool = False,
+    send_root: bool = False,
+    refused: Refused = log_refusal,
+) -> ServerTLS:
+    """What a TLS listener takes.
+
+    Args:
+        identity: Whose current material each new connection uses.
+        roles: Whose certificates are accepted.
+        expect: A further check of a peer that showed a certificate.
+        alpn: Protocols served, best first; a client that offers others only
+            gets an alert.
+        alpn_required: Whether a client that offers none is refused as well.
+        send_root: Whether the root goes along; the join listener's clients
+            know only its pin.
+        refused: Hears why a peer, or our own identity, was refused.
+    """
+    contexts = Contexts(identity, server=True, alpn=alpn, send_root=send_root)
+    asked = client_certificates is not ClientCertificates.NONE
+    return ServerTLS(
+        contexts,
+        KnownRoot(identity.verifier, roles, expect) if asked else None,
+        client_certificates is ClientCertificates.REQUIRED,
+        alpn if alpn_required else (),
+        refused,
+    )
+
+
+def client_context(
+    verifier: ChainVerifier,
+    identity: TransportIdentity | None,
+    *,
+    roles: Set[Role],
+    expect: Expect = anyone,
+    alpn: tuple[bytes, ...] = H2,
+    server_name: str | None = None,
+    refused: Refused = log_refusal,
+) -> ClientTLS:
+    """What ``wrapClientTLS`` takes to reach one of our own servers.
+
+    The server is known by its chain to the pinned root, its role and what
+    *expect* says of its principal; its host name proves nothing and is not
+    checked.
+
+    Args:
+        identity: Whose certificate is shown; None shows none.
+        server_name: Sent as SNI where a front routes by it; a DNS name.
+    """
+    contexts = Contexts(identity, server=False, alpn=alpn, anchor=verifier.root)
+    return ClientTLS(contexts, KnownRoot(verifier, roles, expect), alpn, server_name, refused)
+
+
+def joiner_context(
+    cluster: str,
+    pin: str,
+    now: Callable[[], float],
+    *,
+    alpn: tuple[bytes, ...] = H2,
+    refused: Refused = log_refusal,
+) -> ClientTLS:
+    """What a joiner takes that has no root yet, only its pin (``ca_pin``, 64 hex digits).
+
+    Accepts exactly a chain whose last certificate is the one the pin names
+    and whose leaf is an authority of *cluster*.
+    """
+    contexts = Contexts(None, server=False, alpn=alpn)
+    check = PinnedRoot(cluster, pin.lower(), now)
+    return ClientTLS(contexts, check, alpn, None, refused)
+
+
+class Contexts:
+    """One OpenSSL context for each material an identity has had, made when first needed."""
+
+    def __init__(
+        self,
+        identity: TransportIdentity | None,
+        *,
+        server: bool,
+        alpn: Sequence[bytes],
+        send_root: bool = False,
+        anchor: bytes | None = None,
+    ) -> None:
+        self._identity = identity
+        self._server = server
+        self._alpn = tuple(alpn)
+        self._send_root = send_root
+        self._anchor = anchor if identity is None else identity.verifier.root
+        self._made: tuple[Material | None, SSL.Context] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a handshake may begin now (X-48)."""
+        return self._identity is None or not self._identity.expired
+
+    def connection(self) -> SSL.Connection:
+        """A connection of the current material, its side set."""
+        material = None if self._identity is None else self._identity.material
+        if self._made is None or self._made[0] is not material:
+            self._made = material, self._make(material)
+        connection = SSL.Connection(self._made[1], None)
+        if self._server:
+            connection.set_accept_state()
+        else:
+            connection.set_connect_state()
+        return connection
+
+    def _make(self, material: Material | None) -> SSL.Context:
+        context = _bare_context()
+        if self._anchor is not None:
+            store = context.get_cert_store()
+            assert store is not None
+            root = x509.load_der_x509_certificate(self._anchor)
+            store.add_cert(crypto.X509.from_cryptography(root))
+        if material is not None:
+            leaf, *above = material.certificates
+            context.use_certificate(leaf)
+            context.use_privatekey(material.key)
+            if self._send_root and self._anchor is not None:
+                above.append(x509.load_der_x509_certificate(self._anchor))
+            for each in above:
+                context.add_extra_chain_cert(each)
+        if self._alpn and self._server:
+            context.set_alpn_select_callback(self._choose)
+        elif self._alpn:
+            context.set_alpn_protos(list(self._alpn))
+        return context
+
+    def _choose(self, _: SSL.Connection, offered: list[bytes]) -> bytes:
+        for protocol in self._alpn:
+            if protocol in offered:
+                return protocol
+        # An SSL.Error is what Twisted's TLS layer expects of a failed handshake.
+        raise SSL.Error([("svc", "alpn", "no application protocol in common")])
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class ServerTLS:
+    """See :func:`server_context`."""
+
+    def __init__(
+        self,
+        contexts: Contexts,
+        check: PeerCheck | None,
+        required: bool,
+        alpn: tuple[bytes, ...],
+        refused: Refused,
+    ) -> None:
+        self._contexts = contexts
+        self._check = check
+        self._required = required
+        self._alpn = alpn
+        self._refused = refused
+
+    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        if not self._contexts.usable:
+            return _refusing(self._refused, server=True)
+        connection = self._contexts.connection()
+        judge = Judge(self._check, self._required, self._alpn, self._refused)
+        judge.watch(connection, tlsProtocol)
+        return connection
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class ClientTLS:
+    """See :func:`client_context` and :func:`joiner_context`."""
+
+    def __init__(
+        self,
+        contexts: Contexts,
+        check: PeerCheck,
+        alpn: tuple[bytes, ...],
+        server_name: str | None,
+        refused: Refused,
+    ) -> None:
+        self._contexts = contexts
+        self._check = check
+        self._alpn = alpn
+        self._server_name = server_name
+        self._refused = refused
+
+    def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        if not self._contexts.usable:
+            return _refusing(self._refused, server=False)
+        connection = self._contexts.connection()
+        if self._server_name is not None:
+            connection.set_tlsext_host_name(self._server_name.encode("ascii"))
+        Judge(self._check, True, self._alpn, self._refused).watch(connection, tlsProtocol)
+        return connection
+
+
+def peer_certificates(transport: ITransport) -> tuple[x509.Certificate, ...]:
+    """The verified chain of a TLS transport's peer, leaf first; empty without one.
+
+    For a transport whose handshake is done; never blocks.
+    """
+    get_handle = getattr(transport, "getHandle", None)
+    connection = None if get_handle is None else get_handle()
+    if not isinstance(connection, SSL.Connection):
+        return ()
+    return tuple(connection.get_verified_chain(as_cryptography=True) or ())
+
+
+def _bare_context() -> SSL.Context:
+    context = SSL.Context(SSL.TLS_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_max_proto_version(SSL.TLS1_3_VERSION)
+    context.set_tls13_ciphersuites(_SUITES)
+    context.set_options(SSL.OP_NO_TICKET)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    return context
+
+
+def _refusing(refused: Refused, *, server: bool) -> SSL.Connection:
+    """A connection that fails at its first step.
+
+    Raising instead would leave the socket and whoever waits for it hanging:
+    Twisted asks for the connection before it has a transport to close.
+    """
+    refused(
+        CertificateRefused(
+            "our own certificate is not valid now: no new TLS connection",
+            reason="certificate_expired",
+        )
+    )
+    context = _bare_context()
+    context.set_options(SSL.OP_NO_TLSv1_3)
+    connection = SSL.Connection(context, None)
+    if server:
+        connection.set_accept_state()
+    else:
+        connection.set_connect_state()
+    return connection

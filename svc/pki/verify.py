@@ -1,0 +1,362 @@
+"""The one verifier of chains: TLS peers, session requests and grants all pass through it.
+
+A chain is exactly leaf, issuing CA, root, or purpose certificate, root; the
+root may be left out.  What is checked: signatures, CA flags and path lengths,
+key usages, the issuing CA's kind against the leaf's role, the cluster, one
+SPIFFE URI, validity now.  A leaf once verified is remembered by its SHA-256,
+so looking at it again costs microseconds; its time and role are checked each
+time all the same.  Nothing that was refused is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from hashlib import sha256
+from typing import TypeVar
+
+from attrs import define, evolve, field, frozen
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.x509.oid import SignatureAlgorithmOID
+from zope.interface import implementer
+
+from svc.errors import Malformed
+from svc.interfaces.identity import Certificates, IChainVerifier
+from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.principal import Principal, Role, parse_principal
+from svc.model.signing import Purpose, Signed, is_p256
+from svc.model.signing import verify as verify_signature
+from svc.pki import profile
+from svc.pki.issue import der, facts_of
+
+MAX_CERTIFICATE_BYTES = 8192
+MAX_REMEMBERED = 4096
+_Kept = TypeVar("_Kept")
+_Extension = TypeVar("_Extension", bound=x509.ExtensionType)
+_UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, UnsupportedAlgorithm)
+
+
+@frozen
+class _Issuer:
+    certificate: x509.Certificate
+    kind: str
+    not_before: float
+    not_after: float
+
+
+def verify_chain(
+    chain: Certificates, root: bytes, now: float, cluster: str, roles: Set[Role]
+) -> Principal:
+    """The principal of *chain*, checked once and remembered nowhere.
+
+    Raises:
+        CertificateRefused: with its reason word.
+    """
+    return ChainVerifier(cluster, root, lambda: now).verify(chain, roles).principal
+
+
+@implementer(IChainVerifier)
+@define
+class ChainVerifier:
+    """See the module; one an identity, shared by whoever trusts the same root.
+
+    Args:
+        cluster: The only cluster whose certificates are accepted.
+        root: DER of the pinned root; refused at once unless it is a root of
+            that cluster.
+        now: Wall time.
+    """
+
+    cluster: str
+    root: bytes = field(repr=False)
+    now: profile.WallTime = field(repr=False)
+    _root: x509.Certificate = field(init=False, repr=False)
+    _leafs: dict[bytes, CertificateFacts] = field(init=False, factory=dict, repr=False)
+    _issuers: dict[bytes, _Issuer] = field(init=False, factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._root = check_root(self.root, self.cluster)
+
+    def verify(self, chain: Certificates, roles: Set[Role]) -> CertificateFacts:
+        """See IChainVerifier."""
+        facts = self.examine(chain)
+        facts.check(self.now(), roles)
+        return facts
+
+    def verify_signed(self, signed: Signed, purpose: Purpose) -> CertificateFacts:
+        """See IChainVerifier."""
+        facts = self.verify(signed.chain, frozenset({Role.PURPOSE}))
+        if facts.principal.id != profile.SIGNED_BY.get(purpose):
+            raise _refused("role", f"a purpose key that does not sign {purpose.value}")
+        verify_signature(facts.public_key, purpose, signed.payload, signed.signature)
+        return facts
+
+    def examine(self, chain: Certificates) -> CertificateFacts:
+        """The facts of the chain's leaf whatever the time: for showing, never for trusting.
+
+        Raises:
+            CertificateRefused: for everything but time and role.
+        """
+        if not 1 <= len(chain) <= 3:
+            raise _refused("chain", "a chain is leaf, issuing CA, root, or purpose, root")
+        leaf = _der(chain[0])
+        digest = sha256(leaf).digest()
+        facts = self._leafs.get(digest)
+        if facts is None:
+            facts = self._read(leaf, [_der(each) for each in chain[1:]])
+            _remember(self._leafs, digest, facts)
+        return facts
+
+    def _read(self, leaf: bytes, above: list[bytes]) -> CertificateFacts:
+        if above and above[-1] == self.root:
+            above.pop()
+        if len(above) > 1:
+            raise _refused("chain", "more certificates than leaf, issuing CA and our root")
+        certificate = _load(leaf)
+        if not above:
+            _issued_by(certificate, self._root)
+            return _narrowed(_read_purpose(certificate, self.cluster), self._root)
+        issuer = self._issuer(above[0])
+        _issued_by(certificate, issuer.certificate)
+        facts = _read_leaf(certificate, self.cluster, issuer.kind)
+        return evolve(
+            facts,
+            not_before=max(facts.not_before, issuer.not_before),
+            not_after=min(facts.not_after, issuer.not_after),
+        )
+
+    def _issuer(self, data: bytes) -> _Issuer:
+        digest = sha256(data).digest()
+        issuer = self._issuers.get(digest)
+        if issuer is None:
+            issuer = self._read_issuer(_load(data))
+            _remember(self._issuers, digest, issuer)
+        return issuer
+
+    def _read_issuer(self, certificate: x509.Certificate) -> _Issuer:
+        _issued_by(certificate, self._root)
+        extensions = _extensions(certificate)
+        _check_authority(certificate, extensions, self.cluster, 0)
+        kind = _private(extensions, profile.KIND_OID, profile.read_kind)
+        if kind not in profile.ISSUERS:
+            raise _refused("role", "an issuing CA of a kind unknown here")
+        return _Issuer(
+            certificate,
+            kind,
+            max(_begin(certificate), _begin(self._root)),
+            min(_end(certificate), _end(self._root)),
+        )
+
+
+@frozen
+class Standing:
+    """A certificate directly under the root: an issuing CA's kind or a purpose's word."""
+
+    word: str
+    not_before: float
+    not_after: float
+
+
+def check_standing(data: bytes, root: bytes, cluster: str) -> Standing:
+    """Check an issuing CA or a purpose certificate whatever the time: for key directories.
+
+    Raises:
+        CertificateRefused: where it is neither, or not under *root*.
+    """
+    verifier = ChainVerifier(cluster, root, lambda: 0.0)
+    if _only(_extensions(_load(data)), x509.BasicConstraints, "usage").ca:
+        issuer = verifier._issuer(data)
+        return Standing(issuer.kind, issuer.not_before, issuer.not_after)
+    facts = verifier.examine((data,))
+    return Standing(facts.principal.id, facts.not_before, facts.not_after)
+
+
+def check_root(data: bytes, cluster: str) -> x509.Certificate:
+    """The root in *data*, if it is one of *cluster*'s and signed by itself.
+
+    Raises:
+        CertificateRefused: otherwise.
+    """
+    root = _load(data)
+    _issued_by(root, root)
+    _check_authority(root, _extensions(root), cluster, 1)
+    return root
+
+
+def root_cluster(data: bytes) -> str:
+    """The cluster a root names.
+
+    Raises:
+        CertificateRefused: where it is no root.
+    """
+    uris = _uris(_extensions(_load(data)))
+    if len(uris) != 1 or not uris[0].startswith("spiffe://"):
+        raise _refused("name", "a root that names no cluster")
+    cluster = uris[0].removeprefix("spiffe://")
+    check_root(data, cluster)
+    return cluster
+
+
+def ca_pin(root: bytes) -> str:
+    """How an operator names a root to a joiner: SHA-256 of its DER in hex."""
+    return sha256(root).hexdigest()
+
+
+def _read_leaf(certificate: x509.Certificate, cluster: str, kind: str) -> CertificateFacts:
+    extensions = _extensions(certificate)
+    principal = _principal(extensions, cluster)
+    if principal.role not in profile.ISSUERS[kind].roles:
+        raise _refused("role", f"the issuing CA {kind} does not sign {principal.role.value}")
+    _check_leaf(extensions, profile.leaf_usages(principal.role))
+    _check_names(extensions, hosts=principal.role.is_node)
+    key = certificate.public_key()
+    if not is_p256(key):
+        raise _refused("usage", "the leaf's key is not P-256")
+    generation = _private(extensions, profile.GENERATION_OID, profile.read_generation)
+    return facts_of(certificate, principal, generation, key)  # type: ignore[arg-type]
+
+
+def _read_purpose(certificate: x509.Certificate, cluster: str) -> CertificateFacts:
+    extensions = _extensions(certificate)
+    principal = _principal(extensions, cluster)
+    row = profile.PURPOSES.get(principal.id)
+    if principal.role is not Role.PURPOSE or row is None:
+        raise _refused("chain", "directly under the root stand purpose certificates only")
+    _check_leaf(extensions, frozenset({row.usage}))
+    _check_names(extensions, hosts=False)
+    key = certificate.public_key()
+    if not (isinstance(key, ed25519.Ed25519PublicKey) if row.ed25519 else is_p256(key)):
+        raise _refused("usage", "the purpose key is of another sort")
+    return facts_of(certificate, principal, 0, key)  # type: ignore[arg-type]
+
+
+def _principal(extensions: x509.Extensions, cluster: str) -> Principal:
+    uris = _uris(extensions)
+    if len(uris) != 1:
+        raise _refused("name", "a certificate names its holder with exactly one URI")
+    try:
+        principal = parse_principal(uris[0])
+    except Malformed as malformed:
+        raise _refused("name", malformed.text) from None
+    if principal.cluster != cluster:
+        raise _refused("cluster", "a certificate of another cluster")
+    return principal
+
+
+def _uris(extensions: x509.Extensions) -> list[str]:
+    names = _only(extensions, x509.SubjectAlternativeName, "name")
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+def _check_names(extensions: x509.Extensions, *, hosts: bool) -> None:
+    """A leaf's other names are host names, and only a node has them."""
+    allowed = (x509.DNSName, x509.IPAddress) if hosts else ()
+    for name in _only(extensions, x509.SubjectAlternativeName, "name"):
+        if not isinstance(name, (x509.UniformResourceIdentifier, *allowed)):
+            raise _refused("name", "a subject alternative name its role does not have")
+
+
+def _check_leaf(extensions: x509.Extensions, usages: Set[x509.ObjectIdentifier]) -> None:
+    if _only(extensions, x509.BasicConstraints, "usage").ca:
+        raise _refused("usage", "a leaf that says it is a CA")
+    if _only(extensions, x509.KeyUsage, "usage") != profile.key_usage(authority=False):
+        raise _refused("usage", "a leaf whose key usage is more or less than signing")
+    if set(_only(extensions, x509.ExtendedKeyUsage, "usage")) != usages:
+        raise _refused("usage", "extended key usages that are not its role's")
+
+
+def _check_authority(
+    certificate: x509.Certificate, extensions: x509.Extensions, cluster: str, path_length: int
+) -> None:
+    constraints = _only(extensions, x509.BasicConstraints, "usage")
+    if not constraints.ca or constraints.path_length != path_length:
+        raise _refused("usage", "a CA whose constraints are not its place's")
+    if _only(extensions, x509.KeyUsage, "usage") != profile.key_usage(authority=True):
+        raise _refused("usage", "a CA whose key usage is more or less than signing certificates")
+    if _uris(extensions) != [f"spiffe://{cluster}"]:
+        raise _refused("cluster", "a CA of another cluster")
+    if not is_p256(certificate.public_key()):
+        raise _refused("usage", "a CA whose key is not P-256")
+
+
+def _only(extensions: x509.Extensions, sort: type[_Extension], word: str) -> _Extension:
+    try:
+        return extensions.get_extension_for_class(sort).value
+    except x509.ExtensionNotFound:
+        raise _refused(word, f"a certificate without {sort.__name__}") from None
+
+
+def _private(
+    extensions: x509.Extensions, oid: x509.ObjectIdentifier, read: Callable[[bytes], _Kept]
+) -> _Kept:
+    """What *read* makes of one of our own extensions."""
+    try:
+        value = extensions.get_extension_for_oid(oid).value
+        if not isinstance(value, x509.UnrecognizedExtension):
+            raise Malformed("a private extension of another form")
+        return read(value.value)
+    except x509.ExtensionNotFound:
+        raise _refused("malformed", "a private extension is missing") from None
+    except Malformed as malformed:
+        raise _refused("malformed", malformed.text) from None
+
+
+def _extensions(certificate: x509.Certificate) -> x509.Extensions:
+    """The extensions, if each can be read and none unknown is critical."""
+    try:
+        extensions = certificate.extensions
+    except _UNREADABLE:
+        raise _refused("malformed", "extensions that cannot be read") from None
+    for each in extensions:
+        if each.critical and isinstance(each.value, x509.UnrecognizedExtension):
+            raise _refused("malformed", "a critical extension unknown here")
+    return extensions
+
+
+def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
+    try:
+        if certificate.signature_algorithm_oid != SignatureAlgorithmOID.ECDSA_WITH_SHA256:
+            raise InvalidSignature
+        certificate.verify_directly_issued_by(issuer)
+    except (InvalidSignature, *_UNREADABLE):
+        raise _refused("chain", "a certificate its issuer here did not sign") from None
+
+
+def _load(data: bytes) -> x509.Certificate:
+    if len(data) > MAX_CERTIFICATE_BYTES:
+        raise _refused("malformed", "a certificate longer than 8192 bytes")
+    try:
+        return x509.load_der_x509_certificate(data)
+    except _UNREADABLE:
+        raise _refused("malformed", "not a certificate") from None
+
+
+def _narrowed(facts: CertificateFacts, root: x509.Certificate) -> CertificateFacts:
+    return evolve(
+        facts,
+        not_before=max(facts.not_before, _begin(root)),
+        not_after=min(facts.not_after, _end(root)),
+    )
+
+
+def _remember(cache: dict[bytes, _Kept], digest: bytes, value: _Kept) -> None:
+    if len(cache) >= MAX_REMEMBERED:
+        del cache[next(iter(cache))]
+    cache[digest] = value
+
+
+def _der(certificate: bytes | x509.Certificate) -> bytes:
+    return certificate if isinstance(certificate, bytes) else der(certificate)
+
+
+def _begin(certificate: x509.Certificate) -> float:
+    return certificate.not_valid_before_utc.timestamp()
+
+
+def _end(certificate: x509.Certificate) -> float:
+    return certificate.not_valid_after_utc.timestamp()
+
+
+def _refused(word: str, text: str) -> CertificateRefused:
+    return CertificateRefused(text, reason=f"certificate_{word}")
