@@ -1,0 +1,8 @@
+-- The one table that holds the names of people.
+CREATE TABLE persons (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('active', 'revoked')),
+    added_at REAL NOT NULL,
+    revoked_at REAL
+) STRICT;

@@ -1,0 +1,1 @@
+"""The store: SQLite behind ``svc.interfaces.store``; the only room with SQL."""

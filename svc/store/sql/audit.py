@@ -1,0 +1,119 @@
+"""The hash chain.
+
+The invariant: link n+1 is computed from link n as this very transaction sees
+it.  The head is read back by sequence number each time (an indexed read of a
+page that is in memory) rather than remembered, so a rolled-back savepoint can
+never leave a head that no row has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import Malformed
+from svc.interfaces.facets import IAuditLog
+from svc.interfaces.store import ChainHash
+from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.store.sql.statements import Row, Statements
+
+_SELECT = "SELECT seq, prev_hash, hash, canonical FROM audit_log "
+
+
+def _link(row: Row) -> ChainRow:
+    seq, prev_hash, link_hash, canonical = row
+    return ChainRow(seq, bytes(prev_hash), bytes(link_hash), canonical.encode("utf-8"))
+
+
+def _text(canonical: bytes) -> str:
+    """The record as text; refused before it could fail inside an index expression."""
+    try:
+        text = canonical.decode("utf-8")
+        if isinstance(json.loads(text), dict):
+            return text
+    except ValueError:
+        pass  # not UTF-8 or not JSON: the same refusal as for JSON of another sort
+    raise Malformed("audit: a record is not a JSON object in UTF-8")
+
+
+@implementer(IAuditLog)
+@frozen
+class AuditLog:
+    """See :class:`IAuditLog`."""
+
+    _db: Statements
+    _chain_hash: ChainHash
+
+    def append(
+        self,
+        canonical: bytes,
+        personal: Sequence[PersonalValue] = (),
+        entities: EntitySlice | None = None,
+    ) -> ChainRow:
+        """See :class:`IAuditLog`."""
+        text = _text(canonical)
+        head = self.head()
+        seq = head.seq + 1
+        link = ChainRow(seq, head.hash, self._chain_hash(seq, head.hash, canonical), canonical)
+        self._db.change(
+            "INSERT INTO audit_log (seq, prev_hash, hash, canonical) VALUES (?, ?, ?, ?)",
+            seq,
+            link.prev_hash,
+            link.hash,
+            text,
+        )
+        for value in personal:
+            self._db.change(
+                "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
+                seq,
+                value.path,
+                value.salt,
+                value.value,
+            )
+        if entities is not None:
+            self._db.change(
+                "INSERT INTO entity_slices (digest, text) VALUES (?, ?)"
+                " ON CONFLICT (digest) DO NOTHING",
+                entities.digest,
+                entities.text,
+            )
+        return link
+
+    def head(self) -> ChainHead:
+        """See :class:`IAuditLog`."""
+        row = self._db.one("SELECT seq, hash FROM audit_log ORDER BY seq DESC LIMIT 1")
+        return ChainHead() if row is None else ChainHead(row[0], bytes(row[1]))
+
+    def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+        """See :class:`IAuditLog`."""
+        rows = self._db.all(_SELECT + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
+        return tuple(map(_link, rows))
+
+    def tail(self, limit: int) -> tuple[ChainRow, ...]:
+        """See :class:`IAuditLog`."""
+        rows = self._db.all(_SELECT + "ORDER BY seq DESC LIMIT ?", limit)
+        return tuple(map(_link, reversed(rows)))
+
+    def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
+        """See :class:`IAuditLog`."""
+        rows = self._db.all(_SELECT + "WHERE decision_id = ? ORDER BY seq", decision_id)
+        return tuple(map(_link, rows))
+
+    def personal(self, seq: int) -> tuple[PersonalValue, ...]:
+        """See :class:`IAuditLog`."""
+        rows = self._db.all(
+            "SELECT path, salt, value FROM personal_values WHERE seq = ? ORDER BY path", seq
+        )
+        return tuple(PersonalValue(path, bytes(salt), value) for path, salt, value in rows)
+
+    def erase_personal(self, seq: int) -> int:
+        """See :class:`IAuditLog`."""
+        return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
+
+    def entities(self, digest: str) -> EntitySlice | None:
+        """See :class:`IAuditLog`."""
+        row = self._db.one("SELECT digest, text FROM entity_slices WHERE digest = ?", digest)
+        return None if row is None else EntitySlice(*row)

@@ -1,0 +1,65 @@
+"""Certificates issued to persons."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists, NoSuchRow
+from svc.interfaces.facets import ICertificates
+from svc.model.person import IssuedCertificate
+from svc.store.sql.statements import Row, Statements
+
+_SELECT = (
+    "SELECT sha256, serial, person_id, issued_at, expires, revoked_at FROM person_certificates "
+)
+
+
+def _certificate(row: Row) -> IssuedCertificate:
+    return IssuedCertificate(bytes(row[0]), *row[1:])
+
+
+@implementer(ICertificates)
+@frozen
+class Certificates:
+    """See :class:`ICertificates`."""
+
+    _db: Statements
+
+    def issued(self, certificate: IssuedCertificate) -> None:
+        """See :class:`ICertificates`."""
+        holder = self._db.one("SELECT 1 FROM persons WHERE id = ?", certificate.person_id)
+        if holder is None:
+            raise NoSuchRow("store: there is no such person")
+        added = self._db.change(
+            "INSERT INTO person_certificates"
+            " (sha256, serial, person_id, issued_at, expires, revoked_at)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            certificate.sha256,
+            certificate.serial,
+            certificate.person_id,
+            certificate.issued_at,
+            certificate.expires,
+            certificate.revoked_at,
+        )
+        if not added:
+            raise AlreadyExists("store: a certificate of this hash or serial is there")
+
+    def get(self, sha256: bytes) -> IssuedCertificate | None:
+        """See :class:`ICertificates`."""
+        row = self._db.one(_SELECT + "WHERE sha256 = ?", sha256)
+        return None if row is None else _certificate(row)
+
+    def of(self, person_id: str) -> tuple[IssuedCertificate, ...]:
+        """See :class:`ICertificates`."""
+        rows = self._db.all(
+            _SELECT + "WHERE person_id = ? ORDER BY issued_at DESC, serial", person_id
+        )
+        return tuple(map(_certificate, rows))
+
+    def revoke(self, sha256: bytes, at: float) -> bool:
+        """See :class:`ICertificates`."""
+        sql = (
+            "UPDATE person_certificates SET revoked_at = ? WHERE sha256 = ? AND revoked_at IS NULL"
+        )
+        return bool(self._db.change(sql, at, sha256))

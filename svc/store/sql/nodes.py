@@ -1,0 +1,118 @@
+"""The node registry.  The invariant: a generation is taken once, by one new leaf."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists
+from svc.interfaces.facets import INodes
+from svc.model.node import Leaf, Node, NodeState, Renewal
+from svc.store.sql.statements import Row, Statements
+
+_SELECT = (
+    "SELECT id, name, role, key_sha256, audit_key, leaf_serial, leaf_key_sha256, leaf_expires,"
+    " enrolled_at, generation, state, last_seen, version FROM nodes "
+)
+
+
+def _node(row: Row) -> Node:
+    return Node(
+        id=row[0],
+        name=row[1],
+        role=row[2],
+        key_sha256=bytes(row[3]),
+        audit_key=bytes(row[4]),
+        leaf=Leaf(row[5], bytes(row[6]), row[7]),
+        enrolled_at=row[8],
+        generation=row[9],
+        state=NodeState(row[10]),
+        last_seen=row[11],
+        version=row[12],
+    )
+
+
+@implementer(INodes)
+@frozen
+class Nodes:
+    """See :class:`INodes`."""
+
+    _db: Statements
+
+    def register(self, node: Node) -> None:
+        """See :class:`INodes`."""
+        added = self._db.change(
+            "INSERT INTO nodes (id, name, role, key_sha256, audit_key, leaf_serial,"
+            " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            node.id,
+            node.name,
+            node.role,
+            node.key_sha256,
+            node.audit_key,
+            node.leaf.serial,
+            node.leaf.key_sha256,
+            node.leaf.expires,
+            node.enrolled_at,
+            node.generation,
+            node.state.value,
+            node.last_seen,
+            node.version,
+        )
+        if not added:
+            raise AlreadyExists("store: a node of this id or this name is registered")
+
+    def get(self, node_id: str) -> Node | None:
+        """See :class:`INodes`."""
+        row = self._db.one(_SELECT + "WHERE id = ?", node_id)
+        return None if row is None else _node(row)
+
+    def named(self, name: str) -> Node | None:
+        """See :class:`INodes`."""
+        row = self._db.one(_SELECT + "WHERE name = ? AND state = 'active'", name)
+        return None if row is None else _node(row)
+
+    def all(self) -> tuple[Node, ...]:
+        """See :class:`INodes`."""
+        return tuple(map(_node, self._db.all(_SELECT + "ORDER BY name, enrolled_at, id")))
+
+    def revoke(self, node_id: str, at: float) -> bool:
+        """See :class:`INodes`."""
+        sql = "UPDATE nodes SET state = 'revoked', revoked_at = ? WHERE id = ? AND state = 'active'"
+        return bool(self._db.change(sql, at, node_id))
+
+    def renewed(self, node_id: str, from_generation: int, leaf: Leaf) -> Renewal:
+        """See :class:`INodes`."""
+        if self._take(node_id, leaf, from_generation, from_generation + 1):
+            return Renewal.RENEWED
+        node = self.get(node_id)
+        if node is None:
+            return Renewal.UNKNOWN
+        if node.state is NodeState.REVOKED:
+            return Renewal.REVOKED
+        asks_again = (
+            from_generation == node.generation - 1 and leaf.key_sha256 == node.leaf.key_sha256
+        )
+        if asks_again and self._take(node_id, leaf, node.generation, node.generation):
+            return Renewal.REPEATED
+        return Renewal.CLONE
+
+    def seen(self, node_id: str, at: float, version: str) -> None:
+        """See :class:`INodes`."""
+        self._db.change(
+            "UPDATE nodes SET last_seen = ?, version = ? WHERE id = ?", at, version, node_id
+        )
+
+    def _take(self, node_id: str, leaf: Leaf, expected: int, generation: int) -> bool:
+        """The atomic comparison: no effect unless *expected* is the newest."""
+        changed = self._db.change(
+            "UPDATE nodes SET generation = ?, leaf_serial = ?, leaf_key_sha256 = ?,"
+            " leaf_expires = ? WHERE id = ? AND generation = ? AND state = 'active'",
+            generation,
+            leaf.serial,
+            leaf.key_sha256,
+            leaf.expires,
+            node_id,
+            expected,
+        )
+        return bool(changed)

@@ -1,0 +1,112 @@
+"""Persons, groups and memberships; each change counts in the catalog revision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists, NoSuchRow
+from svc.interfaces.facets import IPeople
+from svc.model.person import Person, PersonState
+from svc.store.sql.statements import Statements, next_revision
+
+
+@implementer(IPeople)
+@frozen
+class People:
+    """See :class:`IPeople`."""
+
+    _db: Statements
+
+    def add(self, person: Person, at: float) -> None:
+        """See :class:`IPeople`."""
+        self._require_groups(person.groups)
+        added = self._db.change(
+            "INSERT INTO persons (id, name, state, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            person.id,
+            person.name,
+            person.state.value,
+            at,
+        )
+        if not added:
+            raise AlreadyExists("store: a person of this id or this name is there")
+        self._join(person.id, person.groups)
+        next_revision(self._db)
+
+    def get(self, person_id: str) -> Person | None:
+        """See :class:`IPeople`."""
+        return self._person("WHERE id = ?", person_id)
+
+    def named(self, name: str) -> Person | None:
+        """See :class:`IPeople`."""
+        return self._person("WHERE name = ?", name)
+
+    def all(self) -> tuple[Person, ...]:
+        """See :class:`IPeople`."""
+        groups: dict[str, list[str]] = {}
+        for person_id, group in self._db.all(
+            "SELECT person_id, group_name FROM memberships ORDER BY person_id, group_name"
+        ):
+            groups.setdefault(person_id, []).append(group)
+        rows = self._db.all("SELECT id, name, state FROM persons ORDER BY name")
+        return tuple(
+            Person(person_id, name, PersonState(state), tuple(groups.get(person_id, ())))
+            for person_id, name, state in rows
+        )
+
+    def add_group(self, name: str, at: float) -> None:
+        """See :class:`IPeople`."""
+        sql = "INSERT INTO person_groups (name, added_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        if not self._db.change(sql, name, at):
+            raise AlreadyExists("store: a group of this name is there")
+        next_revision(self._db)
+
+    def groups(self) -> tuple[str, ...]:
+        """See :class:`IPeople`."""
+        return tuple(row[0] for row in self._db.all("SELECT name FROM person_groups ORDER BY name"))
+
+    def set_groups(self, person_id: str, groups: Collection[str]) -> None:
+        """See :class:`IPeople`."""
+        self._require_groups(groups)
+        if self.get(person_id) is None:
+            raise NoSuchRow("store: there is no such person")
+        self._db.change("DELETE FROM memberships WHERE person_id = ?", person_id)
+        self._join(person_id, groups)
+        next_revision(self._db)
+
+    def revoke(self, person_id: str, at: float) -> bool:
+        """See :class:`IPeople`."""
+        changed = self._db.change(
+            "UPDATE persons SET state = 'revoked', revoked_at = ?"
+            " WHERE id = ? AND state = 'active'",
+            at,
+            person_id,
+        )
+        if changed:
+            next_revision(self._db)
+        return bool(changed)
+
+    def _person(self, where: str, value: str) -> Person | None:
+        row = self._db.one("SELECT id, name, state FROM persons " + where, value)
+        if row is None:
+            return None
+        person_id, name, state = row
+        groups = self._db.all(
+            "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", person_id
+        )
+        return Person(person_id, name, PersonState(state), tuple(each[0] for each in groups))
+
+    def _join(self, person_id: str, groups: Collection[str]) -> None:
+        for group in sorted(set(groups)):
+            self._db.change(
+                "INSERT INTO memberships (person_id, group_name) VALUES (?, ?)", person_id, group
+            )
+
+    def _require_groups(self, groups: Collection[str]) -> None:
+        """Refuse before anything is written: a caller may catch this and go on."""
+        for group in groups:
+            if self._db.one("SELECT 1 FROM person_groups WHERE name = ?", group) is None:
+                raise NoSuchRow(f"store: there is no group {group!r}")

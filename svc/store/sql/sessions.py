@@ -1,0 +1,98 @@
+"""Sessions.  The invariants: a uid is used once; the first end recorded stays."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists
+from svc.interfaces.facets import ISessions
+from svc.model.session import Ending, Session, SessionEnd, SessionState
+from svc.store.sql.statements import Row, Statements
+
+_COLUMNS = (
+    "uid, person_id, resource_id, kind, connector_id, proxy_id, decision_id, started_at,"
+    " state, ended_at, end_reason, bytes_up, bytes_down"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM sessions "
+
+
+def _session(row: Row) -> Session:
+    return Session(
+        uid=row[0],
+        person_id=row[1],
+        resource_id=row[2],
+        kind=row[3],
+        connector_id=row[4],
+        proxy_id=row[5],
+        decision_id=row[6],
+        started_at=row[7],
+        state=SessionState(row[8]),
+        ended_at=row[9],
+        end_reason=row[10],
+        bytes_up=row[11],
+        bytes_down=row[12],
+    )
+
+
+@implementer(ISessions)
+@frozen
+class Sessions:
+    """See :class:`ISessions`."""
+
+    _db: Statements
+
+    def insert(self, session: Session) -> None:
+        """See :class:`ISessions`."""
+        added = self._db.change(
+            f"INSERT INTO sessions ({_COLUMNS})"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uid) DO NOTHING",
+            session.uid,
+            session.person_id,
+            session.resource_id,
+            session.kind,
+            session.connector_id,
+            session.proxy_id,
+            session.decision_id,
+            session.started_at,
+            session.state.value,
+            session.ended_at,
+            session.end_reason,
+            session.bytes_up,
+            session.bytes_down,
+        )
+        if not added:
+            raise AlreadyExists("store: this session uid was used before")
+
+    def end(self, uid: str, end: SessionEnd) -> Ending:
+        """See :class:`ISessions`."""
+        ended = self._db.change(
+            "UPDATE sessions SET state = ?, ended_at = ?, end_reason = ?, bytes_up = ?,"
+            " bytes_down = ? WHERE uid = ? AND state = 'open'",
+            end.state.value,
+            end.at,
+            end.reason,
+            end.bytes_up,
+            end.bytes_down,
+            uid,
+        )
+        if ended:
+            return Ending.WAS_OPEN
+        return Ending.UNKNOWN if self.get(uid) is None else Ending.ALREADY_ENDED
+
+    def get(self, uid: str) -> Session | None:
+        """See :class:`ISessions`."""
+        row = self._db.one(_SELECT + "WHERE uid = ?", uid)
+        return None if row is None else _session(row)
+
+    def open(self) -> tuple[Session, ...]:
+        """See :class:`ISessions`."""
+        rows = self._db.all(_SELECT + "WHERE state = 'open' ORDER BY started_at, uid")
+        return tuple(map(_session, rows))
+
+    def open_of_proxy(self, proxy_id: str) -> tuple[Session, ...]:
+        """See :class:`ISessions`."""
+        rows = self._db.all(
+            _SELECT + "WHERE state = 'open' AND proxy_id = ? ORDER BY started_at, uid", proxy_id
+        )
+        return tuple(map(_session, rows))

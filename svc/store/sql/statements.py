@@ -1,0 +1,38 @@
+"""What a facet may ask of a database.
+
+Values go in as ``?`` placeholders in order; a backend that spells them
+otherwise translates.  A facet opens no transaction and catches no database
+error: both belong to whoever runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+"""One row as the database gives it; each facet turns it into a value at once."""
+
+
+class Statements(Protocol):
+    """Statements inside one transaction."""
+
+    def one(self, sql: str, *values: object) -> Row | None:
+        """The first row, or None; the statement is finished when this returns."""
+
+    def all(self, sql: str, *values: object) -> list[Row]:
+        """Every row."""
+
+    def change(self, sql: str, *values: object) -> int:
+        """How many rows were touched."""
+
+
+def marks(count: int) -> str:
+    """*count* placeholders for an IN list."""
+    return ", ".join("?" * count)
+
+
+def next_revision(db: Statements) -> int:
+    """Count one more change of the catalog and return the new revision."""
+    row = db.one("UPDATE revisions SET value = value + 1 WHERE name = 'catalog' RETURNING value")
+    assert row is not None, "m0003 puts the counter there and nothing removes it"
+    return int(row[0])

@@ -1,0 +1,79 @@
+"""Join tokens.  The invariant: of any number of attempts at one token, one succeeds."""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists
+from svc.interfaces.facets import ITokens
+from svc.model.node import JoinToken, Spending, SpentToken, TokenRole
+from svc.store.sql.statements import Row, Statements
+
+_COLUMNS = "id, secret_sha256, role, expires_at, bound_to"
+
+
+def _token(row: Row) -> JoinToken:
+    token_id, secret_sha256, role, expires_at, bound_to = row
+    return JoinToken(token_id, bytes(secret_sha256), TokenRole(role), expires_at, bound_to)
+
+
+@implementer(ITokens)
+@frozen
+class Tokens:
+    """See :class:`ITokens`."""
+
+    _db: Statements
+
+    def add(self, token: JoinToken, at: float) -> None:
+        """See :class:`ITokens`."""
+        added = self._db.change(
+            "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            token.id,
+            token.secret_sha256,
+            token.role.value,
+            token.bound_to,
+            at,
+            token.expires_at,
+        )
+        if not added:
+            raise AlreadyExists("store: a join token of this id is there")
+
+    def spend(self, token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
+        """See :class:`ITokens`."""
+        row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
+        if row is None:
+            return SpentToken(Spending.UNKNOWN)
+        token = _token(row[1:])
+        if not compare_digest(token.secret_sha256, secret_sha256):
+            return SpentToken(Spending.WRONG_SECRET, token)
+        if row[0] is not None:
+            return SpentToken(Spending.ALREADY_SPENT, token)
+        if token.expires_at <= at:
+            return SpentToken(Spending.EXPIRED, token)
+        won = self._mark_spent(token_id, at)
+        return SpentToken(Spending.SPENT if won else Spending.ALREADY_SPENT, token)
+
+    def waiting(self, at: float) -> tuple[JoinToken, ...]:
+        """See :class:`ITokens`."""
+        rows = self._db.all(
+            f"SELECT {_COLUMNS} FROM join_tokens WHERE spent_at IS NULL AND expires_at > ?"
+            " ORDER BY expires_at, id",
+            at,
+        )
+        return tuple(map(_token, rows))
+
+    def withdraw(self, token_id: str, at: float) -> bool:
+        """See :class:`ITokens`."""
+        good = self._db.one(
+            "SELECT 1 FROM join_tokens WHERE id = ? AND expires_at > ?", token_id, at
+        )
+        return good is not None and self._mark_spent(token_id, at)
+
+    def _mark_spent(self, token_id: str, at: float) -> bool:
+        """The atomic step: the row changes for one transaction only."""
+        sql = "UPDATE join_tokens SET spent_at = ? WHERE id = ? AND spent_at IS NULL"
+        return bool(self._db.change(sql, at, token_id))

@@ -1,0 +1,39 @@
+"""All facets over one connection.
+
+Facets keep no state between calls, so one object serves every transaction of
+its connection.
+"""
+
+from __future__ import annotations
+
+from zope.interface import implementer
+
+from svc.interfaces.store import ChainHash, ITransaction
+from svc.store.sql.audit import AuditLog
+from svc.store.sql.catalog import Catalog
+from svc.store.sql.certificates import Certificates
+from svc.store.sql.keyrings import Keyrings
+from svc.store.sql.nodes import Nodes
+from svc.store.sql.people import People
+from svc.store.sql.policies import Policies
+from svc.store.sql.schema import Schema
+from svc.store.sql.sessions import Sessions
+from svc.store.sql.statements import Statements
+from svc.store.sql.tokens import Tokens
+
+
+@implementer(ITransaction)
+class Transaction:
+    """The facets, over whatever transaction is open on *db*."""
+
+    def __init__(self, db: Statements, chain_hash: ChainHash) -> None:
+        self.schema = Schema(db)
+        self.tokens = Tokens(db)
+        self.nodes = Nodes(db)
+        self.people = People(db)
+        self.certificates = Certificates(db)
+        self.catalog = Catalog(db)
+        self.policies = Policies(db)
+        self.sessions = Sessions(db)
+        self.audit = AuditLog(db, chain_hash)
+        self.keyrings = Keyrings(db)
