@@ -1,0 +1,44 @@
+"""Make text of others fit for a terminal and for one line of a log.
+
+Control characters, terminal escapes, marks that turn the writing direction,
+line separators and lone surrogates become visible escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@+,;*%~\[\]()<>-]+\Z")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escaped(text: str) -> str:
+    """*text* with every character that is unfit to be shown made visible."""
+    return _UNFIT.sub(_visible, text)
+
+
+def quoted(text: str) -> str:
+    """One field's value in a line for people: bare when plain, else in quotes.
+
+    Backslash and quote are escaped inside the quotes, so the value is one
+    field whatever it holds.
+    """
+    if _PLAIN.match(text):
+        return text
+    return '"' + escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def json_line(record: dict[str, object]) -> str:
+    """One JSON object, ASCII only, without a line break in it."""
+    return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _visible(found: re.Match[str]) -> str:
+    mark = found[0]
+    if mark in _SHORT:
+        return _SHORT[mark]
+    return f"\\x{ord(mark):02x}" if ord(mark) < 256 else f"\\u{ord(mark):04x}"

@@ -1,0 +1,165 @@
+"""``GET /healthz``, ``/readyz`` and ``/metrics`` over plain HTTP, and nothing else.
+
+The method is looked at first: whatever is not GET is 405 on every path, HEAD
+and OPTIONS included.  A path is one of the three, byte for byte, or 404.  No
+answer echoes anything of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from klein import Klein
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, ITCPTransport
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+from twisted.web import http
+from twisted.web.http import HTTPChannel
+from twisted.web.resource import IResource, Resource
+from twisted.web.server import Request, Site
+from zope.interface import implementer
+
+from svc.telemetry.metrics import CONTENT_TYPE
+
+REQUEST_SECS = 10
+MAX_HEADERS = 64
+MAX_HEADER_BYTES = 8192
+MAX_BODY = 65_536
+PATHS = (b"/healthz", b"/readyz", b"/metrics")
+_PLAIN = b"text/plain; charset=utf-8"
+
+
+class TelemetryRequest(Request):
+    """A request whose body is thrown away as it comes; no one here reads one."""
+
+    _thrown = 0
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Count, keep nothing; past the limit the connection is cut."""
+        self._thrown += len(data)
+        if self._thrown > MAX_BODY:
+            self.channel.forceAbortClient()
+
+
+class TelemetryChannel(HTTPChannel):
+    """One connection: each request must be whole within a fixed time, bytes or no bytes."""
+
+    maxHeaders = MAX_HEADERS
+    totalHeadersSize = MAX_HEADER_BYTES
+    abortTimeout = 1
+    requestFactory = TelemetryRequest
+    _deadline: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Begin to wait for the first request."""
+        HTTPChannel.connectionMade(self)
+        self._await_request()
+
+    def allContentReceived(self) -> None:
+        """The request is whole: its answer takes the time it takes."""
+        self._clear()
+        HTTPChannel.allContentReceived(self)
+
+    def requestDone(self, request: Request) -> None:
+        """Begin to wait for the next request of this connection."""
+        if self.persistent:
+            self._await_request()
+        HTTPChannel.requestDone(self, request)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Leave no timer behind."""
+        self._clear()
+        HTTPChannel.connectionLost(self, reason)
+
+    def _await_request(self) -> None:
+        self._clear()
+        later = cast(Callable[..., IDelayedCall], self.callLater)
+        self._deadline = later(REQUEST_SECS, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        ITCPTransport(self.transport).abortConnection()
+
+    def _clear(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class TelemetrySite(Site):
+    """The factory; it keeps no access log and says nothing of its start."""
+
+    protocol = TelemetryChannel  # type: ignore[assignment]  # HTTP/1.1 only
+    noisy = False
+
+    def log(self, request: http.Request) -> None:
+        """Scrapes are not news."""
+
+
+@implementer(IResource)
+class MethodGuard(Resource):
+    """Looks at method and path before anything else does."""
+
+    isLeaf = True
+
+    def __init__(self, inside: IResource) -> None:
+        Resource.__init__(self)
+        self._inside = inside
+
+    def render(self, request: Request) -> object:
+        """Answer 405 or 404, or let the application inside answer."""
+        request.responseHeaders.removeHeader("server")
+        request.setHeader("content-type", _PLAIN)
+        if request.method != b"GET":
+            request.setResponseCode(405)
+            request.setHeader("allow", "GET")
+            return b"method not allowed\n"
+        if request.path not in PATHS:
+            request.setResponseCode(404)
+            return b"not found\n"
+        return self._inside.render(request)
+
+
+def telemetry_resource(
+    missing: Callable[[], Sequence[str]], metrics: Callable[[], bytes]
+) -> Resource:
+    """The resource behind the listener.
+
+    Args:
+        missing: The words of the readiness conditions not met; empty when ready.
+        metrics: The exposition.
+    """
+    app = Klein()
+
+    @app.route("/healthz")
+    def healthz(request: Request) -> bytes:
+        """Alive; asks nobody."""
+        return b"ok\n"
+
+    @app.route("/readyz")
+    def readyz(request: Request) -> bytes:
+        """Ready, or what is missing."""
+        words = missing()
+        if not words:
+            return b"ready\n"
+        request.setResponseCode(503)
+        return f"not ready: {', '.join(words)}\n".encode()
+
+    @app.route("/metrics")
+    def exposition(request: Request) -> bytes:
+        """All series."""
+        request.setHeader("content-type", CONTENT_TYPE)
+        return metrics()
+
+    return MethodGuard(app.resource())
+
+
+def telemetry_site(
+    clock: IReactorTime, missing: Callable[[], Sequence[str]], metrics: Callable[[], bytes]
+) -> TelemetrySite:
+    """The factory to listen with; see :func:`telemetry_resource`."""
+    resource = telemetry_resource(missing, metrics)
+    return TelemetrySite(  # type: ignore[no-untyped-call]
+        resource, requestFactory=TelemetryRequest, timeout=REQUEST_SECS, reactor=clock
+    )

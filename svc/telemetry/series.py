@@ -1,0 +1,211 @@
+"""Every series, in one table.
+
+Name, type, labels with their allowed values, help, the roles that show it.
+The collector, ``docs/reference/metrics.md`` and the tests are made from it.
+The names are those of the documents, their irregular ones as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+TUNNEL_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800)
+OTHER = "other"
+"""The value that unknown ones fold into, where a label allows it."""
+
+_PROTOCOLS = ("ssh", "postgres", "mysql", "kube", "web", "tcp", OTHER)
+_ACTIONS = ("connect", "db_connect", "kube", "web", "ssh", "admin")
+_REQUESTS = ("kube", "web", "db_connect", "connect", "db_query")
+_ENDINGS = (
+    "closed", "transport_error", "keepalive_failed", "evicted", "superseded", "lease_expired",
+)  # fmt: skip
+_RELAYED = ("open", "refused", "dial_failed", "unconfigured")
+_LANES = ("renewal", "admin")
+_ROLES = ("authority", "proxy", "connector")
+_RPCS = (
+    "Health/Check", "Relay/Open", "Session/Open", "Session/List", "Tunnel/Register",
+    "Tunnel/Carry", OTHER,
+)  # fmt: skip
+_A, _P, _C = ("authority",), ("proxy",), ("connector",)
+
+
+class Kind(Enum):
+    """What a series measures with."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@frozen
+class Series:
+    """One series.
+
+    Attributes:
+        name: As exposed (a histogram's gets its suffixes).
+        kind: Counter, gauge or histogram.
+        help: One sentence.
+        roles: Who shows it.
+        labels: Each label's allowed values; an empty tuple where they are
+            fixed elsewhere at build time (doctor's checks).
+        buckets: A histogram's upper bounds, without infinity.
+        absent: Not shown before its first use, because 0 would say something false.
+        later: Declared by the documents; nothing in this build moves it.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    roles: tuple[str, ...]
+    labels: Mapping[str, tuple[str, ...]] = field(default=MappingProxyType({}))
+    buckets: tuple[float, ...] = ()
+    absent: bool = False
+    later: bool = False
+
+
+def _counter(name: str, roles: tuple[str, ...], text: str, **more: object) -> Series:
+    later = bool(more.pop("later", False))
+    return Series(name, Kind.COUNTER, text, roles, _labels(more), absent=later, later=later)
+
+
+def _gauge(name: str, roles: tuple[str, ...], text: str, **more: object) -> Series:
+    later = bool(more.pop("later", False))
+    absent = bool(more.pop("absent", False)) or later
+    return Series(name, Kind.GAUGE, text, roles, _labels(more), absent=absent, later=later)
+
+
+def _labels(more: dict[str, object]) -> dict[str, tuple[str, ...]]:
+    return {name: values for name, values in more.items() if isinstance(values, tuple)}
+
+
+def _decisions() -> tuple[Series, ...]:
+    return (
+        _counter("svc_authorize_total", _A, "Issuance authorization decisions.",
+                 action=_ACTIONS, decision=("allow", "deny", "not_served")),
+        Series("svc_authorize_duration_seconds", Kind.HISTOGRAM,
+               "Latency of issuance authorization decisions.", _A, {"action": _ACTIONS},
+               DECISION_BUCKETS),
+        _counter("svc_request_authorize_total", _P, "Per-request decisions.",
+                 kind=_REQUESTS, decision=("allow", "deny", "error")),
+        _gauge("svc_policy_version_applied", _A, "Policy version this instance decides by.",
+               absent=True),
+        _gauge("svc_policy_version_stored", _A,
+               "Active policy version in the store at the last reload pass.", absent=True),
+        _counter("svc_public_anonymous_refused_total", _P,
+                 "Public unauthenticated calls refused by the per-address budget.", rpc=_RPCS),
+        _counter("svc_route_misses_total", _P,
+                 "Requests naming a resource that no connected Connector serves.",
+                 stage=("issue", "open", "request", "peer"), reason=("departed", "unknown")),
+    )  # fmt: skip
+
+
+def _sessions() -> tuple[Series, ...]:
+    return (
+        _counter("svc_sessions_total", _P, "Data-plane sessions opened.", protocol=_PROTOCOLS),
+        _gauge("svc_active_sessions", _P, "Sessions open now on this Proxy.",
+               protocol=_PROTOCOLS),
+        _gauge("svc_active_connector_tunnels", _P, "Reverse tunnels registered now."),
+        _counter("svc_connector_tunnels_total", _P, "Tunnels by outcome of their registration.",
+                 outcome=("registered", "refused")),
+        _counter("svc_connector_tunnel_disconnects_total", _P, "Ended registered tunnels.",
+                 reason=_ENDINGS),
+        Series("svc_connector_tunnel_duration_seconds", Kind.HISTOGRAM,
+               "How long a registered tunnel stayed open.", _P, {}, TUNNEL_BUCKETS),
+        _counter("svc_abandoned_session_notices_total", _P,
+                 "Tunnel endings that left sessions relaying over them.", reason=_ENDINGS),
+        _counter("svc_abandoned_sessions_total", _P,
+                 "Session ids reported as unaccounted for, by Authority's answer.",
+                 outcome=("closed", "recorded", "unknown", "deferred")),
+        _counter("svc_abandoned_session_notices_dropped_total", _P,
+                 "Departure notices dropped because the queue was full."),
+        _counter("svc_connector_reconnects_total", _C,
+                 "Tunnel connection cycles that ended or failed."),
+        _counter("svc_connector_registrations_refused_total", _C,
+                 "Tunnels closed quickly before their registration was acknowledged."),
+        _counter("svc_proxy_peer_opens_total", _P, "Sessions opened between Proxies.",
+                 side=("ingress", "egress"), outcome=("accepted", "rejected"), later=True),
+    )  # fmt: skip
+
+
+def _relays() -> tuple[Series, ...]:
+    return (
+        _counter("svc_authority_pool_moves_total", _P,
+                 "Times this Proxy moved its calls to another Authority instance."),
+        _counter("svc_authority_relay_streams_total", _P,
+                 "Control streams relayed to Authority for tunnels.", outcome=_RELAYED),
+        _gauge("svc_active_auth_relay_streams", _P, "Such streams open now."),
+        _counter("svc_authority_relay_connections_total", _P,
+                 "Connections relayed from the public listener to Authority.",
+                 lane=_LANES, outcome=_RELAYED),
+        _gauge("svc_active_auth_relay_connections", _P, "Such connections open now.",
+               lane=_LANES),
+        _gauge("svc_transport_identity_expires_in_seconds", _ROLES,
+               "Seconds left on the node's own transport certificate; negative after its end.",
+               role=_ROLES, absent=True),
+        _counter("svc_transport_identity_renewals_total", _ROLES,
+                 "Renewals of the node's own transport certificate.",
+                 role=_ROLES, outcome=("ok", "failed")),
+        _gauge("svc_ca_bundle_stale", _A,
+               "1 while a changed CA of this kind could not be loaded.",
+               kind=("user_ssh", "onward_ssh", "host_tls", "spiffe", "jwt_signing"), later=True),
+        _gauge("svc_license_expires_unix", _A, "Unix time the running license expires.",
+               later=True),
+        _counter("svc_authority_forward_requests_total", _A,
+                 "Requests a follower forwarded to the leader.", later=True),
+        _counter("svc_authority_forward_transport_failures_total", _A,
+                 "Forwards that failed in transport.", later=True),
+    )  # fmt: skip
+
+
+def _audit() -> tuple[Series, ...]:
+    return (
+        _counter("svc_audit_outbox_held_total", _A, "Queued audit rows that were held.",
+                 reason=("unsigned", "unknown_key", "forged", "replayed"), later=True),
+        _gauge("svc_audit_outbox_held", _A, "Held rows at the last watch pass.", later=True),
+        _counter("svc_audit_outbox_missing_total", _A,
+                 "Queued rows that left the queue without reaching the chain.", later=True),
+        _gauge("svc_audit_outbox_depth", _A, "Rows waiting in the audit queue.", later=True),
+        _gauge("svc_audit_outbox_oldest_age_secs", _A, "Age of the oldest queued row.",
+               later=True),
+    )  # fmt: skip
+
+
+def _doctor() -> tuple[Series, ...]:
+    return (
+        _gauge("svc_doctor_check_status", _ROLES,
+               "Latest periodic severity: 0 ok, 1 info, 2 warn, 3 fail.",
+               id=(), category=(), later=True),
+        _gauge("svc_doctor_failed", _ROLES, "Failing checks at the last run.", later=True),
+        _gauge("svc_doctor_warnings", _ROLES, "Warning checks at the last run.", later=True),
+        _gauge("svc_doctor_last_run_timestamp_seconds", _ROLES,
+               "Unix time of the last periodic run.", later=True),
+    )  # fmt: skip
+
+
+def _discovery() -> tuple[Series, ...]:
+    return (
+        _counter("svc_connector_duplicate_proxy_connections_total", _C,
+                 "Dials that reached a Proxy already connected, and were dropped.", later=True),
+        _gauge("svc_connector_proxy_connections_connected", _C,
+               "Distinct Proxies registered with now."),
+        _gauge("svc_connector_proxy_connections_degraded", _C,
+               "How many Proxy connections are missing."),
+        _gauge("svc_connector_proxy_connections_desired", _C,
+               "Proxy connections the configuration asks for."),
+        _counter("svc_scope_leases_expired_total", _A, "Discovery leases that ran out.",
+                 later=True),
+        _gauge("svc_scope_live_rows", _A, "Discovered rows with a live lease.", later=True),
+        _counter("svc_scope_publishes_total", _A, "Accepted discovery publications.",
+                 later=True),
+    )  # fmt: skip
+
+
+SERIES: tuple[Series, ...] = (
+    *_decisions(), *_sessions(), *_relays(), *_audit(), *_doctor(), *_discovery(),
+)  # fmt: skip
+"""Every series, in the order they are exposed."""
