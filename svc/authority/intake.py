@@ -33,7 +33,7 @@ from svc.model.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
 from svc.model.ids import Entropy
 from svc.model.node import Node
 from svc.model.signing import Signed
-from svc.service import bounded
+from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_authority")
 
@@ -46,7 +46,6 @@ class Intake:
 
     Attributes:
         lease_secs: What a Connector is told to renew within.
-        changed: Called when what is served changed.
     """
 
     cluster: str
@@ -59,6 +58,7 @@ class Intake:
     now: Callable[[], float]
     entropy: Entropy
     lease_secs: int
+    tasks: BackgroundTasks
     _last_refusal: dict[str, str] = field(factory=dict)
 
     async def serve(self, call: IRpcCall, proxy: Node) -> None:
@@ -188,6 +188,22 @@ class Intake:
 
     def _ended(self, proxy: Node, registered: Registered) -> None:
         _log.info("registration over", node=registered.node_id, proxy=proxy.id)
+        lasted = max(0, round((self.clock.seconds() - registered.since) * 1000))
+
+        def record(tx: ITransaction) -> None:
+            self.recorder.append(
+                tx,
+                TUNNEL_ENDED,
+                node(registered.node_id),
+                node_id=registered.node_id,
+                details={
+                    "proxy_id": proxy.id,
+                    "connector_id": registered.node_id,
+                    "duration_ms": lasted,
+                },
+            )
+
+        self.tasks.spawn("record a tunnel's end", self.store.run("end a tunnel", record))
 
 
 async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:

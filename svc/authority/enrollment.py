@@ -1,0 +1,288 @@
+"""``gate.v1.Bootstrap`` and ``gate.v1.Renewal``: how certificates come to be.
+
+A token is spent, the certificate signed and the record written in one
+transaction; what fails undoes the spending.  Every refused token gets one
+answer: which of the reasons it was is in the audit log only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, frozen
+from twisted.logger import Logger
+
+from svc.authority.facts import Knowledge
+from svc.authority.records import ANONYMOUS, Recorder, node, person
+from svc.errors import Denied, Fault, Malformed, SvcError, Unauthenticated
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit import rfc3339
+from svc.model.certificate import IssuedCertificate
+from svc.model.events import (
+    ENROLL_REFUSED,
+    NODE_ENROLL,
+    NODE_RENEW,
+    NODE_REVOKE,
+    PERSON_ENROLL,
+    RENEW_REFUSED,
+)
+from svc.model.node import JoinToken, Leaf, Node, NodeState, Renewal, Spending, TokenRole
+from svc.model.person import IssuedCertificate as PersonCertificate
+from svc.model.person import PersonState
+from svc.model.principal import NODE_ROLES, Role
+from svc.model.token import TokenGrant, parse_token
+from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+
+_log = Logger(namespace="svc_authority")
+
+AUDIT_KEY_BYTES = 32
+_VERSION = 63
+
+
+class TokenNotGood(SvcError):
+    """The one answer to every token that cannot be spent."""
+
+    fault = Fault.DENIED
+    reason = "token_refused"
+
+
+@frozen
+class Joined:
+    """A joiner that was let in."""
+
+    issued: IssuedCertificate
+    name: str
+
+
+@define
+class Enrollment:
+    """Serves joiners; whoever reaches the join listener may ask."""
+
+    desk: EnrollmentDesk
+    knowledge: Knowledge
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+
+    def service(self) -> RpcService:
+        """The methods, as the RPC server takes them."""
+        return RpcService("gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, self._enroll)})
+
+    async def _enroll(self, request: pb.EnrollRequest, call: IRpcCall) -> pb.EnrollResponse:
+        token = parse_token(request.token)
+        if len(request.version) > _VERSION:
+            raise Malformed("enroll: the version is too long")
+        self.desk.examine(request.csr)
+
+        def spend(tx: ITransaction) -> Joined | None:
+            spent = tx.tokens.spend(token.id, token.secret_sha256, self.now())
+            if spent.outcome is not Spending.SPENT or spent.token is None:
+                self._refused(tx, token.id, spent.outcome, spent.token)
+                return None
+            if spent.token.role is TokenRole.PERSON:
+                return self._person(tx, spent.token, request)
+            return self._node(tx, spent.token, request)
+
+        joined = await self.store.run("enroll", spend)
+        if joined is None:
+            raise TokenNotGood("the token is not good; ask the operator for a new one")
+        await self.knowledge.refresh()
+        principal = joined.issued.facts.principal
+        _log.info("joined", role=principal.role.value, id=principal.id, version=request.version)
+        return pb.EnrollResponse(
+            cluster=principal.cluster,
+            principal=principal.uri,
+            chain=joined.issued.chain,
+            root=self.desk.keys.root_der,
+            name=joined.name,
+        )
+
+    def _refused(
+        self, tx: ITransaction, token_id: str, outcome: Spending, known: JoinToken | None
+    ) -> None:
+        _log.warn("join refused", token_id=token_id, reason=outcome.value)
+        if known is None:  # Anybody can make up an id: counted in the log, not recorded (R12).
+            return
+        self.recorder.append(
+            tx,
+            ENROLL_REFUSED,
+            ANONYMOUS,
+            reason=outcome.value,
+            details={"token_id": token_id, "role": known.role.value},
+        )
+
+    def _person(self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest) -> Joined:
+        known = tx.people.get(token.bound_to or "")
+        if known is None or known.state is PersonState.REVOKED:
+            raise TokenNotGood("the token is not good; ask the operator for a new one")
+        issued = self.desk.admit(
+            TokenGrant(token.id, Role.USER, subject_id=known.id, name=known.name), request.csr
+        )
+        facts = issued.facts
+        tx.certificates.issued(
+            PersonCertificate(facts.sha256, facts.serial, known.id, self.now(), facts.not_after)
+        )
+        self.recorder.append(
+            tx,
+            PERSON_ENROLL,
+            person(known.id),
+            details={**_certificate(issued), "person_id": known.id, "token_id": token.id},
+        )
+        return Joined(issued, known.name)
+
+    def _node(self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest) -> Joined:
+        if len(request.audit_public_key) != AUDIT_KEY_BYTES:
+            raise Malformed("enroll: a node brings an Ed25519 audit key of 32 bytes")
+        grant = TokenGrant(
+            token.id, Role(token.role.value), name=token.bound_to or "", names=token.names
+        )
+        principal = self.desk.principal(grant, self.desk.examine(request.csr))
+        known = tx.nodes.get(principal.id)
+        if known is not None and known.state is NodeState.REVOKED:
+            raise Denied("the node was revoked; it joins with a new key", reason="revoked_node")
+        generation = 1 if known is None else known.generation + 1
+        issued = self.desk.admit(grant, request.csr, generation)
+        leaf = _leaf(issued)
+        if known is None:
+            tx.nodes.register(
+                Node(
+                    id=principal.id,
+                    name=token.bound_to or principal.id,
+                    role=principal.role.value,
+                    key_sha256=issued.key_sha256,
+                    audit_key=request.audit_public_key,
+                    leaf=leaf,
+                    enrolled_at=self.now(),
+                    version=request.version,
+                    names=token.names,
+                )
+            )
+        else:
+            tx.nodes.renewed(principal.id, known.generation, leaf)
+        self.recorder.append(
+            tx,
+            NODE_ENROLL,
+            node(principal.id),
+            node_id=principal.id,
+            details={
+                **_certificate(issued),
+                "token_id": token.id,
+                "role": principal.role.value,
+                "key_digest": issued.key_sha256.hex(),
+            },
+        )
+        return Joined(issued, token.bound_to or principal.id)
+
+
+@define
+class RenewalDesk:
+    """Serves nodes that renew: their certificate is their only credential here."""
+
+    desk: EnrollmentDesk
+    knowledge: Knowledge
+    verifier: IChainVerifier
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    revoked: Callable[[str], object]
+    """Called with a node id found cloned, once its revocation is durable."""
+
+    def service(self) -> RpcService:
+        """The methods, as the RPC server takes them."""
+        return RpcService("gate.v1.Renewal", {"Renew": unary(pb.RenewRequest, self._renew)})
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Refuse a caller without a node certificate that is good now."""
+        if not peer.chain:
+            raise Unauthenticated("the renewal listener takes node certificates only")
+        self.knowledge.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
+
+    async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
+        chain = await self.renew(call.peer, request.csr)
+        return pb.RenewResponse(chain=chain)
+
+    async def renew(self, peer: Peer, csr: bytes) -> tuple[bytes, ...]:
+        """The next certificate chain of this peer.
+
+        Raises:
+            SvcError: the peer may not renew; a clone is revoked first.
+        """
+        shown = self.verifier.verify(peer.chain, NODE_ROLES)
+        self.desk.examine(csr)
+
+        def issue(tx: ITransaction) -> IssuedCertificate | None:
+            known = tx.nodes.get(shown.principal.id)
+            if known is None:
+                raise Denied("the node is not in the registry", reason="unknown_node")
+            standing = Standing(
+                known.generation,
+                known.leaf.key_sha256,
+                known.names,
+                known.state is NodeState.REVOKED,
+            )
+            try:
+                issued = self.desk.renew(shown, csr, standing)
+            except CloneSuspected as clone:
+                self._end_clone(tx, known, shown.generation, clone)
+                return None
+            if tx.nodes.renewed(known.id, shown.generation, _leaf(issued)) is Renewal.CLONE:
+                self._end_clone(tx, known, shown.generation, CloneSuspected("an older generation"))
+                return None
+            self._renewed(tx, known, issued)
+            return issued
+
+        issued = await self.store.run("renew a node", issue)
+        await self.knowledge.refresh()
+        if issued is None:
+            self.revoked(shown.principal.id)
+            raise CloneSuspected(
+                "this identity was renewed by another holder; the node is revoked and joins anew"
+            )
+        return issued.chain
+
+    def _renewed(self, tx: ITransaction, known: Node, issued: IssuedCertificate) -> None:
+        self.recorder.append(
+            tx,
+            NODE_RENEW,
+            node(known.id),
+            node_id=known.id,
+            details={**_certificate(issued), "role": known.role},
+        )
+
+    def _end_clone(
+        self, tx: ITransaction, known: Node, generation: int, clone: CloneSuspected
+    ) -> None:
+        tx.nodes.revoke(known.id, self.now())
+        self.recorder.append(
+            tx,
+            RENEW_REFUSED,
+            node(known.id),
+            node_id=known.id,
+            reason=clone.reason,
+            details={"generation": generation, "role": known.role},
+        )
+        self.recorder.append(
+            tx,
+            NODE_REVOKE,
+            node(known.id),
+            node_id=known.id,
+            reason=clone.reason,
+            details={"role": known.role},
+        )
+
+
+def _leaf(issued: IssuedCertificate) -> Leaf:
+    return Leaf(issued.facts.serial, issued.key_sha256, issued.facts.not_after)
+
+
+def _certificate(issued: IssuedCertificate) -> dict[str, str | int]:
+    facts = issued.facts
+    return {
+        "serial": facts.serial,
+        "certificate_sha256": facts.sha256.hex(),
+        "not_after": rfc3339(facts.not_after),
+        "generation": facts.generation,
+    }

@@ -1,0 +1,98 @@
+"""Who may do what over the control socket (rule R19).
+
+The caller is ``Operator::"local:<uid>"``, the uid asked of the kernel, and is
+decided by the policy like everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+from twisted.logger import Logger
+
+from svc.authority.records import Recorder, operator
+from svc.errors import Denied, Unauthenticated
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.rpc import IRpcCall, Peer
+from svc.interfaces.store import IStore
+from svc.model.access import AccessRequest, Decision, EntityUid
+from svc.model.audit import Actor
+from svc.model.events import OPERATOR_REFUSED
+from svc.model.questions import context_at
+
+_log = Logger(namespace="svc_authority")
+
+EDIT_POLICY = "editPolicy"
+
+
+@define
+class Operators:
+    """Decides administrative actions.
+
+    Attributes:
+        own_uid: The uid this process runs as.  It and root alone may connect;
+            and they alone may set a policy while none is in force, so that a
+            store whose policy cannot be loaded is not out of reach.
+    """
+
+    cluster: str
+    own_uid: int
+    engine: Callable[[], IPolicyEngine | None]
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Refuse a connection of any other user of this machine."""
+        if peer.uid not in (0, self.own_uid):
+            raise Unauthenticated("the control socket answers its owner and root only")
+
+    async def authorize(self, call: IRpcCall, action: str) -> Actor:
+        """The operator behind this call, if the policy lets it do *action*.
+
+        Raises:
+            Denied: it does not; the refusal is on record by then.
+        """
+        uid = call.peer.uid
+        if uid is None:
+            raise Unauthenticated("the caller's user is not known")
+        decision = self.decide(self.engine(), uid, action)
+        if decision is None:
+            allowed = action == EDIT_POLICY
+        else:
+            allowed = decision.allowed
+        if not allowed:
+            await self._refused(uid, action, decision)
+            raise Denied(f"the policy does not let this operator {action}", reason="denied")
+        return operator(uid)
+
+    def decide(self, engine: IPolicyEngine | None, uid: int, action: str) -> Decision | None:
+        """The policy's answer; None while no policy is in force."""
+        if engine is None:
+            return None
+        return engine.decide(
+            AccessRequest(
+                "admin",
+                EntityUid("Operator", f"local:{uid}"),
+                action,
+                EntityUid("Cluster", self.cluster),
+                context_at(self.now()),
+            )
+        )
+
+    async def _refused(self, uid: int, action: str, decision: Decision | None) -> None:
+        _log.warn("operator refused", uid=uid, action=action)
+        await self.store.run(
+            "refuse an operator",
+            lambda tx: self.recorder.append(
+                tx,
+                OPERATOR_REFUSED,
+                operator(uid),
+                cedar_action=action,
+                decision="deny",
+                policies=() if decision is None else decision.policies,
+                policy_version=None if decision is None else decision.policy_version,
+                details={"local_uid": uid},
+            ),
+        )
