@@ -1,0 +1,137 @@
+"""The anchor directory: signed heads kept beside, never inside, the store.
+
+``heads.jsonl`` only grows, a line a head; ``latest`` repeats the newest with
+the right edge of the tree, replaced whole.  A line is durable before
+``latest`` names it, so after a crash ``latest`` is at most one line behind; a
+last line without its end was never acknowledged and is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from attrs import define, field
+from zope.interface import implementer
+
+from svc.audit.heads import from_line, to_line
+from svc.errors import AuditBroken, Malformed
+from svc.interfaces.audit import IHeadKeeper
+from svc.model.audit import SignedHead
+
+MAX_LINE = 1 << 16
+CHAIN_EVERY = 256
+"""The certificates are repeated after that many lines, and whenever the key changes."""
+
+
+@implementer(IHeadKeeper)
+@define
+class AnchorDirectory:
+    """Heads in one directory of our own; made at the first head if it is not there."""
+
+    path: Path
+    _since_chain: int = field(default=0, init=False)
+    _key_id: str = field(default="", init=False)
+
+    def newest(self) -> SignedHead | None:
+        """See :class:`IHeadKeeper`."""
+        latest, last = self.latest(), self._last_line()
+        if latest is None and last is None:
+            return None
+        chains = {} if latest is None else {latest.head.key_id: latest.signed.chain}
+        if last is None:
+            raise AuditBroken("audit anchor: latest is there, but heads.jsonl is empty or missing")
+        newest = _parsed(last, chains)
+        if latest is None or newest.head.tree_size > latest.head.tree_size:
+            return newest
+        if newest.hash != latest.hash:
+            raise AuditBroken("audit anchor: latest is not the last line of heads.jsonl")
+        return latest
+
+    def latest(self) -> SignedHead | None:
+        """What the file ``latest`` holds, or None where there is no such file."""
+        try:
+            with (self.path / "latest").open("rb") as file:
+                data = file.read(MAX_LINE + 1)
+        except FileNotFoundError:
+            return None
+        return _parsed(data.removesuffix(b"\n"), {})
+
+    def keep(self, head: SignedHead) -> None:
+        """See :class:`IHeadKeeper`."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with_chain = head.head.key_id != self._key_id or self._since_chain >= CHAIN_EVERY
+        _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
+        _replace(self.path / "latest", to_line(head, edge=True) + b"\n")
+        self._key_id = head.head.key_id
+        self._since_chain = 1 if with_chain else self._since_chain + 1
+
+    def heads(self) -> Iterator[SignedHead]:
+        """See :class:`IHeadKeeper`."""
+        try:
+            file = (self.path / "heads.jsonl").open("rb")
+        except FileNotFoundError:
+            return iter(())
+        return _lines(file, os.fstat(file.fileno()).st_size)
+
+    def _last_line(self) -> bytes | None:
+        try:
+            with (self.path / "heads.jsonl").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - 2 * MAX_LINE))
+                tail = file.read()
+        except FileNotFoundError:
+            return None
+        whole = tail[: tail.rfind(b"\n") + 1].splitlines()
+        return whole[-1] if whole else None
+
+
+def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
+    chains: dict[str, tuple[bytes, ...]] = {}
+    with file:
+        while file.tell() < end:
+            line = file.readline(MAX_LINE + 2)
+            if not line.endswith(b"\n") and file.tell() >= end:
+                return
+            yield _parsed(line.removesuffix(b"\n"), chains)
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Append durably, over what an unfinished append may have left."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2 * MAX_LINE))
+        tail = file.read()
+        file.seek(size - len(tail) + tail.rfind(b"\n") + 1)
+        file.truncate()
+        file.write(line)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put a new file in the place of *path*, durably, so that a reader sees one or the other."""
+    fresh = path.with_name(path.name + ".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _parsed(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
+    try:
+        if len(line) > MAX_LINE:
+            raise Malformed("audit head: the line is too long")
+        return from_line(line, chains)
+    except Malformed as refused:
+        raise AuditBroken(f"audit anchor: {refused.text}") from refused

@@ -1,0 +1,220 @@
+"""Verifying the log: everything is computed anew from the rows as stored.
+
+Pure over iterators, in constant memory.  The chain by itself shows an edit, a
+gap, an insertion; only the signed heads show that the newest rows were cut off
+or that an older store was put back.  So without a head nothing is verified,
+and whatever cannot be read is a fault, never a reason to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from svc.audit.heads import NO_HEAD, head_time
+from svc.audit.merkle import Tree, leaf_hash
+from svc.audit.record import PERSONAL, personal_hash
+from svc.errors import AuditBroken, SvcError
+from svc.interfaces.audit import HeadVerifier
+from svc.model.audit import GENESIS, Head, SignedHead, chain_hash
+from svc.model.ledger import ChainRow, PersonalValue
+
+PersonalOf = Callable[[int], Sequence[PersonalValue]]
+
+_MARK = f'"{PERSONAL}":'.encode()
+
+
+class ChainFault(AuditBroken):
+    """The log does not verify.
+
+    Args:
+        seq: The first sequence number that is not as it was.
+        kind: ``gap``, ``hash``, ``prev_link``, ``record``, ``personal``,
+            ``head_mismatch``, ``head_beyond_end``, ``head_link``,
+            ``head_signature``, ``head_unreadable`` or ``no_anchor``.
+        what: What was found there.
+    """
+
+    def __init__(self, seq: int, kind: str, what: str) -> None:
+        super().__init__(f"audit log: record {seq}: {kind}: {what}")
+        self.seq = seq
+        self.kind = kind
+
+
+@frozen
+class Verified:
+    """A log that verifies.  ``anchored`` is how many records signed heads cover."""
+
+    records: int
+    last_hash: bytes
+    anchored: int
+    key_id: str
+
+    @property
+    def text(self) -> str:
+        """One line for a person; the form is documented."""
+        if not self.records:
+            return "verified 0 records, the log is empty and no head is known"
+        return (
+            f"verified {self.records} records, head seq {self.records}"
+            f" hash {self.last_hash.hex()}, anchor {self.key_id}"
+            + (f" at {self.anchored}" if self.anchored != self.records else "")
+        )
+
+
+def verify(
+    batches: Iterable[Sequence[ChainRow]],
+    heads: Iterable[SignedHead],
+    verify_head: HeadVerifier,
+    *,
+    latest: SignedHead | None = None,
+    personal_of: PersonalOf | None = None,
+    cluster: str | None = None,
+) -> Verified:
+    """Verify a log against the heads signed over it.
+
+    Args:
+        batches: The rows in order, all from one snapshot of the store that was
+            opened after *heads* was taken.
+        heads: In order, as :meth:`IHeadKeeper.heads` gives them.
+        verify_head: Judges a head's signature and certificates.
+        latest: The newest head as kept elsewhere; must be among *heads*.
+        personal_of: The personal values of a record that are not erased.
+        cluster: Refuse heads of another cluster.
+
+    Raises:
+        ChainFault: naming the first bad sequence number and the kind of fault.
+    """
+    walk = _Heads(iter(heads), verify_head, cluster, latest)
+    tree, last, size = Tree(), GENESIS, 0
+    append, due = tree.append, walk.due
+    for batch in batches:
+        for row in batch:
+            size += 1
+            canonical = row.canonical
+            if row.seq != size:
+                raise ChainFault(size, "gap", f"the store has record {row.seq} in its place")
+            if row.prev_hash != last:
+                raise ChainFault(size, "prev_link", "it does not name the record before it")
+            last = row.hash
+            if chain_hash(size, row.prev_hash, canonical) != last:
+                raise ChainFault(size, "hash", "the record is not the one that was hashed")
+            _check_record(size, canonical, personal_of)
+            append(leaf_hash(canonical))
+            if size == due:
+                due = walk.match(tree, last)
+    return walk.finish(size, last)
+
+
+@define
+class _Heads:
+    """Walks along the heads while the rows go by."""
+
+    _heads: Iterator[SignedHead]
+    _verify_head: HeadVerifier
+    _cluster: str | None
+    _latest: SignedHead | None
+    due: int = field(default=0, init=False)
+    _previous: SignedHead | None = field(default=None, init=False)
+    _next: SignedHead | None = field(default=None, init=False)
+    _saw_latest: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._advance()
+
+    @property
+    def _covered(self) -> int:
+        return 0 if self._previous is None else self._previous.head.tree_size
+
+    def match(self, tree: Tree, last: bytes) -> int:
+        """The rows so far against the head over them; the size of the next head."""
+        assert self._next is not None
+        head = self._next.head
+        if head.last_hash != last or head.root != tree.root:
+            raise ChainFault(
+                self._covered + 1,
+                "head_mismatch",
+                f"records up to {head.tree_size} are not those that a head was signed over",
+            )
+        self._advance()
+        return self.due
+
+    def finish(self, size: int, last: bytes) -> Verified:
+        """What is left to check once the rows have ended."""
+        if self._next is not None:
+            end = self._next.head.tree_size
+            raise ChainFault(
+                size + 1, "head_beyond_end", f"a head was signed over {end} records, not {size}"
+            )
+        if self._latest is not None and not self._saw_latest:
+            raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is not kept")
+        if self._previous is None:
+            if size:
+                raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
+            return Verified(0, last, 0, "")
+        self._judge(self._previous)
+        return Verified(size, last, self._covered, self._previous.head.key_id)
+
+    def _advance(self) -> None:
+        """Take the next head; it must follow from the one before."""
+        before = self._previous = self._next
+        try:
+            following = next(self._heads, None)
+        except SvcError as unreadable:
+            text = unreadable.text
+            raise ChainFault(self._covered + 1, "head_unreadable", text) from unreadable
+        self._next = following
+        self.due = 0
+        if following is None:
+            return
+        # A head names the hash of the one before, signature included: so a good
+        # signature on the last head of a key vouches for all that lead to it.
+        if following.head.previous_head_hash != (NO_HEAD if before is None else before.hash):
+            raise ChainFault(self._covered + 1, "head_link", "a head before this one is missing")
+        self._check_place(following.head)
+        if before is not None and before.head.key_id != following.head.key_id:
+            self._judge(before)
+        if self._latest is not None and following.hash == self._latest.hash:
+            self._saw_latest = True
+        self.due = following.head.tree_size
+
+    def _check_place(self, head: Head) -> None:
+        before = None if self._previous is None else self._previous.head
+        foreign = self._cluster is not None and head.cluster != self._cluster
+        if before is not None:
+            foreign = foreign or (head.cluster, head.log_id) != (before.cluster, before.log_id)
+        if foreign:
+            raise ChainFault(self._covered + 1, "head_mismatch", "a head is of another log")
+        if head.tree_size <= self._covered:
+            raise ChainFault(self._covered + 1, "head_link", "heads do not grow")
+
+    def _judge(self, signed: SignedHead) -> None:
+        try:
+            self._verify_head(signed.signed, head_time(signed.head))
+        except SvcError as refused:
+            size = signed.head.tree_size
+            raise ChainFault(size, "head_signature", refused.text) from refused
+
+
+def _check_record(seq: int, canonical: bytes, personal_of: PersonalOf | None) -> None:
+    try:
+        record = json.loads(canonical)
+    except (ValueError, RecursionError):
+        raise ChainFault(seq, "record", "the record is not JSON") from None
+    if type(record) is not dict:
+        raise ChainFault(seq, "record", "the record is not an object")
+    if personal_of is None or _MARK not in canonical:
+        return
+    for value in personal_of(seq):
+        if marker(record, value.path) != {PERSONAL: personal_hash(value.salt, value.value)}:
+            raise ChainFault(seq, "personal", f"the value at {value.path!r} is not the one hashed")
+
+
+def marker(record: Mapping[str, object], path: str) -> object:
+    """What stands in *record* at a dotted path, or None."""
+    place: object = record
+    for name in path.split("."):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place

@@ -1,0 +1,218 @@
+"""The service that signs heads while the leader appends.
+
+It reads the rows that are durable, checks that each follows from the one
+before, and signs a head at start, every 256 records, a second after the first
+record that no head covers, and on stop.  At start it goes on from the greatest
+head kept, and refuses a store that lies behind it.  It never appends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import define, field
+from twisted.internet.defer import DeferredLock, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.heads import NO_HEAD, AnchorKey, head_time, sign_head
+from svc.audit.merkle import Tree, leaf_hash, resume
+from svc.errors import AuditBroken, SvcError
+from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
+from svc.model.audit import GENESIS, Head, SignedHead, chain_hash, rfc3339
+from svc.model.ledger import ChainRow
+from svc.service import AsyncService, BackgroundTasks
+
+HEAD_EVERY = 256
+HEAD_SECONDS = 1.0
+BATCH = 512
+
+_log = Logger(namespace="svc_audit")
+
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a function that may block on a disk; ``deferToThread`` in a running role."""
+
+
+def run_inline(function: Callable[[], object]) -> Awaitable[object]:
+    """Run at once: for tests, and before the reactor runs."""
+    return succeed(function())
+
+
+def _nobody(_: SignedHead) -> None:
+    """Nobody asked to be told."""
+
+
+@define(slots=False, eq=False)
+class HeadWriter(AsyncService):
+    """Signs heads over the log.
+
+    Args:
+        chain: The rows.
+        keeper: Where heads are kept.
+        key: The anchor key.
+        verify_head: Judges the head that is gone on from.
+        cluster: The cluster's name.
+        log_id: The id of this log, a fact of the store.
+        leader: Our node id.
+        clock: Times the second.
+        now: Seconds since the epoch, for the head's time.
+        tasks: Owns the writing that nobody awaits; must outlive this service.
+        lease_epoch: Of the lease under which we append.
+        run_blocking: Where files are written.
+        told: Called with each head once it is durable.
+    """
+
+    chain: IChain
+    keeper: IHeadKeeper
+    key: AnchorKey
+    verify_head: HeadVerifier
+    cluster: str
+    log_id: str
+    leader: str
+    clock: IReactorTime
+    now: Callable[[], float]
+    tasks: BackgroundTasks
+    lease_epoch: int = 1
+    run_blocking: RunBlocking = run_inline
+    told: Callable[[SignedHead], object] = _nobody
+    _tree: Tree = field(factory=Tree, init=False)
+    _last_hash: bytes = field(default=GENESIS, init=False)
+    _newest: SignedHead | None = field(default=None, init=False)
+    _uncovered: int = field(default=0, init=False)
+    _timer: IDelayedCall | None = field(default=None, init=False)
+    _lock: DeferredLock = field(factory=DeferredLock, init=False)
+
+    @property
+    def newest(self) -> SignedHead | None:
+        """The greatest head signed or found."""
+        return self._newest
+
+    async def start(self) -> None:
+        """Go on from the greatest head kept.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``, ``audit_anchor_missing``,
+                ``audit_head_foreign``, or what is kept or stored does not verify.
+        """
+        found: list[SignedHead | None] = []
+        await self.run_blocking(lambda: found.append(self.keeper.newest()))
+        end = await self.chain.head()
+        if found[0] is None:
+            if end.seq > HEAD_EVERY:
+                raise AuditBroken(
+                    f"audit log: {end.seq} records, but no signed head is in the anchor directory",
+                    reason="audit_anchor_missing",
+                )
+        else:
+            await self._go_on(found[0], end.seq)
+        await self.write()
+
+    async def stop(self) -> None:
+        """Sign what no head covers yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self.write()
+
+    def appended(self, count: int = 1) -> None:
+        """Say that *count* records have been committed; called by whoever ran the store."""
+        if not self.running:
+            return
+        before, self._uncovered = self._uncovered, self._uncovered + count
+        if before < HEAD_EVERY <= self._uncovered:
+            self.tasks.spawn("sign an audit head", self._write_or_say())
+        elif self._timer is None:
+            self._timer = self.clock.callLater(HEAD_SECONDS, self._due)
+
+    async def write(self) -> None:
+        """Sign a head over all rows that are durable now, unless the newest covers them.
+
+        Raises:
+            AuditBroken: the rows do not follow from those signed before.
+            StoreUnavailable, OSError: rows or files could not be reached.
+        """
+        await self._lock.acquire()
+        try:
+            self._uncovered = 0
+            await self._catch_up()
+            if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
+                signed = self._signed()
+                await self.run_blocking(lambda: self.keeper.keep(signed))
+                self._newest = signed
+                self.told(signed)
+        finally:
+            self._lock.release()
+
+    def _due(self) -> None:
+        self._timer = None
+        self.tasks.spawn("sign an audit head", self._write_or_say())
+
+    async def _write_or_say(self) -> None:
+        """Write; what fails is logged and tried again a second later."""
+        try:
+            await self.write()
+        except (SvcError, OSError) as failed:
+            _log.error("an audit head was not signed", reason=str(failed))
+            if self.running and self._timer is None:
+                self._timer = self.clock.callLater(HEAD_SECONDS, self._due)
+
+    async def _go_on(self, newest: SignedHead, end: int) -> None:
+        head = newest.head
+        if (head.cluster, head.log_id) != (self.cluster, self.log_id):
+            raise AuditBroken(
+                "audit anchor: the newest head is of another cluster or log",
+                reason="audit_head_foreign",
+            )
+        self.verify_head(newest.signed, head_time(head))
+        if end < head.tree_size:
+            raise AuditBroken(
+                f"audit log: the store ends at record {end}, behind the signed head"
+                f" over {head.tree_size}",
+                reason="audit_rolled_back",
+            )
+        tree = resume(head.tree_size, newest.edge, head.root)
+        if tree is not None:
+            self._tree = tree
+            last = await self.chain.rows(head.tree_size, 1) if head.tree_size else ()
+            self._last_hash = last[0].hash if last else GENESIS
+        else:
+            await self._catch_up(head.tree_size)
+        if self._last_hash != head.last_hash or self._tree.root != head.root:
+            raise AuditBroken(
+                f"audit log: record {head.tree_size} is not the one that the head signed",
+                reason="audit_rolled_back",
+            )
+        self._newest = newest
+
+    async def _catch_up(self, end: int | None = None) -> None:
+        """Take the rows that are not yet in the tree, at most up to *end*."""
+        while end is None or self._tree.size < end:
+            limit = BATCH if end is None else min(BATCH, end - self._tree.size)
+            rows = await self.chain.rows(self._tree.size + 1, limit)
+            for row in rows:
+                self._take(row)
+            if len(rows) < limit:
+                return
+
+    def _take(self, row: ChainRow) -> None:
+        expected = chain_hash(self._tree.size + 1, self._last_hash, row.canonical)
+        if (row.seq, row.prev_hash, row.hash) != (self._tree.size + 1, self._last_hash, expected):
+            raise AuditBroken(f"audit log: record {self._tree.size + 1} does not verify")
+        self._tree.append(leaf_hash(row.canonical))
+        self._last_hash = row.hash
+
+    def _signed(self) -> SignedHead:
+        previous = NO_HEAD if self._newest is None else self._newest.hash
+        head = Head(
+            cluster=self.cluster,
+            log_id=self.log_id,
+            tree_size=self._tree.size,
+            root=self._tree.root,
+            last_hash=self._last_hash,
+            time=rfc3339(self.now()),
+            lease_epoch=self.lease_epoch,
+            leader=self.leader,
+            previous_head_hash=previous,
+            key_id=self.key.key_id,
+        )
+        return sign_head(head, self.key, self._tree.edge)
