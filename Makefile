@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
-.PHONY: help demo test test-pytest lint bench proto conformance lock wheel clean
+.PHONY: help demo test test-pytest lint lint-style lint-types lint-floors lint-habits lint-generated
+.PHONY: bench proto conformance lock wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,12 +55,26 @@ test-pytest: $(VENV)/.checkout $(VENV)/.test
 	@$(PY) -m tests.tools
 	$(PY) -m pytest tests
 
-lint: $(VENV)/.checkout $(VENV)/.test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+# `make -k lint` goes on after a failure and shows them all.
+LINTS := lint-style lint-types lint-floors lint-habits lint-generated
+lint: $(LINTS)
+
+$(LINTS): $(VENV)/.checkout $(VENV)/.test
+
+lint-style:
+	$(BIN)/ruff check svc tests contrib twisted
+	$(BIN)/ruff format --check svc tests contrib twisted
+
+lint-types:
 	$(BIN)/mypy svc tests contrib twisted/plugins/svc_roles.py
+
+lint-floors:
 	$(BIN)/lint-imports --no-cache
+
+lint-habits:
 	$(PY) -m contrib.lint
+
+lint-generated:
 	$(PY) -m contrib.proto --check
 	$(PY) -m contrib.conformance --check
 
