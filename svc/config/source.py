@@ -6,6 +6,7 @@ may hold a secret.
 
 from __future__ import annotations
 
+import grp
 import math
 import os
 import re
@@ -60,9 +61,19 @@ def _check_owner(path: str, status: os.stat_result) -> None:
         raise ConfigError(shown(path), "is not a regular file")
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigError(shown(path), "is owned by another user")
-    own_group = status.st_gid == os.getegid() == os.geteuid()
-    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not own_group):
+    shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
+    if status.st_mode & shared:
         raise ConfigError(shown(path), "other users may write to it; chmod go-w")
+
+
+def _private_group(status: os.stat_result) -> bool:
+    """Whether the file's group is its owner's own, with nobody else in it."""
+    if status.st_gid != status.st_uid:
+        return False
+    try:
+        return not grp.getgrgid(status.st_gid).gr_mem
+    except KeyError:
+        return False
 
 
 def parse(text: str, where: str) -> Tree:

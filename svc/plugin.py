@@ -1,0 +1,227 @@
+"""Load the drop-ins that the configuration names, and no others.
+
+A drop-in is one module of the namespace package ``svc.plugins``; the word that
+operators write is its name behind a prefix (``tcp`` with prefix ``kind`` is
+``svc/plugins/kind_tcp.py``).  Installed is not enabled: nothing is imported,
+listed by import, cached or unpickled that was not named.  Whatever is wrong
+with a named drop-in stops the start.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from hashlib import sha256
+from importlib import metadata
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+
+from attrs import frozen
+from zope.interface import Interface
+from zope.interface.exceptions import Invalid
+from zope.interface.verify import verifyObject
+
+from svc.errors import PluginError
+
+PACKAGE = "svc.plugins"
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+
+
+@frozen
+class PluginRecord:
+    """What ``role.start`` records of a drop-in.
+
+    ``version`` is that of the distribution which brought it; empty for one
+    that lies beside ``svc`` itself without being installed.
+    """
+
+    name: str
+    path: str
+    version: str
+    sha256: str
+
+
+@frozen
+class Loaded:
+    """One drop-in: the provider found in it, and its record."""
+
+    provider: object
+    record: PluginRecord
+
+
+def load(
+    interface: type[Interface],
+    prefix: str,
+    names: Iterable[str],
+    folders: Sequence[str] | None = None,
+) -> tuple[Loaded, ...]:
+    """Import the named drop-ins, in the order named.  Blocking; before the reactor runs.
+
+    Args:
+        interface: What each must provide; asked with ``verifyObject``.
+        prefix: The module's name begins with it and an underscore.
+        names: The operator's words.
+        folders: Where to look; by default :func:`plugin_folders`.
+
+    Raises:
+        PluginError: naming the word and what is wrong with it.
+    """
+    places = plugin_folders() if folders is None else tuple(folders)
+    return tuple(_load(interface, prefix, name, places) for name in names)
+
+
+def plugin_folders() -> tuple[str, ...]:
+    """The folders of ``svc.plugins``: beside ``svc`` itself and in installed distributions.
+
+    The working directory is never one of them unless ``svc`` itself lies there
+    or it is where distributions are installed.
+    """
+    own = os.path.join(os.path.dirname(os.path.realpath(__file__)), "plugins")
+    found = [own]
+    for place in sys.path:
+        if not place or not os.path.isabs(place) or not _holds_distributions(place):
+            continue
+        folder = os.path.join(os.path.realpath(place), "svc", "plugins")
+        if os.path.isdir(folder) and folder not in found:
+            found.append(folder)
+    return tuple(found)
+
+
+def _holds_distributions(place: str) -> bool:
+    """Whether this entry of the path is where an installer puts distributions."""
+    return os.path.basename(os.path.normpath(place)) in ("site-packages", "dist-packages")
+
+
+def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str, ...]) -> Loaded:
+    if not _WORD.match(name):
+        raise PluginError(f"{prefix} {ascii(name)[:60]}: is not a drop-in's word")
+    label = f"{prefix} {name}"
+    path = _find(prefix, name, label, places)
+    for each in (path, os.path.dirname(path)):
+        _check_owner(label, each)
+    data = _read(label, path)
+    module = _import(label, f"{PACKAGE}.{prefix}_{name}", path, data)
+    provider = _provider(interface, name, label, module)
+    record = PluginRecord(name, path, _version(path), sha256(data).hexdigest())
+    return Loaded(provider, record)
+
+
+def _find(prefix: str, name: str, label: str, places: tuple[str, ...]) -> str:
+    file = f"{prefix}_{name}.py"
+    found = [os.path.join(place, file) for place in places]
+    found = [path for path in found if os.path.lexists(path)]
+    packages = [os.path.join(place, file[:-3]) for place in places]
+    if len(found) > 1:
+        raise PluginError(f"{label}: found twice: {' and '.join(found)}")
+    if not found:
+        if any(os.path.isdir(path) for path in packages):
+            raise PluginError(f"{label}: must be one module, not a package")
+        raise PluginError(f"{label}: no such drop-in{_nearest(prefix, name, places)}")
+    return found[0]
+
+
+def _nearest(prefix: str, name: str, places: tuple[str, ...]) -> str:
+    """What to try instead; reads names of files and imports nothing."""
+    begin = f"{prefix}_"
+    known = sorted(
+        file[len(begin) : -3]
+        for place in places
+        if os.path.isdir(place)
+        for file in os.listdir(place)
+        if file.startswith(begin) and file.endswith(".py") and _WORD.match(file[len(begin) : -3])
+    )
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; installed: {', '.join(known)}" if known else "; none is installed"
+
+
+def _check_owner(label: str, path: str) -> None:
+    """Refuse what another user could change (R21)."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode) or not (
+        stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    ):
+        raise PluginError(f"{label}: {path} is not a regular file or directory")
+    if status.st_uid not in (0, os.geteuid()):
+        raise PluginError(f"{label}: {path} belongs to another user")
+    shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
+    if status.st_mode & shared:
+        raise PluginError(f"{label}: other users may write to {path}; chmod go-w")
+
+
+def _private_group(status: os.stat_result) -> bool:
+    """Whether the file's group is its owner's own, with nobody else in it."""
+    if status.st_gid != status.st_uid:
+        return False
+    try:
+        return not grp.getgrgid(status.st_gid).gr_mem
+    except KeyError:
+        return False
+
+
+def _read(label: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise PluginError(f"{label}: {path} cannot be read: {error.strerror}") from None
+
+
+def _import(label: str, module_name: str, path: str, data: bytes) -> ModuleType:
+    """Run exactly the bytes that were digested; no byte code of a cache is read."""
+    spec = spec_from_file_location(module_name, path)
+    if spec is None:
+        raise PluginError(f"{label}: {path} is not a Python module")
+    present = sys.modules.get(module_name)
+    if present is not None and getattr(present, "__file__", None) == path:
+        return present
+    module = module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        exec(compile(data, path, "exec", dont_inherit=True), module.__dict__)
+    except BaseException as error:
+        del sys.modules[module_name]
+        if not isinstance(error, Exception):
+            raise
+        kind = type(error).__name__
+        raise PluginError(f"{label}: {path} cannot be imported: {kind}: {error}") from error
+    return module
+
+
+def _provider(interface: type[Interface], name: str, label: str, module: ModuleType) -> object:
+    providers = {
+        id(value): value
+        for value in vars(module).values()
+        if not isinstance(value, type) and interface.providedBy(value)
+    }
+    if len(providers) != 1:
+        count = "none" if not providers else f"{len(providers)} of them"
+        raise PluginError(
+            f"{label}: must hold exactly one object that provides "
+            f"{interface.__name__}; found {count}"
+        )
+    (provider,) = providers.values()
+    try:
+        verifyObject(interface, provider)
+    except Invalid as error:
+        what = " ".join(str(error).split())
+        raise PluginError(f"{label}: does not keep {interface.__name__}: {what}") from None
+    if getattr(provider, "name", None) != name:
+        raise PluginError(f"{label}: the object found there has another name")
+    return provider
+
+
+def _version(path: str) -> str:
+    """The version of the distribution that installed *path*."""
+    place = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    relative = os.path.relpath(path, place)
+    for distribution in metadata.distributions(path=[place]):
+        if any(str(file) == relative for file in distribution.files or ()):
+            return distribution.version
+    return ""
