@@ -164,6 +164,48 @@ class IRpcChannel(Interface):
         """
 
 
+class IRawSink(Interface):
+    """Who takes the bytes of an :class:`IRawEnd`; called by it, must not block or raise."""
+
+    def raw_received(chunk: bytes | memoryview) -> None:
+        """Bytes came; give them back with :meth:`IRawEnd.credit` once they went on."""
+
+    def raw_sent(size: int) -> None:
+        """*size* bytes written to the end have gone to its transport."""
+
+    def raw_ended() -> None:
+        """The peer sends no more: its half, or with a server's OK the call, is over."""
+
+    def raw_failed(refusal: SvcError) -> None:
+        """The call broke, or the server ended it with this refusal."""
+
+
+class IRawEnd(Interface):
+    """The messages of a call as bytes, framed as they travel.
+
+    Our calls and streams both provide it, so that a relay passes messages on without
+    reading them, and before they are whole.
+    """
+
+    def divert(sink: IRawSink) -> None:
+        """From now on everything received goes to *sink*; ``receive`` is not used again.
+
+        What was received already follows at once.  Only between two messages.
+        """
+
+    def write_raw(chunk: bytes | memoryview) -> None:
+        """Queue framed bytes as they are; the sink's ``raw_sent`` tells when they went."""
+
+    def credit(size: int) -> None:
+        """Let the peer send *size* more bytes."""
+
+    def end_raw() -> bool:
+        """Send no more; False at a server, whose half ends when its handler returns."""
+
+    def fail_raw(refusal: SvcError) -> None:
+        """Break the call off; nothing at a server, whose handler raises."""
+
+
 Admit = Callable[[str, Peer], None]
 """``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it."""
 

@@ -23,12 +23,13 @@ def prefix(length: int) -> bytes:
 class Inbox:
     """Bytes received and not yet taken."""
 
-    __slots__ = ("_chunks", "_limit", "_need", "held")
+    __slots__ = ("_chunks", "_limit", "_need", "_refusal", "held")
 
     def __init__(self, limit: int) -> None:
         self._chunks: deque[bytes | memoryview] = deque()
         self._limit = limit
         self._need = -1
+        self._refusal: SvcError | None = None
         self.held = 0
 
     def add(self, data: bytes) -> None:
@@ -43,12 +44,10 @@ class Inbox:
             SvcError: ``EXHAUSTED`` for a message past the limit, ``UNIMPLEMENTED`` for a
                 compressed one; the stream's remaining bytes mean nothing then.
         """
-        if self._need < 0:
-            if self.held < PREFIX_BYTES:
-                return None
-            self._need = self._cut_prefix()
-        if self.held < self._need:
+        if not self.is_whole:
             return None
+        if self._refusal is not None:
+            raise self._refusal
         size, self._need = self._need, -1
         return self._cut(size)
 
@@ -60,6 +59,15 @@ class Inbox:
         return chunks
 
     @property
+    def is_whole(self) -> bool:
+        """Whether :meth:`take` would give a message, or refuse one."""
+        if self._need < 0:
+            if self.held < PREFIX_BYTES:
+                return False
+            self._need = self._cut_prefix()
+        return self._refusal is not None or self.held >= self._need
+
+    @property
     def is_partial(self) -> bool:
         """Whether a message was begun and is not whole."""
         return self._need >= 0 or self.held > 0
@@ -67,11 +75,11 @@ class Inbox:
     def _cut_prefix(self) -> int:
         flag, length = _PREFIX.unpack(self._cut(PREFIX_BYTES))
         if flag:
-            raise SvcError(
+            self._refusal = SvcError(
                 "compressed messages are not taken", reason="compressed", fault=Fault.UNIMPLEMENTED
             )
-        if length > self._limit:
-            raise SvcError(
+        elif length > self._limit:
+            self._refusal = SvcError(
                 "a message is longer than the limit",
                 reason="message_too_long",
                 fault=Fault.EXHAUSTED,

@@ -96,8 +96,18 @@ class Stream:
         message = self.inbox.take()
         # A message whose reader waits for it may be longer than the window.
         self.is_waiting = message is None
-        self._settle()
+        self.settle()
         return message
+
+    @property
+    def is_takeable(self) -> bool:
+        """Whether :meth:`take`, or the end, has something for a reader."""
+        return self.inbox.is_whole or self.input_ended or self.is_over
+
+    @property
+    def queue_limit(self) -> int:
+        """From how many queued bytes on a writer should wait."""
+        return self._connection.limits.send_queue
 
     def take_raw(self) -> list[bytes | memoryview]:
         """All bytes held, unread; each must be given back with :meth:`credit` once it went on."""
@@ -127,7 +137,8 @@ class Stream:
         """What the peer may have under way on this stream."""
         return self._window
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Give back what is taken, or all that is held for a reader who waits for the rest."""
         held = 0 if self.is_waiting else self.inbox.held
         if self._owed > held:
             self.credit(self._owed - held)

@@ -1,0 +1,1 @@
+"""gRPC on the reactor: servers, channels, and byte streams over calls."""

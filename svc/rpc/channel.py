@@ -1,0 +1,279 @@
+"""Calling gRPC: a channel over one connection, and dialling one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Factory
+from zope.interface import implementer
+
+from svc.errors import Fault, Malformed, SvcError, Unavailable
+from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, Peer
+from svc.rpc.connection import Keepalive, WireProtocol, ignore
+from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
+from svc.wire.limits import WireLimits
+from svc.wire.streams import Stream
+
+_Response = TypeVar("_Response", bound=Message)
+
+
+@implementer(IRpcStream, IRawEnd)
+class ClientStream(MessageEnd):
+    """One call being made."""
+
+    def __init__(
+        self, connection: ClientConnection, stream: Stream, method: str, timeout: float | None
+    ) -> None:
+        super().__init__(connection, stream, method)
+        self._closed: Deferred[None] | None = None
+        self._is_closed = False
+        self._timer: IDelayedCall | None = None
+        if timeout is not None:
+            self._timer = connection.clock.callLater(max(timeout, 0.0), self._time_is_up)
+
+    @property
+    def closed(self) -> Deferred[None]:
+        """See :class:`svc.interfaces.rpc.IRpcStream`; made when first asked for."""
+        if self._closed is None:
+            self._closed = Deferred(lambda _closed: self.cancel())
+            if self._is_closed:
+                self._tell_closed(self._closed)
+        return self._closed
+
+    def end(self) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcStream`."""
+        self._stream.half_close()
+        self._owner.schedule()
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """See :class:`svc.interfaces.rpc.IRpcStream`."""
+        self.break_off(cancelled("the call was cancelled", reason))
+
+    def over(self) -> None:
+        """The server has ended or reset the call."""
+        self._stop_timer()
+        super().over()
+        self._close()
+
+    def lost(self, refusal: SvcError) -> None:
+        """The call ended here or with its connection."""
+        if self.refusal is not None:
+            return
+        self._stop_timer()
+        super().lost(refusal)
+        self._close()
+
+    def end_raw(self) -> bool:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self.end()
+        return True
+
+    def fail_raw(self, refusal: SvcError) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self.break_off(refusal)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self.break_off(deadline_exceeded())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _close(self) -> None:
+        self._is_closed = True
+        if self._closed is not None and not self._closed.called:
+            self._tell_closed(self._closed)
+
+    def _tell_closed(self, closed: Deferred[None]) -> None:
+        refusal = self.outcome
+        if refusal is None:
+            closed.callback(None)
+        else:
+            closed.errback(refusal)
+
+
+class ClientConnection(WireProtocol):
+    """The protocol under a channel."""
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        limits: WireLimits,
+        *,
+        plaintext: bool,
+        keepalive: Keepalive | None,
+        told: Told,
+    ) -> None:
+        super().__init__(
+            clock, limits, is_client=True, plaintext=plaintext, keepalive=keepalive, told=told
+        )
+        self.ready: Deferred[None] = Deferred(lambda _ready: self.fail("closed"))
+        self.is_draining = False
+        self._on_close: list[Callable[[str], object]] = []
+        self._waiting_close: list[Deferred[None]] = []
+        self._is_over = False
+
+    def settled(self) -> None:
+        """The server's SETTINGS came: calls may begin."""
+        if not self.ready.called:
+            self.ready.callback(None)
+
+    def going_away(self) -> None:
+        """The server drains: what is open goes on, then the connection ends."""
+        self.is_draining = True
+        self._close_if_idle()
+
+    def _flush(self) -> None:
+        super()._flush()
+        self._close_if_idle()
+
+    def dataReceived(self, data: bytes) -> None:
+        """As the base, then see whether a drain is over."""
+        super().dataReceived(data)
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self.is_draining and not self.wire.streams:
+            self.close("going_away")
+
+    def ended(self, reason: str) -> None:
+        """Tell whoever waits."""
+        self._is_over = True
+        if not self.ready.called:
+            self.ready.errback(connection_lost(reason))
+        told, self._on_close = self._on_close, []
+        for callback in told:
+            callback(reason)
+        waiting, self._waiting_close = self._waiting_close, []
+        for closed in waiting:
+            closed.callback(None)
+
+    def on_close(self, told: Callable[[str], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        if self._is_over:
+            told(self.end_reason or "lost")
+        else:
+            self._on_close.append(told)
+
+    async def closed(self) -> None:
+        """Wait until the connection is over."""
+        if not self._is_over:
+            waiting: Deferred[None] = Deferred()
+            self._waiting_close.append(waiting)
+            await waiting
+
+
+@implementer(IRpcChannel)
+class RpcChannel:
+    """Calls over one connection; made by :func:`dial`."""
+
+    def __init__(self, connection: ClientConnection, *, authority: str) -> None:
+        self._connection = connection
+        self._authority = authority
+
+    @property
+    def peer(self) -> Peer:
+        """The server."""
+        return self._connection.peer
+
+    @property
+    def open_streams(self) -> int:
+        """How many calls are open now."""
+        return len(self._connection.wire.streams)
+
+    async def unary(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[_Response],
+        *,
+        timeout: float | None,
+        metadata: Metadata = (),
+    ) -> _Response:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        stream = self.stream(method, timeout=timeout, metadata=metadata)
+        try:
+            data = request.SerializeToString()
+            stream.write([data], len(data))
+            stream.end()
+            answer = await stream.receive()
+            if answer is None or await stream.receive() is not None:
+                raise SvcError("not one answer", reason="not_one_answer", fault=Fault.INTERNAL)
+        except (CancelledError, SvcError):
+            stream.cancel()
+            raise
+        try:
+            return response_type.FromString(answer)
+        except DecodeError:
+            raise Malformed("the answer is not of its message type") from None
+
+    def stream(
+        self, method: str, *, timeout: float | None = None, metadata: Metadata = ()
+    ) -> ClientStream:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        connection = self._connection
+        if connection.end_reason is not None:
+            raise connection_lost(connection.end_reason)
+        scheme = "https" if connection.peer.tls else "http"
+        wire_stream = connection.wire.open(
+            method, scheme=scheme, authority=self._authority, timeout=timeout, metadata=metadata
+        )
+        connection.schedule()
+        return ClientStream(connection, wire_stream, method, timeout)
+
+    async def close(self) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        self._connection.close("closed")
+        await self._connection.closed()
+
+    def on_close(self, told: Callable[[str], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        self._connection.on_close(told)
+
+
+async def dial(
+    endpoint: IStreamClientEndpoint,
+    clock: IReactorTime,
+    *,
+    authority: str = "svc",
+    plaintext: bool = False,
+    limits: WireLimits | None = None,
+    keepalive: Keepalive | None = None,
+    told: Told = ignore,
+) -> RpcChannel:
+    """Connect and wait until the server speaks HTTP/2.
+
+    Args:
+        endpoint: Where; TLS is the caller's (``wrapClientTLS`` with ALPN ``h2``).
+        clock: Times handshake, deadlines and keepalive.
+        authority: The name in ``:authority``.
+        plaintext: Whether a connection without TLS is meant.
+        limits: Bounds of the connection.
+        keepalive: Pings, or none.
+        told: Hears how the connection failed.
+
+    Raises:
+        Unavailable: when nobody answers, or no HTTP/2 is spoken.
+    """
+    connection = ClientConnection(
+        clock, limits or WireLimits(), plaintext=plaintext, keepalive=keepalive, told=told
+    )
+    factory = Factory.forProtocol(lambda: connection)
+    factory.noisy = False
+    try:
+        await endpoint.connect(factory)
+    except (CancelledError, SvcError):
+        raise
+    except Exception as failed:
+        raise Unavailable(
+            f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
+        ) from failed
+    await connection.ready
+    return RpcChannel(connection, authority=authority)

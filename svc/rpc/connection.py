@@ -1,0 +1,293 @@
+"""The wire on a Twisted transport: reading, batched writing, handshake deadline, keepalive.
+
+Both sides of gRPC stand on :class:`WireProtocol`; it knows nothing of methods.  Whatever was
+queued during one turn of the reactor is written in one piece, and nothing is moved into frames
+while the transport is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+from h2.errors import ErrorCodes
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IHandshakeListener,
+    IPushProducer,
+    IReactorTime,
+    ISSLTransport,
+    ITCPTransport,
+)
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import SvcError
+from svc.interfaces.rpc import Peer
+from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.peer import peer_of
+from svc.rpc.status import connection_lost
+from svc.wire.connection import Connection
+from svc.wire.errors import WireError
+from svc.wire.events import Drained, Event, Finished, GoingAway, Ponged, Readable, Ready
+from svc.wire.limits import KIB, WireLimits
+from svc.wire.streams import Stream
+
+HANDSHAKE_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
+_TURN_BUDGET = 512 * KIB
+_PING = b"svc-ping"
+_log = Logger(namespace="svc_rpc")
+
+
+@frozen
+class Keepalive:
+    """When a silent connection is asked for a sign of life, and how long it has to give one.
+
+    Attributes:
+        interval: Seconds between pings.
+        timeout: Seconds from a ping to its answer.
+    """
+
+    interval: float
+    timeout: float
+
+
+def ignore(_what: str, _detail: str) -> None:
+    """A *told* for those who want no events."""
+
+
+@implementer(IHandshakeListener, IPushProducer)
+class WireProtocol(Protocol):
+    """One connection; subclasses say what a call is."""
+
+    transport: Any
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        limits: WireLimits,
+        *,
+        is_client: bool,
+        plaintext: bool,
+        told: Told = ignore,
+        keepalive: Keepalive | None = None,
+    ) -> None:
+        self.wire = Connection(limits, is_client=is_client)
+        self.peer = Peer("", 0)
+        self.end_reason: str | None = None
+        self.clock = clock
+        self.told = told
+        self._plaintext = plaintext
+        self._keepalive = keepalive
+        self._is_paused = False
+        self._is_ready = False
+        self._is_lost = False
+        self._before: list[Callable[[], object]] = []
+        self._timers: dict[str, IDelayedCall] = {}
+
+    # -- the transport's side
+
+    def connectionMade(self) -> None:
+        """Begin at once in plaintext, after the handshake over TLS."""
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpNoDelay(True)
+        self._after("handshake", HANDSHAKE_SECONDS, self._handshake_late)
+        self.transport.registerProducer(self, True)
+        if ISSLTransport.providedBy(self.transport):
+            return
+        if self._plaintext:
+            self._begin()
+        else:
+            self.fail("plaintext_refused")
+
+    def handshakeCompleted(self) -> None:
+        """TLS is up: only HTTP/2 is spoken here."""
+        if self.transport.negotiatedProtocol != b"h2":
+            self.fail("no_h2")
+        else:
+            self._begin()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Feed the wire; its events are acted on before this returns."""
+        if self.end_reason is not None:
+            return
+        try:
+            events = self.wire.receive(data, self.clock.seconds())
+            if self._is_paused:
+                self.wire.check_held()
+        except WireError as broken:
+            self.told(broken.reason, str(broken.details.get("error", broken.text)))
+            self._write()
+            self.close(broken.reason)
+            return
+        for event in events:
+            self._act(event)
+        if self.wire.has_work:
+            self.schedule()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The transport is gone: every call is over."""
+        self._is_lost = True
+        for timer in self._timers.values():
+            if timer.active():
+                timer.cancel()
+        self._timers.clear()
+        if not self._is_ready and self.end_reason is None:
+            self.told("handshake_failed", type(reason.value).__name__)
+        self.end_reason = self.end_reason or "lost"
+        refusal = connection_lost(self.end_reason)
+        for stream in list(self.wire.streams.values()):
+            if isinstance(stream.context, MessageEnd):
+                stream.context.lost(refusal)
+        self.ended(self.end_reason)
+
+    def pauseProducing(self) -> None:
+        """The transport is full."""
+        self._is_paused = True
+
+    def resumeProducing(self) -> None:
+        """The transport takes bytes again."""
+        self._is_paused = False
+        self.schedule()
+
+    def stopProducing(self) -> None:
+        """The transport is going; ``connectionLost`` follows."""
+        self._is_paused = True
+
+    # -- for ends and subclasses
+
+    def schedule(self) -> None:
+        """Write what is queued in this turn of the reactor, once."""
+        if not self._is_lost and not self._is_paused and "flush" not in self._timers:
+            self._timers["flush"] = self.clock.callLater(0, self._flush)
+
+    def before_writing(self, call: Callable[[], object]) -> None:
+        """Run *call* once, just before writing next."""
+        self._before.append(call)
+        self.schedule()
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run *call* in the next turn."""
+        self.clock.callLater(0, call)
+
+    def reset(self, stream: Stream, code: ErrorCodes) -> None:
+        """Reset one stream."""
+        self.wire.reset(stream, code)
+        self.schedule()
+
+    def close(self, reason: str) -> None:
+        """End the connection in order; a peer that does not read is cut off soon.  Idempotent."""
+        if self._is_lost or self.end_reason is not None:
+            return
+        self.end_reason = reason
+        self.wire.terminate()
+        self._write()
+        self.transport.unregisterProducer()
+        self.transport.loseConnection()
+        self._after("close", CLOSE_SECONDS, self._abort)
+
+    def fail(self, reason: str) -> None:
+        """End the connection at once.  Idempotent."""
+        if not self._is_lost and self.end_reason is None:
+            self.end_reason = reason
+            self.told(reason, self.peer.host)
+            self._abort()
+
+    def opened(self, event: Event) -> None:
+        """A peer's call began; only servers hear it."""
+
+    def settled(self) -> None:
+        """The peer speaks HTTP/2; subclasses that wait for it override this."""
+
+    def going_away(self) -> None:
+        """The peer takes no further call."""
+
+    def ended(self, reason: str) -> None:
+        """The connection is over; subclasses tell whoever waits."""
+
+    # -- inside
+
+    def _begin(self) -> None:
+        try:
+            self.peer = peer_of(self.transport)
+        except (SvcError, ValueError, OSError):
+            _log.failure("a peer's certificate cannot be read")
+            self.fail("unreadable_peer")
+            return
+        self._write()
+
+    def _act(self, event: Event) -> None:
+        if isinstance(event, Readable | Drained | Finished):
+            end = event.stream.context
+            if not isinstance(end, MessageEnd):
+                return
+            if isinstance(event, Readable):
+                end.readable()
+            elif isinstance(event, Drained):
+                end.drained()
+            else:
+                end.over()
+        elif isinstance(event, Ready):
+            self._ready()
+        elif isinstance(event, Ponged):
+            self._cancel("pong")
+        elif isinstance(event, GoingAway):
+            self.going_away()
+        else:
+            self.opened(event)
+
+    def _ready(self) -> None:
+        self._is_ready = True
+        self._cancel("handshake")
+        if self._keepalive is not None:
+            self._after("ping", self._keepalive.interval, self._ping)
+        self.settled()
+
+    def _ping(self) -> None:
+        if self._keepalive is None:
+            return
+        self.wire.ping(_PING)
+        self.schedule()
+        self._after("ping", self._keepalive.interval, self._ping)
+        if "pong" not in self._timers:
+            self._after("pong", self._keepalive.timeout, lambda: self.fail("keepalive_failed"))
+
+    def _handshake_late(self) -> None:
+        self.fail("handshake_timeout")
+
+    def _abort(self) -> None:
+        self.transport.abortConnection()
+
+    def _flush(self) -> None:
+        self._timers.pop("flush", None)
+        before, self._before = self._before, []
+        for call in before:
+            call()
+        self._write()
+        for event in self.wire.take_events():
+            self._act(event)
+        if self.wire.has_work and not self._is_paused:
+            self.schedule()
+
+    def _write(self) -> None:
+        parts = self.wire.pump(_TURN_BUDGET)
+        if parts:
+            self.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _after(self, name: str, seconds: float, call: Callable[[], object]) -> None:
+        self._cancel(name)
+
+        def run() -> None:
+            self._timers.pop(name, None)
+            call()
+
+        self._timers[name] = self.clock.callLater(seconds, run)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None and timer.active():
+            timer.cancel()

@@ -1,0 +1,49 @@
+"""Endpoints whose connections are byte streams over calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError as Refused
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
+from zope.interface import implementer
+
+from svc.rpc.ends import MessageEnd
+from svc.rpc.stream import StreamTransport
+
+
+@implementer(IStreamClientEndpoint)
+@frozen
+class StreamClientEndpoint:
+    """Connects a protocol to the byte stream that *opened* gives.
+
+    So TLS inside a stream is ``wrapClientTLS(options, StreamClientEndpoint(opened))``.
+
+    Args:
+        opened: ``async def () -> call or stream`` past its ``open`` messages; raises SvcError.
+    """
+
+    opened: Callable[[], Awaitable[MessageEnd]]
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Open the stream, then connect what the factory builds."""
+        return Deferred.fromCoroutine(self._connect(protocolFactory))
+
+    async def _connect(self, factory: Any) -> IProtocol:
+        factory.doStart()
+        try:
+            end = await self.opened()
+            transport = StreamTransport(end)
+            protocol = factory.buildProtocol(transport.getPeer())
+            if protocol is None:
+                transport.abortConnection()
+                raise Refused()
+        except BaseException:
+            factory.doStop()
+            raise
+        transport.closed.addBoth(lambda _over: factory.doStop())
+        transport.start(protocol)
+        return protocol  # type: ignore[no-any-return]

@@ -1,0 +1,277 @@
+"""One end of a call: the coroutines and callbacks that stand on a wire stream.
+
+The end turns the stream's news into waiting readers and writers.  It knows neither which side it
+is on (``server`` and ``channel`` add that) nor what the messages mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from h2.errors import ErrorCodes
+from twisted.internet.defer import Deferred
+
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import IRawSink
+from svc.rpc.status import refusal_of
+from svc.wire.machine import Part
+from svc.wire.status import Code
+from svc.wire.streams import Stream
+
+
+class Owner(Protocol):
+    """What an end asks of its connection."""
+
+    def schedule(self) -> None:
+        """Write in this turn of the reactor what has been queued."""
+
+    def before_writing(self, call: Callable[[], object]) -> None:
+        """Run *call* once, before this turn's writing."""
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run *call* in the next turn."""
+
+    def reset(self, stream: Stream, code: ErrorCodes) -> None:
+        """Reset one stream."""
+
+
+class Listener(Protocol):
+    """Takes an end's news by callback instead of awaiting: byte streams and relays."""
+
+    def readable(self) -> None:
+        """Messages, bytes or the end of the peer's half may be taken."""
+
+    def drained(self) -> None:
+        """There is room to write again."""
+
+    def broken(self, refusal: SvcError) -> None:
+        """The call ended in our own hands or with its connection."""
+
+
+class MessageEnd:
+    """Messages in and out of one stream.
+
+    Attributes:
+        method: ``/package.Service/Method``.
+        refusal: Why the call broke; None while it has not.
+    """
+
+    def __init__(self, owner: Owner, stream: Stream, method: str) -> None:
+        self.method = method
+        self.refusal: SvcError | None = None
+        self._owner = owner
+        self._stream = stream
+        self._reader: Deferred[None] | None = None
+        self._writers: list[Deferred[None]] = []
+        self._listener: Listener | None = None
+        stream.context = self
+
+    async def receive(self) -> bytes | None:
+        """The next message; see :class:`svc.interfaces.rpc.IRpcCall`."""
+        while True:
+            message = self.take()
+            if message is not None:
+                return bytes(message)
+            if self.has_ended:
+                return None
+            if self._reader is not None:
+                raise SvcError("two readers on one call", reason="two_readers")
+            self._reader = Deferred(self._forget_reader)
+            await self._reader
+
+    async def send(self, message: bytes) -> None:
+        """Queue one message; see :class:`svc.interfaces.rpc.IRpcCall`."""
+        self.write([message], len(message))
+        if self.is_full:
+            room: Deferred[None] = Deferred(self._forget_writer)
+            self._writers.append(room)
+            await room
+
+    # -- without waiting
+
+    def take(self) -> bytes | memoryview | None:
+        """The next whole message if it is there.
+
+        Raises:
+            SvcError: when the call has broken, the server refused, or a message is not takeable.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        message = self._stream.take()
+        if message is not None:
+            return message
+        outcome = self.outcome
+        if outcome is not None:
+            raise outcome
+        if self.has_ended and self._stream.inbox.is_partial:
+            raise SvcError(
+                "the last message is cut short", reason="truncated", fault=Fault.INTERNAL
+            )
+        return None
+
+    @property
+    def outcome(self) -> SvcError | None:
+        """Why the call is over, other than well; None while it goes on."""
+        if self.refusal is not None:
+            return self.refusal
+        status = self._stream.status
+        return None if status is None or status.code is Code.OK else refusal_of(status)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the peer's half is over."""
+        return self._stream.input_ended
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a writer should wait."""
+        return self._stream.queued >= self._stream.queue_limit
+
+    def write(self, parts: list[Part], size: int) -> None:
+        """Queue one message given in parts of *size* bytes together.
+
+        Raises:
+            SvcError: when the call is over.
+        """
+        outcome = self.outcome
+        if outcome is not None:
+            raise outcome
+        if self._stream.is_over or self._stream.ending is not None:
+            raise _ended()
+        self._stream.send_parts(parts, size)
+        self._owner.schedule()
+
+    def before_writing(self, call: Callable[[], object]) -> None:
+        """Run *call* once, just before the connection writes next."""
+        self._owner.before_writing(call)
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run *call* in the reactor's next turn, also when the connection is gone."""
+        self._owner.soon(call)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell *listener* from now on, and at once what there is."""
+        self._listener = listener
+        if self.refusal is not None:
+            listener.broken(self.refusal)
+        else:
+            listener.readable()
+
+    def break_off(self, refusal: SvcError, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
+        """End the call from our side at once.  Idempotent."""
+        if self.refusal is None and not self._stream.is_over:
+            self._owner.reset(self._stream, code)
+            self.lost(refusal)
+
+    # -- told by the connection
+
+    def readable(self) -> None:
+        """The stream holds something new."""
+        if self._listener is not None:
+            self._listener.readable()
+        elif self._stream.is_takeable:
+            self._wake_reader()
+        elif self._reader is not None:
+            # Its message may be longer than the window: open it, though nothing was taken.
+            self._stream.settle()
+            self._owner.schedule()
+
+    def drained(self) -> None:
+        """The stream's queue has room."""
+        writers, self._writers = self._writers, []
+        for room in writers:
+            room.callback(None)
+        if self._listener is not None:
+            self._listener.drained()
+
+    def over(self) -> None:
+        """The peer has ended or reset the call; the stream holds its status."""
+        self.readable()
+        self._fail_writers(self.outcome or _ended())
+
+    def lost(self, refusal: SvcError) -> None:
+        """The call is over without a word of the peer."""
+        if self.refusal is not None:
+            return
+        self.refusal = refusal
+        self._fail_writers(refusal)
+        self._wake_reader()
+        if self._listener is not None:
+            self._listener.broken(refusal)
+
+    # -- raw (IRawEnd)
+
+    def divert(self, sink: IRawSink) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self._stream.on_sent = sink.raw_sent
+        self.listen(_Diversion(self, self._stream, sink))
+
+    def write_raw(self, chunk: bytes | memoryview) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self._stream.send_raw(chunk)
+        self._owner.schedule()
+
+    def credit(self, size: int) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self._stream.credit(size)
+        self._owner.schedule()
+
+    # -- inside
+
+    def _fail_writers(self, refusal: SvcError) -> None:
+        writers, self._writers = self._writers, []
+        for room in writers:
+            room.errback(refusal)
+
+    def _wake_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.callback(None)
+
+    def _forget_reader(self, _reader: Deferred[None]) -> None:
+        self._reader = None
+
+    def _forget_writer(self, room: Deferred[None]) -> None:
+        if room in self._writers:
+            self._writers.remove(room)
+
+
+def _ended() -> SvcError:
+    return SvcError("the call has ended", reason="ended", fault=Fault.CANCELLED)
+
+
+class _Diversion:
+    """Hands a stream's bytes to a sink as they come."""
+
+    def __init__(self, end: MessageEnd, stream: Stream, sink: IRawSink) -> None:
+        self._end = end
+        self._stream = stream
+        self._sink = sink
+        self._told_end = False
+
+    def readable(self) -> None:
+        """Pass on what is held, then the end, once."""
+        for chunk in self._stream.take_raw():
+            self._sink.raw_received(chunk)
+        status = self._stream.status
+        if self._told_end or not (self._stream.input_ended or status is not None):
+            return
+        self._told_end = True
+        if status is not None and status.code is not Code.OK:
+            self._sink.raw_failed(refusal_of(status))
+        else:
+            self._sink.raw_ended()
+
+    def drained(self) -> None:
+        """Nothing: a relay goes by ``raw_sent``."""
+
+    def broken(self, refusal: SvcError) -> None:
+        """Pass the failure on, once."""
+        if not self._told_end:
+            self._told_end = True
+            self._sink.raw_failed(refusal)
+
+
+Told = Callable[[str, str], object]
+"""``told(what, detail)``: connection events, for metrics and logs of the room above."""

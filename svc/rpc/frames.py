@@ -1,0 +1,91 @@
+"""``gate.v1.StreamFrame`` by hand: the common forms without copying their payload.
+
+The form is that of ``stream.proto``; whatever is not written the way we write it goes through the
+generated module.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from google.protobuf.message import DecodeError
+
+from svc.errors import Malformed
+from svc.proto.gate.v1.stream_pb2 import StreamFrame
+from svc.wire.machine import Part
+
+_OPEN_TAG = 0x0A
+_DATA_TAG = 0x12
+EOF = b"\x18\x01"
+"""The whole frame that says: I write no more."""
+
+
+class FrameKind(Enum):
+    """Which arm of the frame is set; EMPTY for one of a later version."""
+
+    OPEN = "open"
+    DATA = "data"
+    EOF = "eof"
+    EMPTY = "empty"
+
+
+def open_frame(payload: bytes) -> bytes:
+    """The first message of a stream."""
+    return _head(_OPEN_TAG, len(payload)) + payload
+
+
+def data_head(size: int) -> bytes:
+    """What stands before *size* bytes of data in their frame."""
+    return _head(_DATA_TAG, size)
+
+
+def parse_frame(message: Part) -> tuple[FrameKind, Part]:
+    """The kind of a frame and, for OPEN and DATA, its payload (a view where possible).
+
+    Raises:
+        Malformed: where it is no StreamFrame.
+    """
+    size = len(message)
+    if size > 1 and message[0] in (_OPEN_TAG, _DATA_TAG):
+        kind = FrameKind.OPEN if message[0] == _OPEN_TAG else FrameKind.DATA
+        length, at = _varint(message)
+        if length == size - at:
+            return kind, memoryview(message)[at:]
+    if message == EOF:
+        return FrameKind.EOF, b""
+    return _parse_slowly(message)
+
+
+def _head(tag: int, size: int) -> bytes:
+    head = bytearray((tag,))
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    head.append(size)
+    return bytes(head)
+
+
+def _varint(message: Part) -> tuple[int, int]:
+    value = shift = 0
+    for at in range(1, min(len(message), 6)):
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+    return -1, 0
+
+
+def _parse_slowly(message: Part) -> tuple[FrameKind, Part]:
+    try:
+        frame = StreamFrame.FromString(bytes(message))
+    except DecodeError:
+        raise Malformed("a message of a byte stream is not a StreamFrame") from None
+    arm = frame.WhichOneof("frame")
+    if arm == "open":
+        return FrameKind.OPEN, frame.open
+    if arm == "data":
+        return FrameKind.DATA, frame.data
+    if arm == "eof" and frame.eof:
+        return FrameKind.EOF, b""
+    return FrameKind.EMPTY, b""

@@ -1,0 +1,47 @@
+"""Who is at the other end of a transport."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import Any
+
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.interfaces import ISSLTransport
+
+from svc.interfaces.rpc import Peer
+
+_CREDENTIALS = Struct("3i")
+
+
+def peer_of(transport: Any) -> Peer:
+    """The peer of a connected transport; over TLS only once the handshake is done."""
+    address = transport.getPeer()
+    if isinstance(address, UNIXAddress):
+        return _unix_peer(transport, address)
+    host, port = str(address), 0
+    if isinstance(address, IPv4Address | IPv6Address):
+        host, port = address.host, address.port
+    if not ISSLTransport.providedBy(transport):
+        return Peer(host, port)
+    shown: Any = transport.getPeerCertificate()
+    if shown is None:
+        return Peer(host, port, tls=True)
+    leaf = shown.to_cryptography()
+    return Peer(host, port, tls=True, certificate=leaf, chain=_chain(transport, leaf))
+
+
+def _chain(transport: Any, leaf: Any) -> tuple[Any, ...]:
+    verified = transport.getHandle().get_verified_chain()
+    if not verified:  # OpenSSL keeps no chain for a resumed session.
+        return (leaf,)
+    return tuple(certificate.to_cryptography() for certificate in verified)
+
+
+def _unix_peer(transport: Any, address: UNIXAddress) -> Peer:
+    name = address.name
+    host = name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else (name or "")
+    handle = transport.getHandle()
+    raw = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _gid = _CREDENTIALS.unpack(raw)
+    return Peer(host, 0, uid=uid, pid=pid)

@@ -1,0 +1,275 @@
+"""Serving gRPC: a factory for listeners, one protocol a connection, one object a call.
+
+Every call is admitted by itself when it starts (an identity that has ended since the handshake
+starts nothing more).  A handler belongs to its call: when the call ends first, the handler is
+cancelled; when the handler raises, only an :class:`~svc.errors.SvcError` is told to the peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IAddress, IDelayedCall, IProtocolFactory, IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import (
+    Admit,
+    IRawEnd,
+    IRpcCall,
+    MetadataValue,
+    Peer,
+    RpcService,
+    Serve,
+)
+from svc.rpc.connection import WireProtocol, ignore
+from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.status import cancelled, deadline_exceeded, status_of
+from svc.wire.events import Event, Opened
+from svc.wire.headers import RequestHead
+from svc.wire.limits import WireLimits
+from svc.wire.status import OK
+from svc.wire.streams import Stream
+
+_log = Logger(namespace="svc_rpc")
+
+
+def admit_all(_method: str, _peer: Peer) -> None:
+    """An *admit* for listeners that refuse nobody."""
+
+
+@implementer(IRpcCall, IRawEnd)
+class ServerCall(MessageEnd):
+    """One call being served."""
+
+    def __init__(self, connection: ServerConnection, stream: Stream, head: RequestHead) -> None:
+        super().__init__(connection, stream, head.method)
+        self.metadata: Mapping[str, MetadataValue] = head.metadata
+        self.peer = connection.peer
+        self.deadline: float | None = None
+        self._clock = connection.clock
+        self._serving: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+        self._on_cancel: list[Callable[[SvcError], object]] = []
+        if head.timeout is not None:
+            self.deadline = self._clock.seconds() + head.timeout
+
+    def on_cancel(self, told: Callable[[SvcError], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        if self.refusal is not None:
+            told(self.refusal)
+        else:
+            self._on_cancel.append(told)
+
+    def end_raw(self) -> bool:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        return False
+
+    def fail_raw(self, refusal: SvcError) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+
+    def begin(self, serve: Serve) -> None:
+        """Start the handler and the deadline."""
+        if self.deadline is not None:
+            left = self.deadline - self._clock.seconds()
+            if left <= 0:
+                self._answer(deadline_exceeded())
+                return
+            self._timer = self._clock.callLater(left, self._time_is_up)
+        self._serving = Deferred.fromCoroutine(_run(serve, self))
+        self._serving.addCallbacks(self._served, self._failed)
+
+    def refuse(self, refusal: SvcError) -> None:
+        """Answer without a handler."""
+        self._answer(refusal)
+
+    def over(self) -> None:
+        """The caller broke the call off."""
+        self.lost(cancelled("the caller broke the call off"))
+
+    def lost(self, refusal: SvcError) -> None:
+        """The call ended before its handler."""
+        if self.refusal is not None:
+            return
+        super().lost(refusal)
+        self._stop_timer()
+        told, self._on_cancel = self._on_cancel, []
+        for callback in told:
+            callback(refusal)
+        if self._serving is not None and not self._serving.called:
+            self._serving.cancel()
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        if self._stream.queued:
+            # Trailers would wait behind messages that the caller does not read.
+            self.break_off(deadline_exceeded())
+        else:
+            self._answer(deadline_exceeded())
+            self.lost(deadline_exceeded())
+
+    def _served(self, _result: None) -> None:
+        self._stop_timer()
+        self._stream.finish(OK)
+        self._owner.schedule()
+
+    def _failed(self, failure: Failure) -> None:
+        self._stop_timer()
+        if failure.check(CancelledError):
+            if self.refusal is None:
+                self._answer(cancelled("the call was cancelled here"))
+        elif isinstance(failure.value, SvcError):
+            self._answer(failure.value)
+        else:
+            _log.failure("a call failed", failure, method=self.method)
+            self._answer(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
+
+    def _answer(self, refusal: SvcError) -> None:
+        self._stream.finish(status_of(refusal))
+        self._owner.schedule()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+
+async def _run(serve: Serve, call: ServerCall) -> None:
+    await serve(call)
+
+
+class ServerConnection(WireProtocol):
+    """A caller's connection."""
+
+    def __init__(self, factory: RpcServerFactory) -> None:
+        super().__init__(
+            factory.clock,
+            factory.limits,
+            is_client=False,
+            plaintext=factory.plaintext,
+            told=factory.told,
+        )
+        self._factory = factory
+        self._is_draining = False
+
+    def connectionMade(self) -> None:
+        """Count the connection in."""
+        self._factory.connections.add(self)
+        super().connectionMade()
+
+    def opened(self, event: Event) -> None:
+        """Find, admit and start a call."""
+        if not isinstance(event, Opened) or event.stream.is_over:
+            return
+        call = ServerCall(self, event.stream, event.head)
+        try:
+            serve = self._factory.find(event.head.method)
+            self._factory.admit(event.head.method, self.peer)
+        except SvcError as refusal:
+            call.refuse(refusal)
+        except Exception:
+            # An admission that fails admits nobody.
+            _log.failure("admission failed", method=event.head.method)
+            call.refuse(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
+        else:
+            call.begin(serve)
+
+    def ended(self, reason: str) -> None:
+        """Count the connection out."""
+        self._factory.connection_ended(self)
+
+    def drain(self) -> None:
+        """Take no further call; close once the open ones are over."""
+        self._is_draining = True
+        self.wire.go_away()
+        self.schedule()
+        self._close_if_idle()
+
+    def _flush(self) -> None:
+        super()._flush()
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._is_draining and not self.wire.streams and not self.wire.has_work:
+            self.close("drained")
+
+
+@implementer(IProtocolFactory)
+@define(eq=False)
+class RpcServerFactory(Factory):
+    """What a listener needs to serve.
+
+    Args:
+        services: What is served.
+        clock: Times deadlines and drains.
+        limits: Bounds of every connection.
+        told: Hears ``handshake_timeout``, ``handshake_failed``, ``no_h2``, ``plaintext_refused``,
+            ``unreadable_peer``, ``protocol_error``, ``flood``, each with a detail.
+        admit: Runs when a call of a known method starts; raises SvcError to refuse it.
+        plaintext: Whether connections without TLS are served; never a fallback.
+    """
+
+    services: Iterable[RpcService]
+    clock: IReactorTime
+    limits: WireLimits = field(factory=WireLimits)
+    told: Told = ignore
+    admit: Admit = admit_all
+    plaintext: bool = False
+    noisy = False
+    connections: set[ServerConnection] = field(init=False, factory=set)
+    _methods: dict[str, Serve] = field(init=False, factory=dict)
+    _drained: Deferred[None] | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        for service in self.services:
+            for name, serve in service.methods.items():
+                self._methods[f"/{service.name}/{name}"] = serve
+
+    def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
+        """A connection, or None while draining."""
+        return None if self._drained is not None else ServerConnection(self)
+
+    def find(self, method: str) -> Serve:
+        """What serves *method*.
+
+        Raises:
+            SvcError: ``UNIMPLEMENTED``.
+        """
+        serve = self._methods.get(method)
+        if serve is None:
+            raise SvcError(
+                "no such method here", reason="unknown_method", fault=Fault.UNIMPLEMENTED
+            )
+        return serve
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, wait for open calls, then end every connection.
+
+        Args:
+            seconds: How long open calls may go on; those left then are broken off.
+        """
+        if self._drained is None:
+            self._drained = Deferred()
+        for connection in list(self.connections):
+            connection.drain()
+        if not self.connections:
+            return
+        timer = self.clock.callLater(seconds, self._cut)
+        await self._drained
+        if timer.active():
+            timer.cancel()
+
+    def connection_ended(self, connection: ServerConnection) -> None:
+        """Called by a connection that is over."""
+        self.connections.discard(connection)
+        if self._drained is not None and not self.connections and not self._drained.called:
+            self._drained.callback(None)
+
+    def _cut(self) -> None:
+        for connection in list(self.connections):
+            connection.close("drained")

@@ -1,0 +1,91 @@
+"""Refusals of the house to gRPC status and back.
+
+A refusal travels as status code, sentence, and ``google.rpc.ErrorInfo`` with its reason word, so
+that the far side raises the same :class:`~svc.errors.SvcError`.  Nothing of any other exception
+passes this module.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status as RichStatus
+
+from svc.errors import Fault, SvcError
+from svc.wire.status import Code, Status
+
+DOMAIN = "svc"
+
+_CODES = {
+    Fault.INVALID: Code.INVALID_ARGUMENT,
+    Fault.UNAUTHENTICATED: Code.UNAUTHENTICATED,
+    Fault.DENIED: Code.PERMISSION_DENIED,
+    Fault.NOT_FOUND: Code.NOT_FOUND,
+    Fault.EXISTS: Code.ALREADY_EXISTS,
+    Fault.PRECONDITION: Code.FAILED_PRECONDITION,
+    Fault.EXHAUSTED: Code.RESOURCE_EXHAUSTED,
+    Fault.ABORTED: Code.ABORTED,
+    Fault.OUT_OF_RANGE: Code.OUT_OF_RANGE,
+    Fault.UNIMPLEMENTED: Code.UNIMPLEMENTED,
+    Fault.UNAVAILABLE: Code.UNAVAILABLE,
+    Fault.DEADLINE: Code.DEADLINE_EXCEEDED,
+    Fault.CANCELLED: Code.CANCELLED,
+    Fault.DATA_LOSS: Code.DATA_LOSS,
+    Fault.UNKNOWN: Code.UNKNOWN,
+    Fault.INTERNAL: Code.INTERNAL,
+}
+_FAULTS = {code: fault for fault, code in _CODES.items()}
+
+
+def status_of(refusal: SvcError) -> Status:
+    """The status that tells *refusal* to a peer."""
+    code = _CODES[refusal.fault]
+    rich = RichStatus(code=int(code), message=refusal.text)
+    info = ErrorInfo(reason=refusal.reason, domain=DOMAIN, metadata=dict(refusal.details))
+    rich.details.add().Pack(info)
+    return Status(code, refusal.text, rich.SerializeToString())
+
+
+def refusal_of(status: Status) -> SvcError:
+    """The refusal that *status*, which is not OK, tells of.
+
+    Without an ErrorInfo of ours the reason is the status code's own name.
+    """
+    reason = status.code.name.lower()
+    info = _error_info(status.details)
+    if info is not None and info.reason:
+        reason = info.reason
+    return SvcError(
+        status.message or reason,
+        reason=reason,
+        fault=_FAULTS.get(status.code, Fault.UNKNOWN),
+        details=dict(info.metadata) if info is not None else {},
+    )
+
+
+def _error_info(details: bytes) -> ErrorInfo | None:
+    if not details:
+        return None
+    info = ErrorInfo()
+    try:
+        for detail in RichStatus.FromString(details).details:
+            if detail.Is(ErrorInfo.DESCRIPTOR) and detail.Unpack(info) and info.domain == DOMAIN:
+                return info
+    except DecodeError:
+        return None
+    return None
+
+
+def cancelled(text: str, reason: str = "cancelled") -> SvcError:
+    """The refusal of a call that one end broke off."""
+    return SvcError(text, reason=reason, fault=Fault.CANCELLED)
+
+
+def deadline_exceeded() -> SvcError:
+    """The refusal of a call whose time is up."""
+    return SvcError("the call's time is up", reason="deadline_exceeded", fault=Fault.DEADLINE)
+
+
+def connection_lost(reason: str) -> SvcError:
+    """The refusal of a call whose connection ended."""
+    return SvcError("the connection has ended", reason=reason, fault=Fault.UNAVAILABLE)
