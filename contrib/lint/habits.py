@@ -47,7 +47,9 @@ def _swallows(clause: ast.ExceptHandler) -> bool:
     caught = clause.type.elts if isinstance(clause.type, ast.Tuple) else [clause.type]
     if not any(dotted(one) in _WIDE for one in caught):
         return False
-    return not any(_tells(node) for part in clause.body for node in ast.walk(part))
+    within = [node for part in clause.body for node in ast.walk(part)]
+    passed_on = any(isinstance(node, ast.Name) and node.id == clause.name for node in within)
+    return not passed_on and not any(_tells(node) for node in within)
 
 
 def _tells(node: ast.AST) -> bool:

@@ -109,11 +109,13 @@ class HabitTests(LintCase):
         self.assert_found(names, "", "svc/room/utils.py")
 
     def test_errors_do_not_vanish(self) -> None:
-        """A wide except clause logs the reason or raises again."""
+        """A wide except clause logs the error, hands it on or raises again."""
         self.assert_found(errors, "try:\n    f()\nexcept:\n    raise")
         self.assert_found(errors, "try:\n    f()\nexcept Exception:\n    pass")
         self.assert_found(errors, "try:\n    f()\nexcept (ValueError, Exception):\n    x = 1")
         self.assert_clean(errors, "try:\n    f()\nexcept Exception:\n    log.failure('no')")
+        self.assert_found(errors, "try:\n    f()\nexcept Exception as error:\n    x = 1")
+        self.assert_clean(errors, "try:\n    f()\nexcept Exception as error:\n    x = error")
         self.assert_clean(errors, "try:\n    f()\nexcept ValueError:\n    pass")
 
     def test_no_stubs(self) -> None:
