@@ -29,34 +29,12 @@ from svc.policy.words import CORE
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 _RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "if",
-        "then",
-        "else",
-        "in",
-        "is",
-        "like",
-        "has",
-        "Bool",
-        "Boolean",
-        "Long",
-        "String",
-        "Set",
-        "Record",
-        "Entity",
-        "Extension",
-        "ipaddr",
-        "decimal",
-        "datetime",
-        "duration",
-        "Action",
-        "principal",
-        "action",
-        "resource",
-        "context",
-    ]
+    {
+        *("true", "false", "if", "then", "else", "in", "is", "like", "has"),
+        *("Bool", "Boolean", "Long", "String", "Set", "Record", "Entity", "Extension"),
+        *("ipaddr", "decimal", "datetime", "duration"),
+        *("Action", "principal", "action", "resource", "context"),
+    }
 )
 
 

@@ -1,0 +1,271 @@
+"""From what the gateway knows to the entities that policies look at.
+
+Pure functions over small frozen facts: the store's own types stay out, so the
+same entities are made from a catalog, from a snapshot and in a test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from attrs import field, frozen
+
+from svc.errors import Malformed
+from svc.model.access import ContextValue, Entity, EntityUid, uid_from_form
+from svc.policy.refusals import EntitiesRefused
+
+DISCOVERED = "discovered."
+"""Labels that a Connector or a discovery source gave stand under this prefix."""
+
+MAX_ENTITIES = 200_000
+
+
+@frozen
+class PersonFacts:
+    """A person (or with ``agent``, an agent): opaque id, name, group ids."""
+
+    id: str
+    name: str
+    groups: tuple[str, ...] = ()
+    agent: bool = False
+
+
+@frozen
+class GroupFacts:
+    """A group, by the id that policies name."""
+
+    id: str
+
+
+@frozen(hash=False)
+class ResourceFacts:
+    """A resource of the catalog.
+
+    ``labels`` are the catalog's own and carry access; ``discovered`` are what
+    others said about it and reach policies only as ``discovered.<key>``.
+    """
+
+    id: str
+    entity_type: str
+    kind: str
+    labels: Mapping[str, str] = field(factory=dict)
+    discovered: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class NodeFacts:
+    """A node of the registry and its role."""
+
+    id: str
+    role: str
+
+
+@frozen
+class OperatorFacts:
+    """Who may speak over the control socket: ``local:<uid>``."""
+
+    id: str
+    groups: tuple[str, ...] = ()
+
+
+Facts = PersonFacts | GroupFacts | ResourceFacts | NodeFacts | OperatorFacts
+
+
+def cluster_uid(cluster: str) -> EntityUid:
+    """The resource of administrative actions."""
+    return EntityUid("Cluster", cluster)
+
+
+def entity_of(facts: Facts) -> Entity:
+    """The entity that stands for *facts*.
+
+    Raises:
+        EntitiesRefused: a catalog label claims to be a discovered one.
+    """
+    match facts:
+        case PersonFacts(id, name, groups, agent):
+            uid = EntityUid("Agent" if agent else "User", id)
+            return Entity(uid, {"name": name}, _groups(groups))
+        case GroupFacts(id):
+            return Entity(EntityUid("Group", id))
+        case NodeFacts(id, role):
+            return Entity(EntityUid("Node", id), {"role": role})
+        case OperatorFacts(id, groups):
+            return Entity(EntityUid("Operator", id), parents=_groups(groups))
+        case ResourceFacts():
+            return Entity(
+                EntityUid(facts.entity_type, facts.id), {"kind": facts.kind}, tags=_tags(facts)
+            )
+
+
+def entities_of(facts: Iterable[Facts], cluster: str) -> tuple[Entity, ...]:
+    """Every entity of the gateway, sorted by name; the cluster is one of them.
+
+    Raises:
+        EntitiesRefused: two facts name one entity, or there are too many.
+    """
+    found = by_uid([Entity(cluster_uid(cluster)), *map(entity_of, facts)])
+    return tuple(found[uid] for uid in sorted(found))
+
+
+def by_uid(entities: Iterable[Entity]) -> dict[EntityUid, Entity]:
+    """The entities under their names.
+
+    Raises:
+        EntitiesRefused: one name stands twice, or there are too many.
+    """
+    found: dict[EntityUid, Entity] = {}
+    for entity in entities:
+        if entity.uid in found:
+            raise EntitiesRefused(f"entity of type {entity.uid.type}: the same id twice")
+        found[entity.uid] = entity
+    if len(found) > MAX_ENTITIES:
+        raise EntitiesRefused(f"more than {MAX_ENTITIES} entities")
+    return found
+
+
+def entity_form(entity: Entity) -> dict[str, Any]:
+    """The JSON form: Cedar's own, sets and parents sorted."""
+    return {
+        "uid": entity.uid.form(),
+        "attrs": {name: _plain(value) for name, value in sorted(entity.attrs.items())},
+        "parents": [parent.form() for parent in entity.parents],
+        "tags": dict(sorted(entity.tags.items())),
+    }
+
+
+def entity_from_form(form: Any) -> Entity:
+    """The entity that :func:`entity_form` wrote.
+
+    Raises:
+        Malformed: when *form* is not of that shape.
+    """
+    if not isinstance(form, Mapping) or set(form) != {"uid", "attrs", "parents", "tags"}:
+        raise Malformed("entity: not an object of its four fields")
+    attrs, parents, tags = form["attrs"], form["parents"], form["tags"]
+    if not isinstance(attrs, Mapping) or not isinstance(parents, list):
+        raise Malformed("entity: attributes or parents are not of their form")
+    if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
+        raise Malformed("entity: tags are not text")
+    return Entity(
+        uid_from_form(form["uid"]),
+        {name: _attribute(value) for name, value in attrs.items()},
+        tuple(uid_from_form(parent) for parent in parents),
+        tags,
+    )
+
+
+def slice_digest(entities: Iterable[Entity]) -> str:
+    """The digest that a decision over these entities carries (SHA-256, hex)."""
+    return digest_of_leaves(map(leaf, entities))
+
+
+def leaf(entity: Entity) -> bytes:
+    """The hash of one entity within a slice."""
+    return sha256(canonical(entity_form(entity))).digest()
+
+
+def digest_of_leaves(leaves: Iterable[bytes]) -> str:
+    """The digest of a slice from the hashes of its entities, in any order."""
+    return sha256(b"".join(sorted(set(leaves)))).hexdigest()
+
+
+def canonical(form: Any) -> bytes:
+    """Deterministic JSON bytes: sorted keys, no spaces, ASCII.
+
+    Raises:
+        Malformed: when *form* holds a float or anything JSON has no form for.
+    """
+    try:
+        text = json.dumps(
+            form, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+        )
+    except (TypeError, ValueError, RecursionError):
+        raise Malformed("a value has no canonical form") from None
+    return text.encode("ascii")
+
+
+class EntityView:
+    """One revision of the entities, and what a decision asks of it again and again.
+
+    Immutable to its users; what it remembers (ancestors, hashes) follows from
+    the entities alone and is made when first asked for.
+    """
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        self.entities = by_uid(entities)
+        self._above: dict[EntityUid, tuple[EntityUid, ...]] = {}
+        self._leaves: dict[EntityUid, bytes] = {}
+
+    def upwards(self, uid: EntityUid) -> tuple[EntityUid, ...]:
+        """The entity itself and all it is a member of, near ones first."""
+        known = self._above.get(uid)
+        if known is not None:
+            return known
+        found = {uid: None}
+        waiting = [uid]
+        for current in waiting:  # grows while it is walked
+            entity = self.entities.get(current)
+            for parent in entity.parents if entity is not None else ():
+                if parent not in found:
+                    found[parent] = None
+                    waiting.append(parent)
+        above = tuple(found)
+        if uid in self.entities:  # names that do not exist must not fill the memory
+            self._above[uid] = above
+        return above
+
+    def closure(self, uids: Iterable[EntityUid]) -> tuple[EntityUid, ...]:
+        """The existing entities among *uids* and everything above them, sorted."""
+        found = {above for uid in uids for above in self.upwards(uid)}
+        return tuple(sorted(uid for uid in found if uid in self.entities))
+
+    def digest(self, uids: Iterable[EntityUid]) -> str:
+        """The slice digest of :meth:`closure`."""
+        found = {above for uid in uids for above in self.upwards(uid) if above in self.entities}
+        return digest_of_leaves(map(self._leaf, found))
+
+    def _leaf(self, uid: EntityUid) -> bytes:
+        known = self._leaves.get(uid)
+        if known is None:
+            known = self._leaves[uid] = leaf(self.entities[uid])
+        return known
+
+
+def cedar_json(entities: Iterable[Entity]) -> str:
+    """The entities as Cedar reads them.
+
+    Raises:
+        Malformed: when a value has no JSON form.
+    """
+    return canonical([entity_form(entity) for entity in entities]).decode("ascii")
+
+
+def _groups(ids: Iterable[str]) -> tuple[EntityUid, ...]:
+    return tuple(EntityUid("Group", group) for group in ids)
+
+
+def _tags(facts: ResourceFacts) -> dict[str, str]:
+    if any(key.startswith(DISCOVERED) for key in facts.labels):
+        raise EntitiesRefused(f"resource {facts.id}: a label may not begin with {DISCOVERED!r}")
+    found = {DISCOVERED + key: value for key, value in facts.discovered.items()}
+    return {**facts.labels, **found}
+
+
+def _plain(value: ContextValue) -> Any:
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return sorted(value)
+
+
+def _attribute(value: Any) -> ContextValue:
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise Malformed("entity: an attribute is not of its form")
