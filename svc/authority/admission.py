@@ -117,7 +117,7 @@ def _active(node: Node | None) -> Node:
 def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts) -> None:
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
-        if known is not None and known.node_id not in (None, node.id):
+        if known is not None and known.assigned_to not in (None, node.id):
             raise RegistrationRefused(
                 "a declared resource is assigned to another node",
                 reason="resource_owned_by_peer",
@@ -132,7 +132,7 @@ def _divide(
     withheld: list[Withheld] = []
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
-        if known is None or known.node_id != node.id:
+        if known is None or known.assigned_to != node.id:
             withheld.append(Withheld(declared.id, NOT_IN_CATALOG))
         elif known.kind != declared.kind:
             withheld.append(Withheld(declared.id, KIND_MISMATCH))

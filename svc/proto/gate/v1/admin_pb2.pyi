@@ -39,14 +39,16 @@ class StatusResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
-    __slots__ = ("role", "name", "ttl_secs")
+    __slots__ = ("role", "name", "ttl_secs", "public_names")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_NAMES_FIELD_NUMBER: _ClassVar[int]
     role: str
     name: str
     ttl_secs: int
-    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., ttl_secs: _Optional[int] = ...) -> None: ...
+    public_names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., ttl_secs: _Optional[int] = ..., public_names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TokenResponse(_message.Message):
     __slots__ = ("token", "ca_pin", "expires_at", "id")

@@ -7,18 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EnrollRequest(_message.Message):
-    __slots__ = ("token", "csr", "audit_public_key", "names", "version")
+    __slots__ = ("token", "csr", "audit_public_key", "version")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CSR_FIELD_NUMBER: _ClassVar[int]
     AUDIT_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
-    NAMES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     token: str
     csr: bytes
     audit_public_key: bytes
-    names: _containers.RepeatedScalarFieldContainer[str]
     version: str
-    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., names: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ...) -> None: ...
+    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., version: _Optional[str] = ...) -> None: ...
 
 class EnrollResponse(_message.Message):
     __slots__ = ("cluster", "principal", "chain", "root", "name")
@@ -35,14 +33,12 @@ class EnrollResponse(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., principal: _Optional[str] = ..., chain: _Optional[_Iterable[bytes]] = ..., root: _Optional[bytes] = ..., name: _Optional[str] = ...) -> None: ...
 
 class RenewRequest(_message.Message):
-    __slots__ = ("csr", "names", "version")
+    __slots__ = ("csr", "version")
     CSR_FIELD_NUMBER: _ClassVar[int]
-    NAMES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     csr: bytes
-    names: _containers.RepeatedScalarFieldContainer[str]
     version: str
-    def __init__(self, csr: _Optional[bytes] = ..., names: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ...) -> None: ...
+    def __init__(self, csr: _Optional[bytes] = ..., version: _Optional[str] = ...) -> None: ...
 
 class RenewResponse(_message.Message):
     __slots__ = ("chain",)

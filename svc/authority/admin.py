@@ -1,0 +1,83 @@
+"""``gate.v1.Admin``: what operators ask; the table of its methods.
+
+Every change is one transaction with its audit record.  What each does stands
+in the module of its subject; here is only which action each needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from attrs import define
+from google.protobuf.message import Message
+
+from svc.authority.catalog import CatalogDesk
+from svc.authority.members import MemberDesk
+from svc.authority.operators import EDIT_POLICY, Operators
+from svc.authority.policies import PolicyDesk
+from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
+from svc.model.audit import Actor
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+_Request = TypeVar("_Request", bound=Message)
+
+VIEW_STATUS = "viewStatus"
+VIEW_POLICY = "viewPolicy"
+MANAGE_NODES = "manageNodes"
+MANAGE_PERSONS = "managePersons"
+MANAGE_RESOURCES = "manageResources"
+
+
+@define
+class AdminService:
+    """Binds each method to the action that the policy is asked for."""
+
+    operators: Operators
+    members: MemberDesk
+    catalog: CatalogDesk
+    policies: PolicyDesk
+    status: Callable[[], Awaitable[pb.StatusResponse]]
+
+    def service(self) -> RpcService:
+        """The methods, as the RPC server takes them."""
+        members, catalog, policies = self.members, self.catalog, self.policies
+        return RpcService(
+            "gate.v1.Admin",
+            {
+                "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
+                "AddNode": self._guarded(pb.AddNodeRequest, MANAGE_NODES, members.add_node),
+                "ListNodes": self._guarded(pb.ListNodesRequest, VIEW_STATUS, members.list_nodes),
+                "RevokeNode": self._guarded(
+                    pb.RevokeNodeRequest, MANAGE_NODES, members.revoke_node
+                ),
+                "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, members.add_person),
+                "ListPersons": self._guarded(
+                    pb.ListPersonsRequest, VIEW_STATUS, members.list_persons
+                ),
+                "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, members.add_group),
+                "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
+                "ListResources": self._guarded(
+                    pb.ListResourcesRequest, VIEW_STATUS, catalog.list_resources
+                ),
+                "SetPolicy": self._guarded(pb.SetPolicyRequest, EDIT_POLICY, policies.set),
+                "ShowPolicy": self._guarded(pb.ShowPolicyRequest, VIEW_POLICY, policies.show),
+                "PolicyHistory": self._guarded(
+                    pb.PolicyHistoryRequest, VIEW_POLICY, policies.history
+                ),
+            },
+        )
+
+    def _guarded(
+        self,
+        request_type: type[_Request],
+        action: str,
+        answer: Callable[[_Request, Actor], Awaitable[Message]],
+    ) -> Serve:
+        async def decided(request: _Request, call: IRpcCall) -> Message:
+            return await answer(request, await self.operators.authorize(call, action))
+
+        return unary(request_type, decided)
+
+    async def _status(self, request: pb.StatusRequest, actor: Actor) -> pb.StatusResponse:
+        return await self.status()

@@ -1,0 +1,219 @@
+"""Nodes, persons and groups, as operators change and list them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from attrs import define
+
+from svc.authority.facts import Knowledge
+from svc.authority.records import Recorder
+from svc.authority.registrations import Registrations
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit import Actor
+from svc.model.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
+from svc.model.ids import Entropy, is_cluster_name, person_id
+from svc.model.node import JoinToken as TokenRow
+from svc.model.node import Node, TokenRole
+from svc.model.person import Person
+from svc.model.questions import is_address
+from svc.model.token import JoinToken, make_token
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
+_MAX_TTL = 7 * 86400
+
+NODE_TOKENS = {"proxy": TokenRole.PROXY, "connector": TokenRole.CONNECTOR}
+
+
+@define
+class MemberDesk:
+    """Adds, lists and revokes members.
+
+    Attributes:
+        ca_pin: SHA-256 of the cluster root in hex; goes with every token.
+        token_secs: How long a token waits when the operator names no time.
+    """
+
+    knowledge: Knowledge
+    registrations: Registrations
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    entropy: Entropy
+    ca_pin: str
+    token_secs: float
+
+    async def add_node(self, request: pb.AddNodeRequest, actor: Actor) -> pb.TokenResponse:
+        """Make a token for a node of this role and name."""
+        role = NODE_TOKENS.get(request.role)
+        if role is None:
+            raise Malformed("role: proxy or connector")
+        name = _checked(request.name, "name")
+        for public in request.public_names:
+            if not (is_cluster_name(public) or is_address(public)):
+                raise Malformed("public name: a DNS name in lower case, or an IP address")
+        token = make_token(self.entropy)
+        row = self._row(token, role, name, request.ttl_secs, tuple(request.public_names))
+
+        def add(tx: ITransaction) -> None:
+            if tx.nodes.named(name) is not None:
+                raise _exists(f"node {name}: there is an active node of that name")
+            self._add_token(tx, row, actor)
+
+        await self.store.run("add a node", add)
+        return pb.TokenResponse(
+            token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at)
+        )
+
+    async def list_nodes(self, request: pb.ListNodesRequest, actor: Actor) -> pb.ListNodesResponse:
+        """Every node, revoked ones included, with what the registry last saw."""
+        nodes = await self.store.read("list nodes", lambda tx: tx.nodes.all())
+        return pb.ListNodesResponse(nodes=[_node_row(one) for one in nodes])
+
+    async def revoke_node(
+        self, request: pb.RevokeNodeRequest, actor: Actor
+    ) -> pb.RevokeNodeResponse:
+        """Revoke a node by id or active name; its tunnels end as ``evicted``."""
+        reason = request.reason or "operator"
+
+        def revoke(tx: ITransaction) -> Node:
+            known = tx.nodes.get(request.node) or tx.nodes.named(request.node)
+            if known is None:
+                raise SvcError(
+                    f"node {request.node}: not in the registry",
+                    reason="unknown_node",
+                    fault=Fault.NOT_FOUND,
+                )
+            if tx.nodes.revoke(known.id, self.now()):
+                self.recorder.append(
+                    tx,
+                    NODE_REVOKE,
+                    actor,
+                    node_id=known.id,
+                    reason=reason,
+                    details={"serial": known.leaf.serial, "role": known.role},
+                )
+            return known
+
+        known = await self.store.run("revoke a node", revoke)
+        await self.knowledge.refresh()
+        return pb.RevokeNodeResponse(
+            id=known.id, tunnels_ended=self.registrations.evict(known.id, "revoked_node")
+        )
+
+    async def add_person(self, request: pb.AddPersonRequest, actor: Actor) -> pb.TokenResponse:
+        """Add a person, or a new token for one that is there, and print the token once."""
+        name = _checked(request.name, "name")
+        groups = tuple(sorted({_checked(group, "group") for group in request.groups}))
+        token = make_token(self.entropy)
+
+        def add(tx: ITransaction) -> tuple[Person, TokenRow]:
+            known = tx.people.named(name) or self._add_person(tx, name, groups, actor)
+            row = self._row(token, TokenRole.PERSON, known.id, request.ttl_secs)
+            self._add_token(tx, row, actor)
+            return known, row
+
+        known, row = await self.store.run("add a person", add)
+        await self.knowledge.refresh()
+        return pb.TokenResponse(
+            token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at), id=known.id
+        )
+
+    async def list_persons(
+        self, request: pb.ListPersonsRequest, actor: Actor
+    ) -> pb.ListPersonsResponse:
+        """Every person with groups."""
+        people = await self.store.read("list persons", lambda tx: tx.people.all())
+        rows = [
+            pb.PersonRow(id=one.id, name=one.name, state=one.state.value, groups=one.groups)
+            for one in people
+        ]
+        return pb.ListPersonsResponse(persons=rows)
+
+    async def add_group(self, request: pb.AddGroupRequest, actor: Actor) -> pb.AddGroupResponse:
+        """Add a group; adding one that is there changes nothing."""
+        name = _checked(request.name, "group")
+
+        def add(tx: ITransaction) -> bool:
+            return self._ensure_group(tx, name, actor)
+
+        added = await self.store.run("add a group", add)
+        await self.knowledge.refresh()
+        return pb.AddGroupResponse(added=added)
+
+    def _add_person(
+        self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor
+    ) -> Person:
+        for group in groups:
+            self._ensure_group(tx, group, actor)
+        added = Person(person_id(self.entropy), name, groups=groups)
+        tx.people.add(added, self.now())
+        self.recorder.append(
+            tx, PERSON_ADD, actor, details={"person_id": added.id, "name": added.name}
+        )
+        for group in groups:
+            self.recorder.append(
+                tx, GROUP_JOIN, actor, details={"group": group, "person_id": added.id}
+            )
+        return added
+
+    def _ensure_group(self, tx: ITransaction, name: str, actor: Actor) -> bool:
+        if name in tx.people.groups():
+            return False
+        tx.people.add_group(name, self.now())
+        self.recorder.append(tx, GROUP_ADD, actor, details={"group": name})
+        return True
+
+    def _row(
+        self,
+        token: JoinToken,
+        role: TokenRole,
+        bound_to: str,
+        ttl: int,
+        names: tuple[str, ...] = (),
+    ) -> TokenRow:
+        if ttl > _MAX_TTL:
+            raise Malformed(f"ttl: at most {_MAX_TTL} seconds")
+        expires = self.now() + (ttl or self.token_secs)
+        return TokenRow(token.id, token.secret_sha256, role, expires, bound_to, names)
+
+    def _add_token(self, tx: ITransaction, row: TokenRow, actor: Actor) -> None:
+        tx.tokens.add(row, self.now())
+        details: dict[str, str | int] = {
+            "token_id": row.id,
+            "role": row.role.value,
+            "ttl_seconds": max(0, round(row.expires_at - self.now())),
+        }
+        if row.role is TokenRole.PERSON and row.bound_to:
+            details["person_id"] = row.bound_to
+        self.recorder.append(tx, TOKEN_CREATE, actor, details=details)
+
+
+def _checked(name: str, what: str) -> str:
+    if _NAME.match(name) is None:
+        raise Malformed(
+            f"{what}: letters, digits and . _ @ -, beginning with a letter or digit, "
+            "at most 128 characters"
+        )
+    return name
+
+
+def _exists(text: str) -> SvcError:
+    return SvcError(text, reason="already_exists", fault=Fault.EXISTS)
+
+
+def _node_row(one: Node) -> pb.NodeRow:
+    return pb.NodeRow(
+        id=one.id,
+        name=one.name,
+        role=one.role,
+        state=one.state.value,
+        version=one.version,
+        leaf_serial=one.leaf.serial,
+        leaf_expires=int(one.leaf.expires),
+        last_seen=int(one.last_seen or 0),
+        enrolled_at=int(one.enrolled_at),
+    )

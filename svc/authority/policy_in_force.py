@@ -1,0 +1,143 @@
+"""The policy this Authority decides by, and how another one takes its place.
+
+A text is put in force only after the guard's child process lived through it,
+wherever it came from: an operator, or the store.  What cannot be put in force
+leaves the one before in its place (G-POL-02).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from attrs import define, field
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from svc.authority.facts import ClusterFacts
+from svc.errors import SvcError
+from svc.interfaces.kinds import IResourceKind
+from svc.model.access import Entity
+from svc.model.person import PersonState
+from svc.model.policy_version import PolicyVersion
+from svc.policy.compile import compile_policy
+from svc.policy.engine import CompiledPolicy
+from svc.policy.entities import (
+    Facts,
+    GroupFacts,
+    NodeFacts,
+    PersonFacts,
+    ResourceFacts,
+    entities_of,
+)
+from svc.policy.vocabulary import Vocabulary
+
+_log = Logger(namespace="svc_authority")
+_T = TypeVar("_T")
+
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a blocking function off the reactor and gives back what it returned."""
+
+
+@define
+class PolicyInForce:
+    """Holds the engine and swaps it whole.
+
+    Attributes:
+        guard: Refuses a text that must not be parsed in this process.
+        in_force: Told each new engine with the text it was made from.
+    """
+
+    cluster: str
+    vocabulary: Vocabulary
+    kinds: Mapping[str, IResourceKind]
+    guard: Callable[[str], Awaitable[object]]
+    in_thread: InThread
+    in_force: Callable[[CompiledPolicy, str], object]
+    engine: CompiledPolicy | None = None
+    _text: str = ""
+    _refused: bytes = b""
+    _lock: DeferredLock = field(factory=DeferredLock)
+
+    async def follow(self, facts: ClusterFacts) -> None:
+        """Bring the engine to these facts; called after each change and at the reload pass.
+
+        Never raises for a text that is refused: that is logged, and the engine stays.
+        """
+        await self._lock.acquire()
+        try:
+            await self._follow(facts)
+        finally:
+            self._lock.release()
+
+    async def trial(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+        """An engine of *text* as it would be in force; nothing changes.
+
+        Raises:
+            SvcError: the guard or the compiler refuses the text.
+        """
+        await self.guard(text)
+        return await self._compiled(text, facts, version)
+
+    async def _follow(self, facts: ClusterFacts) -> None:
+        stored, engine = facts.policy, self.engine
+        if stored is None:
+            return
+        if engine is None or engine.version != stored.version:
+            await self._replace(stored, facts)
+        elif engine.revision != facts.revision:
+            entities = entities_from(facts, self.kinds, self.cluster)
+            await self._swap(engine, entities, facts.revision)
+
+    async def _replace(self, stored: PolicyVersion, facts: ClusterFacts) -> None:
+        if stored.sha256 == self._refused:
+            return
+        try:
+            engine = await self.trial(stored.text, facts, stored.version)
+        except SvcError as refusal:
+            self._refused = stored.sha256
+            _log.error(
+                "a stored policy is refused; the one before stays in force",
+                version=stored.version,
+                reason=refusal.reason,
+                text=refusal.text,
+            )
+            return
+        self._refused, self._text, self.engine = b"", stored.text, engine
+        _log.info("policy in force", version=stored.version, sha256=stored.sha256.hex())
+        self.in_force(engine, stored.text)
+
+    async def _swap(
+        self, engine: CompiledPolicy, entities: tuple[Entity, ...], revision: int
+    ) -> None:
+        made = await self.in_thread(lambda: engine.with_entities(entities, revision))
+        assert isinstance(made, CompiledPolicy)
+        self.engine = made
+        self.in_force(made, self._text)
+
+    async def _compiled(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+        entities = entities_from(facts, self.kinds, self.cluster)
+        made = await self.in_thread(
+            lambda: compile_policy(text, self.vocabulary, entities, version, facts.revision)
+        )
+        assert isinstance(made, CompiledPolicy)
+        return made
+
+
+def entities_from(
+    facts: ClusterFacts, kinds: Mapping[str, IResourceKind], cluster: str
+) -> tuple[Entity, ...]:
+    """What the policy looks at: active persons, groups, nodes, and resources of enabled kinds."""
+    found: list[Facts] = [GroupFacts(group) for group in facts.groups]
+    found += [
+        PersonFacts(one.id, one.name, one.groups)
+        for one in facts.people.values()
+        if one.state is PersonState.ACTIVE
+    ]
+    found += [NodeFacts(one.id, one.role) for one in facts.nodes.values()]
+    found += [
+        ResourceFacts(one.id, kinds[one.kind].terms.entity_type, one.kind, one.labels)
+        for one in facts.catalog.values()
+        if one.kind in kinds
+    ]
+    return entities_of(found, cluster)
