@@ -1,0 +1,50 @@
+"""What the documents name exists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.tools import PACKAGES
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _pages() -> Iterator[Path]:
+    yield from sorted(ROOT.glob("*.md"))
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+class DocumentTests(SynchronousTestCase):
+    """Links and commands in the documents."""
+
+    def test_links_lead_somewhere(self) -> None:
+        """Each link from one document to another file of the project finds it."""
+        broken = [
+            f"{page.relative_to(ROOT)}: {target}"
+            for page in _pages()
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+            if not (page.parent / target).exists()
+        ]
+        self.assertEqual(broken, [])
+
+    def test_make_targets_exist(self) -> None:
+        """Each `make` command that a document or the continuous integration names is a target."""
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        pages = [*_pages(), ROOT / ".ci/run"]
+        named = {
+            word
+            for page in pages
+            for word in re.findall(r"(?:^ *|`|=1 )make ([a-z-]+)", page.read_text(), re.MULTILINE)
+        }
+        self.assertIn("demo", named)
+        self.assertEqual(sorted(named - targets), [])
+
+    def test_ci_installs_every_tool(self) -> None:
+        """Every package that a test may name is installed by the continuous integration."""
+        text = (ROOT / ".ci/run").read_text()
+        installed = set(re.findall(r"\b[a-z-]+:([a-z-]+)", text))
+        self.assertEqual(sorted(set(PACKAGES.values()) - installed), [])
