@@ -188,7 +188,7 @@ class HistoryTests(SynchronousTestCase):
                 "Verification",
             ],
         )
-        self.assertIn("### Verification\n\nNothing in this release.", entry)
+        self.assertIn("### Verification\n\nNone.", entry)
 
 
 class WheelTests(SynchronousTestCase):
