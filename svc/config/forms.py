@@ -107,11 +107,16 @@ def _names(texts: list[str]) -> tuple[str, ...]:
 
 
 def _directory(text: str) -> str:
-    if not isabs(_clean(text)) or normpath(text) == "/":
+    if not isabs(_clean(text)) or _tidy(text) == "/":
         raise ValueError("must be an absolute path of a directory of its own")
     if ".." in text.split("/"):
         raise ValueError("must not hold ..")
-    return normpath(text)
+    return _tidy(text)
+
+
+def _tidy(path: str) -> str:
+    """Without doubled slashes, the two at the front included."""
+    return f"/{normpath(path).lstrip('/')}"
 
 
 def _path(text: str) -> str:
@@ -133,7 +138,7 @@ def parse_store_url(text: str) -> StoreUrl:
         raise ValueError("unknown scheme; known: sqlite (and postgres, not in this build)")
     if not isabs(_clean(rest)) or rest.endswith("/") or "?" in rest or "#" in rest:
         raise ValueError("must be sqlite:// and the absolute path of a file")
-    return StoreUrl(scheme, normpath(rest))
+    return StoreUrl(scheme, _tidy(rest))
 
 
 def parse_otel_endpoint(text: str) -> str:

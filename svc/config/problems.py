@@ -39,6 +39,11 @@ def shown(name: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def whole(path: str) -> str:
+    """A file's path, escaped as it must be and never cut."""
+    return path if path.isprintable() and path.isascii() else ascii(path)[1:-1]
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known dotted name most like *name*, or None when none is near.
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from svc.config import values
 from svc.config.keys import KEYS, ROLES
 from svc.config.models import settings_model
-from svc.config.problems import ConfigErrors, SharedStateDir, shown, unknown
+from svc.config.problems import ConfigErrors, SharedStateDir, shown, unknown, whole
 from svc.config.rules import check
 from svc.config.source import overlay, parse, read_file
 from svc.errors import ConfigError
@@ -49,7 +49,7 @@ def read_settings(
     """The settings that a TOML text gives; as :func:`load_settings` without the file."""
     if role not in ROLES:
         raise ValueError(role)
-    tree = parse(text, shown(path))
+    tree = parse(text, whole(path))
     origin, errors = overlay(tree, environ)
     read: BaseModel | None = None
     try:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from svc.config.keys import ENVIRONMENT, KEYS
-from svc.config.problems import shown, unknown
+from svc.config.problems import shown, unknown, whole
 from svc.errors import ConfigError
 
 MAX_BYTES = 1 << 20
@@ -37,33 +37,36 @@ def read_file(path: str) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if os.path.islink(path):
-            raise ConfigError(shown(path), "is a symbolic link; name the file itself") from None
+            raise ConfigError(whole(path), "is a symbolic link; name the file itself") from None
         why = (error.strerror or "unreadable").lower()
-        raise ConfigError(shown(path), f"cannot be read: {why}") from None
+        raise ConfigError(whole(path), f"cannot be read: {why}") from None
     except ValueError:
         raise ConfigError("--config", "the path holds a NUL") from None
-    with open(descriptor, "rb") as file:
+    try:
         _check_owner(path, os.fstat(descriptor))
-        data = file.read(MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > MAX_BYTES:
-        raise ConfigError(shown(path), "is larger than 1 MiB")
+        raise ConfigError(whole(path), "is larger than 1 MiB")
     if data.startswith(b"\xef\xbb\xbf"):
-        raise ConfigError(shown(path), "begins with a byte order mark; save it without")
+        raise ConfigError(whole(path), "begins with a byte order mark; save it without")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(shown(path), f"line {line}: is not UTF-8") from None
+        raise ConfigError(whole(path), f"line {line}: is not UTF-8") from None
 
 
 def _check_owner(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ConfigError(shown(path), "is not a regular file")
+        raise ConfigError(whole(path), "is not a regular file")
     if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(shown(path), "is owned by another user")
+        raise ConfigError(whole(path), "is owned by another user")
     shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
     if status.st_mode & shared:
-        raise ConfigError(shown(path), "other users may write to it; chmod go-w")
+        raise ConfigError(whole(path), "other users may write to it; chmod go-w")
 
 
 def _private_group(status: os.stat_result) -> bool:

@@ -1,0 +1,88 @@
+"""Make ``docs/reference/config.md`` from the table of keys.
+
+``python -m svc.config.reference docs/reference/config.md`` writes it; with
+``--check`` before the path it only compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from svc.config.keys import ENVIRONMENT, KEYS, NODES, ROLES, Key
+from svc.config.source import variable
+
+_HEAD = """\
+# Configuration
+
+Made from `svc/config/keys.py` by `python -m svc.config.reference`; do not edit.
+
+`svc --config FILE <role>` reads one TOML file: a regular file of at most 1 MiB in UTF-8, owned by
+the role's user or root, which no other user may write. An unknown key, a wrong type or a value out
+of form ends the start with status 1; every mistake is told at once, by its dotted path, and never
+with its value. A key marked *not in this build* is checked for its form; any value but the default
+is then refused.
+
+`SVC_<TABLE>__<KEY>` in the environment lies over the file: `SVC_TELEMETRY__METRICS_LISTEN` over
+`telemetry.metrics_listen`, `SVC_PROFILE` over `profile`. Its value has TOML's syntax, so a string
+keeps its quotes. An unknown `SVC_` name is an error.
+"""
+
+
+def markdown() -> str:
+    """The page."""
+    return "\n".join([_HEAD, *_keys(), "", "## Environment", "", *_environment(), ""])
+
+
+def _keys() -> Iterator[str]:
+    yield "| Key | Form | Default | Roles | Meaning |"
+    yield "|---|---|---|---|---|"
+    for key in KEYS:
+        later = " *Not in this build.*" if key.later else ""
+        required = f" Required for {', '.join(key.required)}." if key.required else ""
+        yield (
+            f"| `{key.path}` | {key.form.words} | {_default(key)} | {_roles(key)} "
+            f"| {key.meaning}{required}{later} |"
+        )
+
+
+def _default(key: Key) -> str:
+    if key.default is None:
+        return "none"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    if isinstance(key.default, str):
+        return f'`"{key.default}"`'
+    if isinstance(key.default, list):
+        return "`[" + ", ".join(f'"{each}"' for each in key.default) + "]`"
+    return f"`{key.default}`"
+
+
+def _roles(key: Key) -> str:
+    if key.roles == ROLES:
+        return "every role"
+    return "every node" if key.roles == NODES else ", ".join(key.roles)
+
+
+def _environment() -> Iterator[str]:
+    yield "| Variable | Meaning |"
+    yield "|---|---|"
+    yield "| `RUST_LOG` | Log filter, default `warn,svc=info`; replaces the default entirely. |"
+    for name, meaning in ENVIRONMENT.items():
+        yield f"| `{name}` | {meaning} |"
+    yield f"| `{variable('telemetry.metrics_listen')}`, … | Lies over the key of that name. |"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` say by the status whether it is up to date."""
+    path = Path(arguments[-1])
+    if "--check" in arguments:
+        return int(path.read_text(encoding="utf-8") != markdown())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(markdown(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Make ``docs/reference/metrics.md`` from the table of series.
+
+``python -m svc.telemetry.reference docs/reference/metrics.md`` writes it; with
+``--check`` before the path it only compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from svc.telemetry.series import SERIES, Series
+
+_HEAD = """\
+# Metrics
+
+Made from `svc/telemetry/series.py` by `python -m svc.telemetry.reference`; do not edit.
+
+`GET /metrics` on `telemetry.metrics_listen` shows the series of the roles that run in the process,
+in the Prometheus text format 0.0.4. With `profile` set every sample carries the label
+`deployment`. No label holds a resource id, a node id, a fingerprint or anything a caller chooses.
+A series with labels, or one marked *absent*, has no sample before its first event. A series marked
+*later* is declared and not moved by this build.
+"""
+
+
+def markdown() -> str:
+    """The page."""
+    return "\n".join([_HEAD, *_rows(), ""])
+
+
+def _rows() -> Iterator[str]:
+    yield "| Series | Type | Roles | Labels | Meaning |"
+    yield "|---|---|---|---|---|"
+    for each in SERIES:
+        labels = "; ".join(f"`{name}`: {_values(values)}" for name, values in each.labels.items())
+        yield (
+            f"| `{each.name}` | {each.kind.value} | {', '.join(each.roles)} | {labels or 'none'} "
+            f"| {each.help}{_buckets(each)}{_mark(each)} |"
+        )
+
+
+def _values(values: tuple[str, ...]) -> str:
+    return ", ".join(f"`{value}`" for value in values) if values else "fixed at build time"
+
+
+def _buckets(series: Series) -> str:
+    if not series.buckets:
+        return ""
+    return f" Buckets: {', '.join(format(bound, 'g') for bound in series.buckets)} s."
+
+
+def _mark(series: Series) -> str:
+    return " *Later.*" if series.later else " *Absent.*" if series.absent else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` say by the status whether it is up to date."""
+    path = Path(arguments[-1])
+    if "--check" in arguments:
+        return int(path.read_text(encoding="utf-8") != markdown())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(markdown(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
