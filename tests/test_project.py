@@ -70,8 +70,8 @@ def _run(arguments: Sequence[str], cwd: Path) -> str:
 
 
 @cache
-def _wheel() -> Path:
-    """Build the wheel from a copy, so that the checkout gets no build folder; return its path."""
+def _copy() -> Path:
+    """Copy what is built, so that the checkout gets no build folder; return the copy's path."""
     folder = Path(mkdtemp(prefix="svc-wheel-"))
     atexit.register(shutil.rmtree, folder)
     source = folder / "source"
@@ -80,10 +80,17 @@ def _wheel() -> Path:
         shutil.copytree(ROOT / name, source / name, ignore=skipped)
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, source / name)
+    return source
+
+
+@cache
+def _wheel() -> Path:
+    """Build the wheel once a process, without a network; return its path."""
+    built = _copy().parent / "built"
     pip = ["-m", "pip", "--no-input", "--disable-pip-version-check", "wheel"]
-    build = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    _run([*pip, *build, str(source)], folder)
-    return next(folder.glob("*.whl"))
+    build = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built)]
+    _run([*pip, *build, str(_copy())], built.parent)
+    return next(built.glob("*.whl"))
 
 
 class PackageListTests(SynchronousTestCase):
@@ -231,6 +238,18 @@ class WheelTests(SynchronousTestCase):
             "import sys; from twisted.scripts.twistd import run; sys.argv[1:] = ['--help']; run()"
         )
         self.assertEqual(sorted(re.findall(r"^ +(svc-\w+) ", shown, re.MULTILINE)), ROLES)
+
+    def test_editable_install_is_a_plain_path(self) -> None:
+        """An editable install is one path entry: with an import hook twistd finds no drop-in."""
+        editable = Path(self.mktemp()).absolute()
+        editable.mkdir()
+        code = f"from setuptools.build_meta import build_editable as b; b({str(editable)!r})"
+        _run(["-c", code], _copy())
+        with ZipFile(next(editable.glob("*.whl"))) as wheel:
+            outside = [name for name in wheel.namelist() if ".dist-info/" not in name]
+            added = [name for name in outside if not name.startswith("svc-0.11.0rc7.data/")]
+            self.assertEqual([Path(name).suffix for name in added], [".pth"])
+            self.assertEqual(wheel.read(added[0]).decode().split(), [str(_copy())])
 
     def test_others_add_drop_ins(self) -> None:
         """A drop-in that another distribution puts beside ours can be imported."""
