@@ -1,0 +1,178 @@
+"""Running jobs over a connection: many in one commit, or one by one to look.
+
+Nothing here knows threads: a batch runs in whatever thread calls it, and
+leaves each job's outcome in the job.
+
+The invariant of writing: an outcome that is no failure is left only after the
+commit that holds its writes has returned.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from attrs import define, field
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.errors import StoreUnavailable
+from svc.interfaces.store import ChainHash
+from svc.store.connection import SqliteStatements, unavailable
+from svc.store.jobs import Job
+from svc.store.sql.transaction import Transaction
+
+BATCH_LIMIT = 256
+_log = Logger(namespace="svc_store")
+
+
+def _outcome_unknown(desc: str) -> Failure:
+    return Failure(
+        StoreUnavailable(
+            f"store: {desc}: the commit failed; whether it is written is not known",
+            reason="store_outcome_unknown",
+        )
+    )
+
+
+def _not_written(desc: str, error: BaseException) -> Failure:
+    """What a job's caller is told; a fault of ours stays what it is."""
+    told = unavailable(error, desc) if isinstance(error, sqlite3.Error) else None
+    return Failure(told or error)
+
+
+@define
+class WriteBatch:
+    """Group commit: a savepoint a job, one durable commit for all of them.
+
+    ``reopen`` gives a fresh, checked connection; it is asked for at the first
+    batch and again after the database failed.
+    """
+
+    _reopen: Callable[[], sqlite3.Connection]
+    _chain_hash: ChainHash
+    _crash_point: Callable[[str], None]
+    _connection: sqlite3.Connection | None = field(init=False, default=None)
+    _transaction: Transaction | None = field(init=False, default=None)
+
+    def perform(self, jobs: Sequence[Job]) -> None:
+        """Run *jobs*; each has its outcome when this returns.  Never raises."""
+        claimed = [job for job in jobs if job.claim()]
+        try:
+            connection = self._begin()
+        except (sqlite3.Error, OSError, StoreUnavailable) as error:
+            self._fail(claimed, error)
+            return
+        kept = []
+        try:
+            for job in claimed:
+                if self._run_one(connection, job):
+                    kept.append(job)
+                elif not connection.in_transaction:
+                    # SQLite gave up the whole transaction (disk full, I/O error).
+                    raise StoreUnavailable("store: the database gave up a transaction")
+        except (sqlite3.Error, StoreUnavailable) as error:
+            self._fail(claimed, error)
+            return
+        self._commit(connection, kept)
+
+    def close(self) -> None:
+        """Close the connection.  Idempotent."""
+        connection, self._connection, self._transaction = self._connection, None, None
+        if connection is not None:
+            try:
+                connection.close()
+            except sqlite3.Error as error:
+                _log.warn("store connection did not close", reason=str(error))
+
+    def _begin(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._reopen()
+            self._transaction = Transaction(SqliteStatements(self._connection), self._chain_hash)
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
+
+    def _run_one(self, connection: sqlite3.Connection, job: Job) -> bool:
+        """Run one job in its savepoint; whether its writes are to be kept."""
+        assert self._transaction is not None, "_begin made it"
+        try:
+            connection.execute("SAVEPOINT job")
+            job.outcome = job.fn(self._transaction)
+            if job.seal():
+                connection.execute("RELEASE job")
+                return True
+            job.outcome = None
+        except BaseException as error:
+            job.outcome = _not_written(job.desc, error)
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+        return False
+
+    def _commit(self, connection: sqlite3.Connection, kept: Sequence[Job]) -> None:
+        self._crash_point("before_commit")
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            _log.error("store commit failed", reason=str(error), jobs=len(kept))
+            self.close()
+            for job in kept:
+                job.outcome = _outcome_unknown(job.desc)
+            return
+        self._crash_point("after_commit")
+
+    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
+        _log.error("store transaction failed", reason=str(error), jobs=len(jobs))
+        self.close()
+        for job in jobs:
+            if not isinstance(job.outcome, Failure):
+                refusal = StoreUnavailable(f"store: {job.desc}: {error}; nothing was written")
+                job.outcome = Failure(refusal)
+
+
+@define
+class ReadBatch:
+    """One snapshot a job, over a connection that refuses to write.
+
+    ``shared`` says that a writer uses the same connection (the memory store):
+    then it refuses to write only while a job looks, and is not closed here.
+    """
+
+    _reopen: Callable[[], sqlite3.Connection]
+    _chain_hash: ChainHash
+    _shared: bool = False
+    _connection: sqlite3.Connection | None = field(init=False, default=None)
+
+    def perform(self, jobs: Sequence[Job]) -> None:
+        """Run *jobs*; each has its outcome when this returns.  Never raises."""
+        for job in jobs:
+            if job.claim():
+                self._run_one(job)
+
+    def close(self) -> None:
+        """Close the connection unless a writer shares it.  Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not self._shared:
+            connection.close()
+
+    def _run_one(self, job: Job) -> None:
+        try:
+            if self._connection is None:
+                self._connection = self._reopen()
+            job.outcome = self._look(self._connection, job)
+        except BaseException as error:
+            job.outcome = _not_written(job.desc, error)
+            if isinstance(error, sqlite3.Error):
+                self.close()
+
+    def _look(self, connection: sqlite3.Connection, job: Job) -> object:
+        if self._shared:
+            connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        try:
+            return job.fn(Transaction(SqliteStatements(connection), self._chain_hash))
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if self._shared:
+                connection.execute("PRAGMA query_only = OFF")

@@ -1,0 +1,156 @@
+"""SQLite connections: how they are opened, spoken to, and how their errors read.
+
+Every writing connection is WAL with ``synchronous=FULL``: what was committed
+is on the disk.  Transactions are begun and ended by the callers; the driver
+begins none by itself (``isolation_level=None``).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import define, frozen
+
+from svc.errors import StoreUnavailable
+from svc.store.location import file_uri
+from svc.store.sql.statements import Row
+
+T = TypeVar("T")
+
+BUSY_MILLISECONDS = 5000
+_OF_THE_DATABASE = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+@frozen
+class SqliteStatements:
+    """:class:`Statements` over one connection."""
+
+    connection: sqlite3.Connection
+
+    def one(self, sql: str, *values: object) -> Row | None:
+        """See :class:`Statements`."""
+        rows = self.connection.execute(sql, values).fetchall()
+        return rows[0] if rows else None
+
+    def all(self, sql: str, *values: object) -> list[Row]:
+        """See :class:`Statements`."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def change(self, sql: str, *values: object) -> int:
+        """See :class:`Statements`."""
+        return self.connection.execute(sql, values).rowcount
+
+
+def open_writer(path: str) -> sqlite3.Connection:
+    """Open for writing; the file must be there and ours."""
+    connection = _connect(file_uri(path, "mode=rw"))
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: str) -> sqlite3.Connection:
+    """Open to look at only; an attempt to write fails."""
+    return _connect(file_uri(path, "mode=ro"))
+
+
+def open_memory() -> sqlite3.Connection:
+    """A store that is gone with its connection."""
+    connection = _connect("file::memory:")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    """Connections move to the thread that uses them, one thread at a time."""
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+    return connection
+
+
+def unavailable(error: sqlite3.Error, desc: str) -> StoreUnavailable | None:
+    """The refusal for a fault of the database; None for a fault of ours."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code & 0xFF not in _OF_THE_DATABASE:
+        return None
+    return StoreUnavailable(f"store: {desc}: {error}; nothing was written")
+
+
+@define
+class Glance:
+    """Looks at a store file without leaving a trace beside it.
+
+    Beside a live writer the file has a ``-wal``: SQLite's read-only mode takes
+    part in its locking and creates nothing.  With every role stopped there is
+    none, and that mode would create one; then the file is read as immutable,
+    and read again should a writer have come in between.
+    """
+
+    path: str
+    _attempts: int = 5
+
+    def look(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        """Run *fn* over one consistent snapshot.
+
+        Raises:
+            StoreUnavailable: there is no file, or writers came and went all the time.
+            sqlite3.Error: as *fn* or the database raised it.
+        """
+        for _ in range(self._attempts):
+            if os.path.exists(self.path + "-wal"):
+                return self._once("mode=ro", fn)
+            before = self._stamp()
+            try:
+                return self._unchanged(before, self._once("mode=ro&immutable=1", fn))
+            except (sqlite3.Error, _Changed):
+                if self._stamp() == before:
+                    raise
+        raise StoreUnavailable(f"store: {self.path} changed under every attempt to read it")
+
+    def _unchanged(self, before: tuple[int, int, bool], result: T) -> T:
+        if self._stamp() != before:
+            raise _Changed
+        return result
+
+    def _once(self, query: str, fn: Callable[[sqlite3.Connection], T]) -> T:
+        connection = _connect(file_uri(self.path, query))
+        try:
+            connection.execute("BEGIN")
+            return fn(connection)
+        finally:
+            connection.close()
+
+    def _stamp(self) -> tuple[int, int, bool]:
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise StoreUnavailable(f"store: {self.path}: {error.strerror}") from None
+        return found.st_mtime_ns, found.st_size, os.path.exists(self.path + "-wal")
+
+
+class _Changed(Exception):
+    """A writer came while the file was read as if there were none."""

@@ -1,0 +1,180 @@
+"""Opening and migrating SQLite stores: what the drop-in ``store_sqlite`` offers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+from attrs import field, frozen
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from svc.errors import LockTimeout, StoreUnavailable
+from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
+from svc.model.migration import AppliedMigration, MigrationReport, MigrationStatus, Standing
+from svc.store.connection import (
+    Glance,
+    SqliteStatements,
+    open_memory,
+    open_reader,
+    open_writer,
+    unavailable,
+)
+from svc.store.location import SCHEME, create_private, lock_path, require_private, store_path
+from svc.store.lock import holder, take_lock, wait_for_lock
+from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
+from svc.store.sql.schema import Schema
+from svc.store.sqlite import FileStore, GlanceStore, MemoryStore
+
+
+@frozen
+class _SqliteDatabase(SqliteStatements):
+    """A connection that migrations are applied over."""
+
+    def begin(self) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+
+def _ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
+    """The applied migrations; none where there is no ledger yet."""
+    statements = SqliteStatements(connection)
+    there = statements.one("SELECT 1 FROM sqlite_master WHERE name = 'svc_migrations'")
+    return () if there is None else Schema(statements).applied()
+
+
+def _pause(secs: float) -> None:
+    """Wait before asking for a lock again; only where blocking is promised."""
+    Event().wait(secs)
+
+
+@implementer(IPlugin, IStoreFactory)
+@frozen
+class SqliteFactory:
+    """See :class:`IStoreFactory`.
+
+    Args:
+        now: Seconds since the epoch, for the ledger and the lock file.
+        monotonic: Times the wait for the lock.
+        pause: Blocks that long between two attempts at the lock.
+        folder: Finds the migrations; not looked for before they are needed.
+    """
+
+    name: str = SCHEME
+    now: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    pause: Callable[[float], object] = _pause
+    folder: Callable[[], Path] = field(default=migrations_folder)
+
+    def check(self, url: str) -> None:
+        """See :class:`IStoreFactory`."""
+        store_path(url)
+
+    def migration_status(self, url: str) -> MigrationStatus:
+        """See :class:`IStoreFactory`."""
+        path, migrations = store_path(url), self._migrations()
+        if not os.path.exists(path):
+            return status_of(migrations, ())
+        try:
+            return status_of(migrations, Glance(path).look(_ledger))
+        except sqlite3.Error as error:
+            raise unavailable(error, "migration status") or error from error
+
+    def migrate(self, url: str, binary_version: str, wait_secs: float = 120.0) -> MigrationReport:
+        """See :class:`IStoreFactory`."""
+        path, migrations = store_path(url), self._migrations()
+        require_private(path)
+        before = self.migration_status(url)
+        if before.standing not in (Standing.CURRENT, Standing.PENDING):
+            before.require_current()
+        lock = wait_for_lock(
+            lock_path(path), "migrating", wait_secs, self.now, self.monotonic, self.pause
+        )
+        if lock is None:
+            raise LockTimeout(
+                f"store: not free within {wait_secs:g} s: {holder(lock_path(path))} writes to it; "
+                "stop that one, then run this again"
+            )
+        try:
+            create_private(path)
+            return self._migrate(path, migrations, binary_version)
+        finally:
+            lock.release()
+
+    def open(self, url: str, needs: StoreNeeds) -> IStore:
+        """See :class:`IStoreFactory`."""
+        path, migrations = store_path(url), self._migrations()
+        require_private(path)
+        self.migration_status(url).require_current()
+        lock = take_lock(lock_path(path), "serving", self.now)
+        if lock is None:
+            raise StoreUnavailable(
+                f"store: {path} is in use: {holder(lock_path(path))} writes to it",
+                reason="store_in_use",
+            )
+
+        def open_to_write() -> sqlite3.Connection:
+            connection = open_writer(path)
+            try:
+                status_of(migrations, _ledger(connection)).require_current()
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+        try:
+            open_to_write().close()
+            return FileStore.opened(lock, needs, open_to_write, lambda: open_reader(path))
+        except sqlite3.Error as error:
+            lock.release()
+            raise unavailable(error, "open") or error from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
+        """See :class:`IStoreFactory`."""
+        path = store_path(url)
+        if not os.path.exists(path):
+            raise StoreUnavailable(f"store: there is no {path}")
+        return GlanceStore(Glance(path), chain_hash)
+
+    def open_memory(self, needs: StoreNeeds, binary_version: str = "memory") -> MemoryStore:
+        """A migrated store in memory, for tests and rehearsals."""
+        connection = open_memory()
+        self._apply(connection, self._migrations(), binary_version)
+        return MemoryStore.over(connection, needs)
+
+    def _migrate(
+        self, path: str, migrations: tuple[Migration, ...], binary_version: str
+    ) -> MigrationReport:
+        try:
+            connection = open_writer(path)
+        except sqlite3.Error as error:
+            raise unavailable(error, "migrate") or error from error
+        try:
+            return self._apply(connection, migrations, binary_version)
+        except sqlite3.Error as error:
+            raise unavailable(error, "migrate") or error from error
+        finally:
+            connection.close()
+
+    def _apply(
+        self, connection: sqlite3.Connection, migrations: tuple[Migration, ...], version: str
+    ) -> MigrationReport:
+        return apply_pending(
+            _SqliteDatabase(connection), migrations, lambda: _ledger(connection), version, self.now
+        )
+
+    def _migrations(self) -> tuple[Migration, ...]:
+        return discover(self.folder(), SCHEME)

@@ -1,0 +1,87 @@
+"""One writer at a time: a lock file that dies with its holder.
+
+The lock is ``flock`` on a file beside the store, so the kernel frees it
+however its holder ends.  What the file says (who, where, since when) is for
+people only; the lock is never judged by it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from attrs import define
+
+from svc.errors import StoreUnavailable
+
+POLL_SECS = 0.1
+
+
+@define
+class FileLock:
+    """A lock that is held until :meth:`release`."""
+
+    _descriptor: int
+
+    def release(self) -> None:
+        """Let the next one in.  Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def take_lock(path: str, purpose: str, now: Callable[[], float]) -> FileLock | None:
+    """Take the lock if it is free; None where somebody holds it.
+
+    Raises:
+        StoreUnavailable: the lock file cannot be made.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailable(f"store: cannot write {path}: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    since = datetime.fromtimestamp(now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = f"pid {os.getpid()} on {socket.gethostname()} ({purpose}, since {since})\n"
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, told.encode(), 0)
+    return FileLock(descriptor)
+
+
+def wait_for_lock(
+    path: str,
+    purpose: str,
+    wait_secs: float,
+    now: Callable[[], float],
+    monotonic: Callable[[], float],
+    pause: Callable[[float], object],
+) -> FileLock | None:
+    """Take the lock, asking again until *wait_secs* are over; None if they are.
+
+    No database timeout takes part, so the wait is neither shorter nor longer,
+    and it ends as soon as the holder does.
+    """
+    deadline = monotonic() + wait_secs
+    while True:
+        lock = take_lock(path, purpose, now)
+        left = deadline - monotonic()
+        if lock is not None or left <= 0:
+            return lock
+        pause(min(POLL_SECS, left))
+
+
+def holder(path: str) -> str:
+    """Who says to hold the lock, for a text; never a reason to act."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            told = file.read(300).strip()
+    except OSError:
+        told = ""
+    return told if told.isprintable() and told else "an unnamed process"

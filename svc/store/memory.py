@@ -1,0 +1,26 @@
+"""A store in memory: the SQLite store without a file, for tests of other rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.task import Clock
+
+from svc.interfaces.store import ChainHash, StoreNeeds
+from svc.store.factory import SqliteFactory
+from svc.store.sqlite import MemoryStore
+
+
+def memory_store(
+    chain_hash: ChainHash, crash_point: Callable[[str], None] | None = None
+) -> MemoryStore:
+    """A migrated, empty store; every ``run`` and ``read`` has its answer at once."""
+    needs = StoreNeeds(clock=Clock(), call_from_thread=_at_once, chain_hash=chain_hash)
+    if crash_point is not None:
+        needs = StoreNeeds(Clock(), _at_once, chain_hash, crash_point=crash_point)
+    return SqliteFactory().open_memory(needs)
+
+
+def _at_once(fn: Callable[..., object], *args: object) -> None:
+    """There is no other thread to come from."""
+    fn(*args)

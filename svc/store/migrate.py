@@ -1,0 +1,179 @@
+"""Finding this build's migrations and bringing a database up to them.
+
+Each migration is applied in one transaction together with its row of the
+ledger, so a store is always at a boundary between two of them.  Which database
+it is, and how writers are kept out meanwhile, is the caller's matter.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Protocol
+
+from attrs import frozen
+
+import svc
+from svc.errors import SvcError
+from svc.model.migration import (
+    AppliedMigration,
+    KnownMigration,
+    MigrationReport,
+    MigrationStatus,
+    Standing,
+    compare,
+)
+from svc.store.sql.statements import Statements
+
+_NAME = re.compile(r"(?P<id>m(?P<number>\d{4})_[a-z0-9_]+)(?:\.(?P<dialect>[a-z]+))?\.(sql|py)\Z")
+LEDGER = (
+    "CREATE TABLE IF NOT EXISTS svc_migrations (id TEXT PRIMARY KEY, checksum TEXT NOT NULL,"
+    " applied_at REAL NOT NULL, binary_version TEXT NOT NULL) STRICT"
+)
+
+
+class Database(Statements, Protocol):
+    """What a runner needs of a database: statements and transactions."""
+
+    def begin(self) -> None:
+        """Begin a transaction that nobody else can write beside."""
+
+    def commit(self) -> None:
+        """Make it durable."""
+
+    def rollback(self) -> None:
+        """Undo it, where one is open."""
+
+
+@frozen
+class Migration:
+    """One file: SQL statements, or Python with a function ``up(statements)``."""
+
+    id: str
+    path: Path
+    checksum: str
+
+    @property
+    def known(self) -> KnownMigration:
+        """What the ledger is compared with."""
+        return KnownMigration(self.id, self.checksum)
+
+    def apply(self, database: Statements) -> None:
+        """Run it inside the transaction that is open."""
+        if self.path.suffix == ".py":
+            self._apply_python(database)
+            return
+        for statement in split(self.path.read_text("utf-8")):
+            database.change(statement)
+
+    def _apply_python(self, database: Statements) -> None:
+        spec = spec_from_file_location(f"svc_migration_{self.id}", self.path)
+        assert spec is not None and spec.loader is not None, "a .py path has a loader"
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.up(database)
+
+
+def split(script: str) -> Iterator[str]:
+    """The statements of a script, one by one.
+
+    ``executescript`` would commit first, and the migration would not be whole.
+    """
+    pending = ""
+    for part in re.split(r"(?<=;)", script):
+        pending += part
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+    if re.sub(r"--[^\n]*", "", pending).strip():
+        yield pending
+
+
+def migrations_folder() -> Path:
+    """Where this build's migrations lie: beside ``svc/``, or in ``share`` once installed.
+
+    Raises:
+        SvcError: in neither place; the installation is not whole.
+    """
+    places = (
+        Path(svc.__file__).resolve().parent.parent / "migrations",
+        Path(sys.prefix) / "share" / "svc" / "migrations",
+    )
+    for place in places:
+        if any(place.glob("m0001_*")):
+            return place
+    raise SvcError("store: this build's migrations are not installed beside it")
+
+
+def discover(folder: Path, dialect: str) -> tuple[Migration, ...]:
+    """The migrations of a folder for one database, in order.
+
+    Raises:
+        SvcError: their numbers have a gap or a double.
+    """
+    found = []
+    for path in sorted(folder.iterdir()):
+        match = _NAME.match(path.name)
+        if match and match["dialect"] in (None, dialect):
+            found.append(Migration(match["id"], path, sha256(path.read_bytes()).hexdigest()))
+    numbers = [int(each.id[1:5]) for each in found]
+    if numbers != list(range(1, len(found) + 1)):
+        raise SvcError(f"store: the migrations in {folder} have a gap or a double")
+    return tuple(found)
+
+
+def status_of(
+    migrations: Sequence[Migration], applied: Sequence[AppliedMigration]
+) -> MigrationStatus:
+    """Compare a ledger with this build's files."""
+    return compare([each.known for each in migrations], applied)
+
+
+def apply_pending(
+    database: Database,
+    migrations: Sequence[Migration],
+    applied: Callable[[], Sequence[AppliedMigration]],
+    binary_version: str,
+    now: Callable[[], float],
+) -> MigrationReport:
+    """Apply what is pending, one transaction each.
+
+    The ledger is read again inside every transaction: of two that run this at
+    once each migration is applied by one.
+
+    Args:
+        applied: Reads the ledger inside the open transaction.
+
+    Raises:
+        UnknownApplied, MigrationsBroken: nothing was changed.
+    """
+    done: list[str] = []
+    while True:
+        database.begin()
+        try:
+            database.change(LEDGER)
+            status = status_of(migrations, applied())
+            if status.standing is not Standing.PENDING:
+                database.rollback()
+                status.require_current()
+                return MigrationReport(tuple(done), status.level, status.count)
+            chosen = migrations[status.count]
+            chosen.apply(database)
+            database.change(
+                "INSERT INTO svc_migrations (id, checksum, applied_at, binary_version)"
+                " VALUES (?, ?, ?, ?)",
+                chosen.id,
+                chosen.checksum,
+                now(),
+                binary_version,
+            )
+            database.commit()
+        except BaseException:
+            database.rollback()
+            raise
+        done.append(chosen.id)

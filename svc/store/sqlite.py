@@ -1,0 +1,181 @@
+"""The stores over SQLite: a file with two threads, a memory, and a file looked at.
+
+All three keep the promises of ``svc.interfaces.store``; they differ only in
+where a batch of jobs runs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from svc.errors import StoreUnavailable
+from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
+from svc.store.batch import ReadBatch, WriteBatch
+from svc.store.connection import Glance, SqliteStatements, unavailable
+from svc.store.jobs import Job
+from svc.store.lock import FileLock
+from svc.store.sql.transaction import Transaction
+from svc.store.worker import Worker
+
+T = TypeVar("T")
+
+
+def _closed(desc: str) -> StoreUnavailable:
+    return StoreUnavailable(f"store: {desc}: the store is closed; nothing was written")
+
+
+@implementer(IStore)
+@define(eq=False)
+class FileStore:
+    """One store file, written by one thread and read by another.
+
+    Made by :meth:`opened` with the lock held; the lock is let go when both
+    threads have ended.
+    """
+
+    _lock: FileLock
+    _needs: StoreNeeds
+    _writer: Worker
+    _reader: Worker
+    _stopping: bool = field(init=False, default=False)
+
+    @classmethod
+    def opened(
+        cls,
+        lock: FileLock,
+        needs: StoreNeeds,
+        open_to_write: Callable[[], sqlite3.Connection],
+        open_to_read: Callable[[], sqlite3.Connection],
+    ) -> FileStore:
+        """Start the threads over connections that are opened when first needed."""
+        writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point)
+        reading = ReadBatch(open_to_read, needs.chain_hash)
+        writer = Worker(writing, needs.call_from_thread, needs.crash_point)
+        reader = Worker(reading, needs.call_from_thread, _nothing)
+        writer.start("svc-store-writer")
+        reader.start("svc-store-reader")
+        return cls(lock, needs, writer, reader)
+
+    async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IStore`."""
+        return await self._ask(self._writer, desc, fn)
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IReadOnlyStore`."""
+        return await self._ask(self._reader, desc, fn)
+
+    async def close(self) -> None:
+        """See :class:`IReadOnlyStore`."""
+        if not self._stopping:
+            self._stopping = True
+            reader, writer = self._reader.stop(), self._writer.stop()
+            await reader
+            await writer
+            self._lock.release()
+
+    async def _ask(self, worker: Worker, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        if self._stopping:
+            raise _closed(desc)
+        job = Job(desc, fn, Deferred(lambda _: _cancelled(job)))
+        timer = self._needs.clock.callLater(self._needs.transaction_secs, self._late, job)
+        worker.submit(job)
+        try:
+            return cast(T, await job.answer)
+        finally:
+            if timer.active():
+                timer.cancel()
+
+    def _late(self, job: Job) -> None:
+        """The deadline: nobody waits longer, and nothing is granted on it."""
+        secs = self._needs.transaction_secs
+        if job.give_up():
+            refusal = StoreUnavailable(
+                f"store: {job.desc}: no answer within {secs:g} s; nothing was written"
+            )
+        else:
+            refusal = StoreUnavailable(
+                f"store: {job.desc}: no answer within {secs:g} s; "
+                "whether it is written is not known",
+                reason="store_outcome_unknown",
+            )
+        job.answer.errback(refusal)
+
+
+@implementer(IStore)
+@define(eq=False)
+class MemoryStore:
+    """The same store over ``:memory:``; every call has its answer at once."""
+
+    _writing: WriteBatch
+    _reading: ReadBatch
+    _crash_point: Callable[[str], None]
+    _closed: bool = field(init=False, default=False)
+
+    @classmethod
+    def over(cls, connection: sqlite3.Connection, needs: StoreNeeds) -> MemoryStore:
+        """A store over a migrated connection, which it closes."""
+        writing = WriteBatch(lambda: connection, needs.chain_hash, needs.crash_point)
+        reading = ReadBatch(lambda: connection, needs.chain_hash, shared=True)
+        return cls(writing, reading, needs.crash_point)
+
+    async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IStore`."""
+        return await self._ask(self._writing, desc, fn)
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IReadOnlyStore`."""
+        return await self._ask(self._reading, desc, fn)
+
+    async def close(self) -> None:
+        """See :class:`IReadOnlyStore`."""
+        self._closed = True
+        self._reading.close()
+        self._writing.close()
+
+    async def _ask(
+        self, batch: WriteBatch | ReadBatch, desc: str, fn: Callable[[ITransaction], T]
+    ) -> T:
+        if self._closed:
+            raise _closed(desc)
+        job = Job(desc, fn, Deferred())
+        batch.perform([job])
+        if batch is self._writing:
+            self._crash_point("before_answer")
+        job.deliver()
+        return cast(T, await job.answer)
+
+
+@implementer(IReadOnlyStore)
+@define(eq=False)
+class GlanceStore:
+    """A store file that is only looked at, in the calling thread."""
+
+    _glance: Glance
+    _chain_hash: ChainHash
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IReadOnlyStore`."""
+        try:
+            return self._glance.look(
+                lambda connection: fn(Transaction(SqliteStatements(connection), self._chain_hash))
+            )
+        except sqlite3.Error as error:
+            raise unavailable(error, desc) or error from error
+
+    async def close(self) -> None:
+        """See :class:`IReadOnlyStore`.  Nothing is held between two reads."""
+
+
+def _cancelled(job: Job) -> None:
+    """The caller went away: what has not been sealed is not written."""
+    job.give_up()
+
+
+def _nothing(point: str) -> None:
+    """A reader has no point at which a crash could matter."""
