@@ -1,0 +1,171 @@
+"""What the facets of what happened keep: policies, sessions, audit, keyrings, facts.
+
+Part of :class:`svc.testing.store_contract.StoreContract`; not used alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from svc.errors import AlreadyExists, Malformed, NoSuchRow
+from svc.interfaces.store import ITransaction
+from svc.model.key_revision import KeyState
+from svc.model.ledger import ChainHead, EntitySlice, PersonalValue
+from svc.model.session import Ending, Session, SessionEnd, SessionState
+
+SESSION = Session("u1", "p1", "db1", "tcp", "n1", "x1", "d1", 20.0)
+
+
+class LedgerContract:
+    """One test a promise; ``self.store`` is open and empty."""
+
+    async def test_policies(self: Any) -> None:
+        """Versions count from 1; the one in force only counts upwards."""
+
+        def policies(tx: ITransaction) -> Any:
+            self.assertIsNone(tx.policies.active())
+            for text in ("a", "b", "c"):
+                tx.policies.add(text, "op", 1.0)
+            tx.policies.activate(2, 5.0)
+            return tx.policies.active(), tx.policies.history(2), tx.policies.get(9)
+
+        active, history, unknown = await self.store.run("policies", policies)
+        self.assertEqual((active.version, active.text, active.activated_at), (2, "b", 5.0))
+        self.assertEqual([each.version for each in history], [3, 2])
+        self.assertIsNone(unknown)
+        for version, refusal in ((1, AlreadyExists), (2, AlreadyExists), (9, NoSuchRow)):
+            with self.assertRaises(refusal):
+                await self.store.run("back", lambda tx, v=version: tx.policies.activate(v, 6.0))
+
+    async def test_sessions(self: Any) -> None:
+        """A uid is used once, ever; open sessions are found by their Proxy."""
+        later = evolve(SESSION, uid="u2", proxy_id="x2", started_at=30.0)
+        for each in (SESSION, later):
+            await self.store.run("open", lambda tx, s=each: tx.sessions.insert(s))
+        await self.store.run("end", lambda tx: tx.sessions.end("u1", SessionEnd(40.0, "closed")))
+        for replay in (SESSION, later):
+            with self.assertRaises(AlreadyExists):
+                await self.store.run("replay", lambda tx, s=replay: tx.sessions.insert(s))
+        seen = await self.store.read(
+            "see",
+            lambda tx: (
+                tx.sessions.open(),
+                tx.sessions.open_of_proxy("x1"),
+                tx.sessions.open_of_proxy("x2"),
+                tx.sessions.get("u9"),
+            ),
+        )
+        self.assertEqual(seen, ((later,), (), (later,), None))
+
+    async def test_sessions_end_once(self: Any) -> None:
+        """The first end recorded stays, whoever reports another."""
+
+        def end(tx: ITransaction) -> Any:
+            tx.sessions.insert(SESSION)
+            lost = SessionEnd(50.0, "authority_restarted", state=SessionState.ABANDONED)
+            told = [
+                tx.sessions.end("u1", SessionEnd(40.0, "closed", 7, 9)),
+                tx.sessions.end("u1", lost),
+            ]
+            told.append(tx.sessions.end("u9", lost))
+            return told, tx.sessions.get("u1")
+
+        told, session = await self.store.run("end", end)
+        self.assertEqual(told, [Ending.WAS_OPEN, Ending.ALREADY_ENDED, Ending.UNKNOWN])
+        self.assertEqual(
+            session,
+            evolve(
+                SESSION,
+                state=SessionState.ENDED,
+                ended_at=40.0,
+                end_reason="closed",
+                bytes_up=7,
+                bytes_down=9,
+            ),
+        )
+
+    async def test_audit_chain(self: Any) -> None:
+        """Records are linked in order, kept byte for byte, and found from either end."""
+        texts = [b'{"event":"e","n":%d,"t":"\xc3\xa9\\u0000"}' % n for n in range(5)]
+        self.assertEqual(await self.store.read("head", lambda tx: tx.audit.head()), ChainHead())
+        for each in texts:
+            await self.store.run("append", lambda tx, text=each: tx.audit.append(text))
+        rows, tail, head = await self.store.read(
+            "see", lambda tx: (tx.audit.rows(2, 2), tx.audit.tail(2), tx.audit.head())
+        )
+        self.assertEqual([row.canonical for row in rows], texts[1:3])
+        self.assertEqual([row.canonical for row in tail], texts[3:])
+        self.assertEqual((head.seq, head.hash), (5, tail[-1].hash))
+        await self.assert_chain_holds(5)
+
+    async def test_audit_by_decision(self: Any) -> None:
+        """Every record of a decision is found by its id, and no other."""
+        for text in (b'{"decision_id":"d1"}', b'{"event":"x"}', b'{"decision_id":"d2"}') * 2:
+            await self.store.run("append", lambda tx, t=text: tx.audit.append(t))
+        rows = await self.store.read("find", lambda tx: tx.audit.by_decision("d2"))
+        self.assertEqual([row.seq for row in rows], [3, 6])
+
+    async def test_audit_refuses_other_than_objects(self: Any) -> None:
+        """What is not a JSON object in UTF-8 never enters the chain."""
+        for bad in (b"", b"[1]", b"{", b"\xff", b'"text"'):
+            with self.assertRaises(Malformed):
+                await self.store.run("append", lambda tx, text=bad: tx.audit.append(text))
+        self.assertEqual(await self.store.read("head", lambda tx: tx.audit.head()), ChainHead())
+
+    async def test_audit_personal_values(self: Any) -> None:
+        """A personal value can be erased, and the chain still holds."""
+        value = PersonalValue("source", b"salt" * 4, "192.0.2.7")
+        entities = EntitySlice("e1", "[]")
+        for _ in range(2):
+            await self.store.run("append", lambda tx: tx.audit.append(b"{}", [value], entities))
+
+        def erase(tx: ITransaction) -> Any:
+            before = tx.audit.personal(1)
+            return before, tx.audit.erase_personal(1), tx.audit.personal(1), tx.audit.personal(2)
+
+        self.assertEqual(await self.store.run("erase", erase), ((value,), 1, (), (value,)))
+        kept = await self.store.read(
+            "see", lambda tx: (tx.audit.entities("e1"), tx.audit.entities("e2"))
+        )
+        self.assertEqual(kept, (entities, None))
+        await self.assert_chain_holds(2)
+
+    async def test_keyrings(self: Any) -> None:
+        """Revisions of a kind count from 1, and one of them is active."""
+
+        def keys(tx: ITransaction) -> Any:
+            for kind in ("grant", "grant", "spiffe"):
+                tx.keyrings.add(kind, f"PEM of {kind}", 1.0)
+            self.assertIsNone(tx.keyrings.active("grant"))
+            tx.keyrings.enter("grant", 1, KeyState.ACTIVE, 2.0)
+            active = tx.keyrings.enter("grant", 2, KeyState.ACTIVE, 3.0)
+            self.assertEqual(tx.keyrings.active("grant"), active)
+            return [(key.kind, key.revision, key.state) for key in tx.keyrings.all()]
+
+        self.assertEqual(
+            await self.store.run("keys", keys),
+            [
+                ("grant", 1, KeyState.RETIRED),
+                ("grant", 2, KeyState.ACTIVE),
+                ("spiffe", 1, KeyState.PREPARED),
+            ],
+        )
+        with self.assertRaises(NoSuchRow):
+            await self.store.run(
+                "enter", lambda tx: tx.keyrings.enter("grant", 9, KeyState.ACTIVE, 4.0)
+            )
+
+    async def test_facts_are_settled_once(self: Any) -> None:
+        """The first value of a fact stays; who comes later is told it."""
+
+        def settle(tx: ITransaction) -> Any:
+            before = tx.schema.fact("cluster")
+            return (
+                before,
+                tx.schema.settle("cluster", "a.example"),
+                tx.schema.settle("cluster", "b"),
+            )
+
+        self.assertEqual(await self.store.run("settle", settle), (None, "a.example", "a.example"))
