@@ -48,7 +48,7 @@ class RenewalLoop(Service):
     Args:
         identity: What is renewed.
         store: Where it is kept; written before it is put in force.
-        renew: See Renew; given up after a quarter of the leaf's life, 30 s at most.
+        renew: See Renew; given up after a sixth of the leaf's life, 30 s at most.
         clock: Timers.
         now: Wall time.
         entropy: Of the jitter.
@@ -122,7 +122,7 @@ class RenewalLoop(Service):
 
     async def _try(self) -> None:
         key = self._store.pending_key()
-        patience = min(FIRST_RETRY, lifetime(self._identity.facts) / 4)
+        patience = min(FIRST_RETRY, lifetime(self._identity.facts) / 6)
         chain = await bounded(
             self._clock, patience, self._renew(make_request(key)), "renewing the identity"
         )

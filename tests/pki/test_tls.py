@@ -1,0 +1,369 @@
+"""TLS between our own ends, both sides real OpenSSL, joined in memory."""
+
+from __future__ import annotations
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.ssl import CertificateOptions, TLSVersion
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from svc.errors import SvcError
+from svc.model.certificate import CertificateFacts
+from svc.model.principal import Principal, Role
+from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.pki.identity import check_material
+from svc.pki.judge import exactly
+from svc.pki.root import new_key
+from svc.pki.tls import (
+    ClientCertificates,
+    ClientTLS,
+    client_context,
+    joiner_context,
+    peer_certificates,
+    server_context,
+)
+from tests.pki.support import PERSON, Joined, World
+from tests.proof import proves
+
+PROXY = frozenset({Role.PROXY})
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class Resuming:
+    """Offers a session kept from an earlier connection in its handshake."""
+
+    def __init__(self, client: ClientTLS, session: SSL.Session) -> None:
+        self._client = client
+        self._session = session
+
+    def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        connection = self._client.clientConnectionForTLS(protocol)
+        connection.set_session(self._session)
+        return connection
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class LegacyClient:
+    """A client of a context not made by us."""
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._context = context
+
+    def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        connection = SSL.Connection(self._context, None)
+        connection.set_connect_state()
+        return connection
+
+
+class ListenerTests(SynchronousTestCase):
+    """A listener of ours and those who call it."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.refused: list[SvcError] = []
+        self.judged: list[CertificateFacts] = []
+        self.proxy = self.world.identity(Role.PROXY)
+
+    def client(self, identity=None, world=None, **kept):  # type: ignore[no-untyped-def]
+        verifier = (world or self.world).verifier
+        kept.setdefault("roles", PROXY)
+        return client_context(verifier, identity, refused=self.refused.append, **kept)
+
+    def server(self, *asked, **kept):  # type: ignore[no-untyped-def]
+        return server_context(self.proxy, *asked, refused=self.refused.append, **kept)
+
+    def reasons(self) -> list[str]:
+        return [error.reason for error in self.refused]
+
+    def assertNothingPassed(self, joined: Joined) -> None:
+        self.assertEqual(joined.server.received, b"")
+        self.assertIsNotNone(joined.server.ended)
+        self.assertIsNotNone(joined.client.ended)
+
+    def test_without_certificate(self) -> None:
+        """A caller without a certificate is served where certificates are optional."""
+        joined = Joined(self.server(), self.client())
+        self.assertTrue(joined.passed)
+        self.assertEqual(joined.server_tls.negotiatedProtocol, b"h2")
+        self.assertEqual(peer_certificates(joined.server_tls), ())
+
+    def test_with_certificate(self) -> None:
+        """A caller's verified chain can be asked of the transport, leaf first."""
+        connector = self.world.identity(Role.CONNECTOR)
+        joined = Joined(self.server(), self.client(connector))
+        self.assertTrue(joined.passed)
+        facts = self.world.verifier.verify(peer_certificates(joined.server_tls), frozenset(Role))
+        self.assertEqual(facts, connector.facts)
+        shown = self.world.verifier.verify(peer_certificates(joined.client_tls), PROXY)
+        self.assertEqual(shown, self.proxy.facts)
+
+    def test_required(self) -> None:
+        """Where a certificate is required, a caller without one is refused in the handshake."""
+        joined = Joined(self.server(ClientCertificates.REQUIRED), self.client())
+        self.assertNothingPassed(joined)
+
+    def test_not_asked(self) -> None:
+        """Where no certificate is asked for, none is shown."""
+        connector = self.world.identity(Role.CONNECTOR)
+        joined = Joined(self.server(ClientCertificates.NONE), self.client(connector))
+        self.assertTrue(joined.passed)
+        self.assertEqual(peer_certificates(joined.server_tls), ())
+
+    def test_foreign_caller(self) -> None:
+        """A certificate of another root ends the handshake even where none was needed."""
+        stranger = World().identity(Role.CONNECTOR)
+        verifier = self.world.verifier
+        joined = Joined(self.server(), client_context(verifier, stranger, roles=PROXY))
+        self.assertNothingPassed(joined)
+
+    def test_foreign_server(self) -> None:
+        """A server of another root is refused before the client has sent a byte."""
+        joined = Joined(self.server(), self.client(world=World()))
+        self.assertNothingPassed(joined)
+        self.assertEqual(joined.client.received, b"")
+
+    def test_wrong_role_of_server(self) -> None:
+        """A server of our cluster in another role is refused."""
+        joined = Joined(self.server(), self.client(roles=frozenset({Role.AUTHORITY})))
+        self.assertNothingPassed(joined)
+        self.assertEqual(self.reasons(), ["certificate_role"])
+
+    def test_wrong_server(self) -> None:
+        """A client that expects one Proxy does not speak to another."""
+        other = Principal(self.world.keys.cluster, Role.PROXY, "a" * 26)
+        joined = Joined(self.server(), self.client(expect=exactly(other)))
+        self.assertNothingPassed(joined)
+        self.assertEqual(self.reasons(), ["certificate_name"])
+        good = Joined(self.server(), self.client(expect=exactly(self.proxy.principal)))
+        self.assertTrue(good.passed)
+
+    def test_role_of_caller(self) -> None:
+        """A listener for operators refuses a Connector's certificate in the handshake."""
+        connector = self.world.identity(Role.CONNECTOR)
+        server = self.server(ClientCertificates.REQUIRED, roles=frozenset({Role.OPERATOR}))
+        joined = Joined(server, self.client(connector))
+        self.assertNothingPassed(joined)
+        self.assertEqual(self.reasons(), ["certificate_role"])
+
+    def test_person_cannot_serve(self) -> None:
+        """A person's certificate never serves TLS."""
+        self.proxy = self.world.identity(Role.USER)
+        joined = Joined(self.server(), self.client(roles=frozenset({Role.USER})))
+        self.assertNothingPassed(joined)
+
+    def test_caller_expired(self) -> None:
+        """A caller whose own clock let it use an expired leaf is refused by the listener's."""
+        connector = self.world.identity(Role.CONNECTOR, lifetime=10)
+        connector._now = lambda: connector.facts.not_before
+        self.world.clock.advance(12)
+        joined = Joined(self.server(), self.client(connector))
+        self.assertNothingPassed(joined)
+        self.assertEqual(self.reasons(), ["certificate_expired"])
+
+    def test_other_protocol(self) -> None:
+        """A caller that offers only protocols we do not serve is refused."""
+        joined = Joined(self.server(), self.client(alpn=(b"http/1.1",)))
+        self.assertNothingPassed(joined)
+
+    def test_older_tls(self) -> None:
+        """A caller that speaks at most TLS 1.2 gets nowhere."""
+        old = CertificateOptions(
+            insecurelyLowerMinimumTo=TLSVersion.TLSv1_2, lowerMaximumSecurityTo=TLSVersion.TLSv1_2
+        )
+        creator = LegacyClient(old.getContext())
+        self.assertNothingPassed(Joined(self.server(), creator))
+
+    def test_no_resumption(self) -> None:
+        """A session kept from one connection does not stand for a certificate in the next."""
+        connector = self.world.identity(Role.CONNECTOR)
+        client = self.client(connector)
+        server = self.server(ClientCertificates.REQUIRED, expect=self.judged.append)
+        first = Joined(server, client)
+        resuming = Resuming(client, first.client_tls.getHandle().get_session())
+        again = Joined(server, resuming)
+        self.assertTrue(again.passed)
+        self.assertEqual(len(peer_certificates(again.server_tls)), 3)
+        self.assertEqual(len(self.judged), 2)
+
+
+class OwnLeafTests(SynchronousTestCase):
+    """What the process does with its own leaf as time goes by."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.proxy = self.world.identity(Role.PROXY, lifetime=30)
+        self.refused: list[SvcError] = []
+        self.server = server_context(self.proxy, refused=self.refused.append)
+        self.client = client_context(self.world.verifier, None, roles=PROXY)
+
+    def test_new_material(self) -> None:
+        """A renewed leaf is used by the next handshake while the old connection lives."""
+        old = Joined(self.server, self.client)
+        key = new_key()
+        chain = self.world.issued(Role.PROXY, key, generation=2, id=self.proxy.principal.id).chain
+        before = self.proxy.facts
+        self.proxy.replace(self.proxy.accept(key, chain))
+        new = Joined(self.server, self.client)
+        old.client.write(b", more")
+        old.pump()
+        self.assertEqual(old.server.received, b"from client, more")
+        shown = [
+            self.world.verifier.verify(peer_certificates(each.client_tls), PROXY).sha256
+            for each in (old, new)
+        ]
+        self.assertEqual(shown, [before.sha256, self.proxy.facts.sha256])
+        self.assertNotEqual(shown[0], shown[1])
+
+    @proves("G-IDN-05", "G-OPEN-77")
+    def test_expired_as_server(self) -> None:
+        """Once our leaf has expired we serve no new connection; an open one goes on."""
+        old = Joined(self.server, self.client)
+        self.world.clock.advance(32)
+        self.assertLess(self.proxy.seconds_left(), 0)
+        new = Joined(self.server, self.client)
+        self.assertEqual((new.server.received, new.client.received), (b"", b""))
+        self.assertIsNotNone(new.server.ended)
+        self.assertIsNotNone(new.client.ended)
+        self.assertEqual([error.reason for error in self.refused], ["certificate_expired"])
+        old.client.write(b", more")
+        old.pump()
+        self.assertEqual(old.server.received, b"from client, more")
+
+    @proves("G-IDN-05", "G-OPEN-77")
+    def test_expired_as_client(self) -> None:
+        """Once our leaf has expired we begin no connection either."""
+        authority = self.world.identity(Role.AUTHORITY)
+        client = client_context(self.world.verifier, self.proxy, roles=frozenset({Role.AUTHORITY}))
+        self.assertTrue(Joined(server_context(authority), client).passed)
+        self.world.clock.advance(32)
+        late = Joined(server_context(authority), client)
+        self.assertEqual((late.server.received, late.client.received), (b"", b""))
+        self.assertIsNotNone(late.client.ended)
+
+    def test_recovers(self) -> None:
+        """A listener that refused for its expired leaf serves again with a new one."""
+        self.world.clock.advance(32)
+        self.assertFalse(Joined(self.server, self.client).passed)
+        key = new_key()
+        chain = self.world.issued(Role.PROXY, key, generation=2, id=self.proxy.principal.id).chain
+        self.proxy.replace(check_material(key, chain, self.world.verifier))
+        self.assertTrue(Joined(self.server, self.client).passed)
+
+
+class JoinerTests(SynchronousTestCase):
+    """A joiner that knows nothing but the pin of the root."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.authority = self.world.identity(Role.AUTHORITY)
+
+    def joined(self, identity, world=None, send_root=True):  # type: ignore[no-untyped-def]
+        world = world or self.world
+        server = server_context(identity, ClientCertificates.NONE, send_root=send_root)
+        client = joiner_context(
+            self.world.keys.cluster, self.world.keys.ca_pin.upper(), self.world.now
+        )
+        return Joined(server, client)
+
+    def test_pinned(self) -> None:
+        """A joiner accepts an authority whose chain ends in the pinned root."""
+        self.assertTrue(self.joined(self.authority).passed)
+
+    def test_root_not_sent(self) -> None:
+        """A chain that leaves out the root cannot be compared with the pin."""
+        self.assertEqual(self.joined(self.authority, send_root=False).server.received, b"")
+
+    def test_other_root(self) -> None:
+        """An authority of another root is refused before the token leaves."""
+        other = World().identity(Role.AUTHORITY)
+        self.assertEqual(self.joined(other).server.received, b"")
+
+    def test_other_role(self) -> None:
+        """A Proxy of the same cluster cannot take the token."""
+        self.assertEqual(self.joined(self.world.identity(Role.PROXY)).server.received, b"")
+
+    def test_other_cluster(self) -> None:
+        """A root that the pin names, but of a cluster not asked for, is refused."""
+        other = World("c2.example.test")
+        server = server_context(other.identity(Role.AUTHORITY), send_root=True)
+        client = joiner_context(self.world.keys.cluster, other.keys.ca_pin, other.now)
+        self.assertEqual(Joined(server, client).server.received, b"")
+
+
+class EndToEndTests(SynchronousTestCase):
+    """The TLS inside a session: one person, one Connector, nobody else."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.connector = self.world.identity(Role.CONNECTOR)
+        self.person = self.world.identity(Role.USER)
+        self.server = ConnectorEnd(self.connector).session(self.person.facts.sha256)
+        self.client = PersonEnd(self.person).session(self.connector.principal.id)
+
+    def assertRefused(self, joined: Joined) -> None:
+        self.assertEqual((joined.server.received, joined.client.ended is None), (b"", False))
+
+    def test_both_named(self) -> None:
+        """Person and Connector that the grant names speak to each other."""
+        joined = Joined(self.server, self.client)
+        self.assertTrue(joined.passed)
+        self.assertEqual(joined.server_tls.negotiatedProtocol, b"svc-e2e")
+        self.assertEqual(joined.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
+
+    def test_other_certificate_of_the_person(self) -> None:
+        """Another certificate of the very same person is refused: the grant names one."""
+        again = PersonEnd(self.world.identity(Role.USER)).session(self.connector.principal.id)
+        self.assertRefused(Joined(self.server, again))
+
+    def test_proxy_in_between(self) -> None:
+        """A Proxy that answers with its own certificate gets no byte."""
+        proxy = self.world.identity(Role.PROXY)
+        between = ConnectorEnd(proxy).session(self.person.facts.sha256)
+        self.assertRefused(Joined(between, self.client))
+
+    def test_other_connector(self) -> None:
+        """Another Connector of the cluster gets no byte."""
+        other = ConnectorEnd(self.world.identity(Role.CONNECTOR)).session(self.person.facts.sha256)
+        self.assertRefused(Joined(other, self.client))
+
+    def test_node_as_person(self) -> None:
+        """A node cannot take a person's place, even if the grant named its certificate."""
+        proxy = self.world.identity(Role.PROXY)
+        server = ConnectorEnd(self.connector).session(proxy.facts.sha256)
+        client = client_context(
+            self.world.verifier, proxy, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
+        )
+        self.assertRefused(Joined(server, client))
+
+    def test_without_certificate(self) -> None:
+        """A peer that shows no certificate is refused."""
+        client = client_context(
+            self.world.verifier, None, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
+        )
+        self.assertRefused(Joined(self.server, client))
+
+    def test_without_protocol(self) -> None:
+        """A peer that names no protocol, or another one, is refused."""
+        for alpn in ((), (b"h2",)):
+            client = client_context(
+                self.world.verifier, self.person, roles=frozenset({Role.CONNECTOR}), alpn=alpn
+            )
+            self.assertRefused(Joined(self.server, client))
+
+    def test_listener_is_no_end(self) -> None:
+        """An ordinary listener of the named Connector does not pass for a session's end."""
+        server = server_context(self.connector, ClientCertificates.REQUIRED)
+        self.assertRefused(Joined(server, self.client))
+
+    def test_other_person_of_another_root(self) -> None:
+        """A person of another root with the same id is refused."""
+        stranger = World().identity(Role.USER, id=PERSON)
+        client = client_context(
+            self.world.verifier, stranger, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
+        )
+        server = ConnectorEnd(self.connector).session(stranger.facts.sha256)
+        self.assertRefused(Joined(server, client))
