@@ -66,7 +66,7 @@ lint-style:
 	$(BIN)/ruff format --check svc tests contrib twisted
 
 lint-types:
-	$(BIN)/mypy svc tests contrib twisted/plugins/svc_roles.py
+	$(BIN)/mypy --no-incremental svc tests contrib twisted/plugins/svc_roles.py
 
 lint-floors:
 	$(BIN)/lint-imports --no-cache
