@@ -206,6 +206,13 @@ class IRawEnd(Interface):
         """Break the call off; nothing at a server, whose handler raises."""
 
 
+class IHalfCloseableTransport(Interface):
+    """A transport that can say "I write no more" to its peer and go on reading."""
+
+    def loseWriteConnection() -> None:
+        """Send what is queued, then the end of writing."""
+
+
 Admit = Callable[[str, Peer], None]
 """``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it."""
 

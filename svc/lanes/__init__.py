@@ -1,0 +1,1 @@
+"""Joining two byte streams, whatever carries them."""

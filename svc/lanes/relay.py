@@ -1,0 +1,193 @@
+"""Two transports joined: bytes, half-close and abort pass, and neither side outruns the other.
+
+A relay reads nothing of what it carries.  Each side is a protocol that an endpoint or a listener
+connects; until both are connected neither is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer, ISSLTransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.interfaces.rpc import IHalfCloseableTransport
+
+
+@frozen
+class RelayEnded:
+    """How a relay ended.
+
+    Attributes:
+        from_left: Bytes read from the left side.
+        from_right: Bytes read from the right side.
+        is_clean: Both sides closed in order; False where one broke and the other was aborted.
+        first: Which side ended first: ``left`` or ``right``.
+    """
+
+    from_left: int
+    from_right: int
+    is_clean: bool
+    first: str
+
+
+@implementer(IPushProducer)
+@frozen
+class _Pace:
+    """Lets one side's writing hold back the other's reading, and nothing more.
+
+    The transport itself would be closed in order by ``stopProducing``, where we may abort.
+    """
+
+    transport: Any
+
+    def pauseProducing(self) -> None:
+        self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        self.transport.resumeProducing()
+
+    def stopProducing(self) -> None:
+        """The writing side is gone; its protocol hears that by itself."""
+
+
+@implementer(IHalfCloseableProtocol)
+class RelaySide(Protocol):
+    """One side of a relay; connect it once."""
+
+    transport: Any
+
+    def __init__(self, relay: Relay, name: str) -> None:
+        self.name = name
+        self.received = 0
+        self.is_lost = False
+        self.read_ended = False
+        self._relay = relay
+        self._early: list[bytes] = []
+
+    def connectionMade(self) -> None:
+        """Wait for the other side."""
+        self.transport.pauseProducing()
+        self._relay.connected()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Pass on."""
+        self.received += len(data)
+        other = self._relay.other(self)
+        if not self._relay.is_joined:
+            self._early.append(data)
+        elif not other.is_lost:
+            other.transport.write(data)
+
+    def readConnectionLost(self) -> None:
+        """This side writes no more."""
+        self.read_ended = True
+        if self._relay.is_joined:
+            self._relay.half_closed(self)
+
+    def writeConnectionLost(self) -> None:
+        """We have said that we write no more here."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """This side is gone."""
+        self.is_lost = True
+        self._relay.lost(self, is_clean=reason.check(ConnectionDone) is not None)
+
+    def flow_from(self, other: RelaySide) -> None:
+        """Write what *other* reads from now on."""
+        for data in other._early:
+            self.transport.write(data)
+        other._early.clear()
+        if not self.is_lost:
+            self.transport.registerProducer(_Pace(other.transport), True)
+
+
+@define(eq=False)
+class Relay:
+    """Two sides and what became of them.
+
+    Attributes:
+        left: Connect this to one transport.
+        right: Connect this to the other.
+        done: Fires with :class:`RelayEnded` once both sides are over; never fails.
+    """
+
+    left: RelaySide = field(init=False)
+    right: RelaySide = field(init=False)
+    done: Deferred[RelayEnded] = field(init=False, factory=Deferred)
+    is_joined: bool = field(init=False, default=False)
+    _is_clean: bool = field(init=False, default=True)
+    _first: str = field(init=False, default="")
+
+    def __attrs_post_init__(self) -> None:
+        self.left = RelaySide(self, "left")
+        self.right = RelaySide(self, "right")
+
+    def other(self, side: RelaySide) -> RelaySide:
+        """The side across."""
+        return self.right if side is self.left else self.left
+
+    def abort(self) -> None:
+        """Reset both sides, for an owner whose permission to carry has ended."""
+        self._is_clean = False
+        for side in (self.left, self.right):
+            if side.transport is not None and not side.is_lost:
+                side.transport.abortConnection()
+
+    def connected(self) -> None:
+        """Told by a side; joins once both are there."""
+        sides = (self.left, self.right)
+        if self.is_joined or any(side.transport is None or side.is_lost for side in sides):
+            return
+        self.is_joined = True
+        self.right.flow_from(self.left)
+        self.left.flow_from(self.right)
+        for side in sides:
+            side.transport.resumeProducing()
+            if side.read_ended:
+                self.half_closed(side)
+
+    def half_closed(self, side: RelaySide) -> None:
+        """*side* writes no more: say so across, and close once both have."""
+        other = self.other(side)
+        self._first = self._first or side.name
+        if other.is_lost:
+            return
+        other.transport.unregisterProducer()
+        if other.read_ended or not _can_half_close(other.transport):
+            _close(other)
+            _close(side)
+        else:
+            other.transport.loseWriteConnection()
+
+    def lost(self, side: RelaySide, *, is_clean: bool) -> None:
+        """Told by a side that is gone; the other follows in the same manner."""
+        self._first = self._first or side.name
+        self._is_clean = self._is_clean and is_clean
+        other = self.other(side)
+        if other.transport is not None and not other.is_lost:
+            if is_clean:
+                _close(other)
+            else:
+                other.transport.abortConnection()
+        elif not self.done.called:
+            ended = RelayEnded(self.left.received, self.right.received, self._is_clean, self._first)
+            self.done.callback(ended)
+
+
+def _close(side: RelaySide) -> None:
+    if not side.is_lost:
+        side.transport.unregisterProducer()
+        side.transport.loseConnection()
+
+
+def _can_half_close(transport: Any) -> bool:
+    # Twisted's TLS would pass the call on to the transport below it, past its own alert.
+    if ISSLTransport.providedBy(transport):
+        return bool(IHalfCloseableTransport.providedBy(transport))
+    return hasattr(transport, "loseWriteConnection")
