@@ -7,9 +7,10 @@ the stream after its verdict; an eviction is said before it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, race
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -145,7 +146,7 @@ class Intake:
             admitted.registration.instance_id,
             frozenset(admitted.served),
             self.clock.seconds(),
-            lambda reason: evicted.called or evicted.callback(reason),
+            partial(_once, evicted),
         )
         self.registrations.add(registered)
         _log.info(
@@ -206,19 +207,19 @@ class Intake:
         self.tasks.spawn("record a tunnel's end", self.store.run("end a tunnel", record))
 
 
+def _once(evicted: Deferred[str], reason: str) -> None:
+    if not evicted.called:
+        evicted.callback(reason)
+
+
 async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:
     """The reason of an eviction, or nothing once the Proxy ended the stream."""
-    ended: Deferred[object] = Deferred.fromCoroutine(_drained(call))
-    both: Deferred[tuple[object, int]] = DeferredList(  # type: ignore[assignment]
-        [evicted, ended], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True
-    )
-    try:
-        reason, which = await both
-        return str(reason) if which == 0 else ""
-    finally:
-        ended.cancel()
+    ended: Deferred[str] = Deferred.fromCoroutine(_drained(call))
+    _, reason = await race([evicted, ended])
+    return reason
 
 
-async def _drained(call: IRpcCall) -> None:
-    while await call.receive() is not None:
+async def _drained(call: IRpcCall) -> str:
+    if await call.receive() is not None:
         raise Malformed("connector: nothing is expected after the registration")
+    return ""

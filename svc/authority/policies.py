@@ -60,9 +60,7 @@ class PolicyDesk:
             raise
         stored = await self._activate(request.text, actor, base)
         await self.in_force.follow(await self.knowledge.refresh())
-        return pb.SetPolicyResponse(
-            version=stored.version, policies=engine.policies, sha256=stored.sha256.hex()
-        )
+        return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
 
     async def ensure_first(self, actor: Actor) -> None:
         """Give a new cluster its first policy; called once at start."""

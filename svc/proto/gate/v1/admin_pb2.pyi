@@ -223,14 +223,12 @@ class SetPolicyRequest(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class SetPolicyResponse(_message.Message):
-    __slots__ = ("version", "policies", "sha256")
+    __slots__ = ("version", "sha256")
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    POLICIES_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     version: int
-    policies: int
     sha256: str
-    def __init__(self, version: _Optional[int] = ..., policies: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
 
 class ShowPolicyRequest(_message.Message):
     __slots__ = ("version",)

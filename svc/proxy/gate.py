@@ -1,0 +1,72 @@
+"""The Gate: the Proxy's own decision on each request, by the snapshot it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define
+
+from svc.errors import Malformed, SvcError
+from svc.interfaces.kinds import IResourceKind
+from svc.messages.control import ProxyDecision
+from svc.model.access import EntityUid
+from svc.model.ids import Entropy, random_id
+from svc.model.questions import context_at, may_open
+from svc.model.session_request import SessionRequest
+from svc.policy.engine import CompiledPolicy
+
+
+@define
+class Gate:
+    """Decides opens.
+
+    Attributes:
+        engine: Gives the engine in force, or raises while there is none fresh.
+        told: Told the request kind and the decision word of each decision.
+    """
+
+    engine: Callable[[], CompiledPolicy]
+    kinds: Mapping[str, IResourceKind]
+    now: Callable[[], float]
+    entropy: Entropy
+    told: Callable[[str, str], object]
+
+    def kind(self, request: SessionRequest) -> IResourceKind:
+        """The kind a request names.
+
+        Raises:
+            Malformed: ``unknown_kind``: none of those enabled here, or not its action.
+        """
+        kind = self.kinds.get(request.kind)
+        if kind is None or request.action != kind.terms.open_action:
+            raise Malformed("the request names no kind served here", reason="unknown_kind")
+        return kind
+
+    def decide_open(
+        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+    ) -> ProxyDecision:
+        """Decide one open.
+
+        Raises:
+            SvcError: no decision is possible now; counted as ``error``.
+        """
+        target = EntityUid(kind.terms.entity_type, request.resource)
+        context = context_at(self.now(), source, request.login_user)
+        try:
+            engine = self.engine()
+        except SvcError:
+            self.told(kind.request_kind, "error")
+            raise
+        decision = engine.decide(
+            may_open(kind.request_kind, request.action, person_id, target, context)
+        )
+        self.told(kind.request_kind, decision.decision)
+        return ProxyDecision(
+            decision_id=random_id(self.entropy),
+            decision=decision.decision,
+            reason="" if decision.allowed else "denied",
+            policies=decision.policies,
+            policy_version=decision.policy_version,
+            entities_digest=decision.entities_digest,
+            source_address=source,
+        )
