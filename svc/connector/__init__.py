@@ -1,0 +1,1 @@
+"""The Connector: keeps its tunnels, checks each session by itself, reaches the targets."""

@@ -1,0 +1,202 @@
+"""Whether a session may open here: a Connector checks everything by itself (rule R2).
+
+Neither the Proxy that sent the notice nor anything it says is believed: the
+grant is Authority's by its signature, the wish is the person's by theirs, and
+both must speak of this Connector, this Proxy, this session, now, once.
+
+Pure and synchronous but for its memory of sessions seen; it dials nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+from attrs import frozen
+
+from svc.errors import Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.messages.session import decode_grant, decode_request
+from svc.messages.tunnel import OpenNotice
+from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.grant import OPEN_WITHIN_MS, Grant
+from svc.model.principal import Role
+from svc.model.session_request import MAX_AGE_MS, SessionRequest
+from svc.model.signing import BadSignature, Purpose, verify
+from svc.model.target import Target
+from svc.tunnel.refusals import refused
+
+MAX_SEEN = 20_000
+"""Sessions remembered at once; each for at most the time its grant could open it."""
+
+_PERSONS = frozenset({Role.USER})
+
+
+@frozen
+class Admitted:
+    """A session that may open, and all that it may do."""
+
+    grant: Grant
+    request: SessionRequest
+    person: CertificateFacts
+    target: Target
+
+
+class SeenSessions:
+    """Which sessions were asked for: each opens once.
+
+    An entry is kept until its grant can open nothing any more; then the
+    grant's own time refuses it.  A restart forgets them all: so a grant
+    issued before the start is refused as well, by whoever asks here.
+    """
+
+    def __init__(self, most: int = MAX_SEEN) -> None:
+        self._most = most
+        self._until: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def take(self, session_uid: str, until_ms: int, now_ms: int) -> None:
+        """Remember a session.
+
+        Raises:
+            OpenRefusedHere: it was seen before, or too many are remembered.
+        """
+        if session_uid in self._until:
+            raise refused("session_replayed", "this session was asked for before")
+        if len(self._until) >= self._most:
+            kept = {uid: until for uid, until in self._until.items() if until >= now_ms}
+            self._until = kept
+            if len(kept) >= self._most:
+                raise refused("too_many_sessions", "too many sessions were asked for at once")
+        self._until[session_uid] = until_ms
+
+
+class Admission:
+    """Checks open notices.
+
+    Args:
+        node_id: Ours.
+        verifier: Judges chains against the pinned root.
+        targets: Our own configuration, by resource id.
+        now: Wall time in seconds.  The time of construction counts as our
+            start: no grant from before it opens anything.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        verifier: IChainVerifier,
+        targets: Mapping[str, Target],
+        now: Callable[[], float],
+        seen: SeenSessions | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._verifier = verifier
+        self._targets = targets
+        self._now = now
+        self._started_ms = int(now() * 1000)
+        self._seen = SeenSessions() if seen is None else seen
+
+    def admit(self, notice: OpenNotice, proxy_id: str) -> Admitted:
+        """The session, if it may open.
+
+        Args:
+            notice: As it came.
+            proxy_id: Of the node at the other end of the tunnel it came over,
+                from its certificate.
+
+        Raises:
+            OpenRefusedHere: in every other case, with a word of
+                ``svc.tunnel.refusals``; the session then stays unseen, but
+                for a replay.
+        """
+        now_ms = int(self._now() * 1000)
+        grant = self._grant(notice)
+        self._check_parties(grant, notice, proxy_id)
+        self._check_times(grant, now_ms)
+        request = self._request(grant, notice)
+        person = self._person(grant, request, notice)
+        target = self._target(grant)
+        self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
+        return Admitted(grant, request, person, target)
+
+    def _grant(self, notice: OpenNotice) -> Grant:
+        try:
+            self._verifier.verify_signed(notice.grant, Purpose.GRANT)
+        except (CertificateRefused, BadSignature) as error:
+            raise refused("grant_refused", error.text) from error
+        try:
+            return decode_grant(notice.grant.payload)
+        except Malformed as error:
+            raise refused("grant_malformed", error.text) from error
+
+    def _check_parties(self, grant: Grant, notice: OpenNotice, proxy_id: str) -> None:
+        if grant.cluster != self._verifier.cluster:
+            raise refused("grant_cluster", "the grant is of another cluster")
+        if grant.session_uid != notice.session_uid:
+            raise refused("grant_session", "the grant is for another session")
+        if grant.connector_id != self._node_id:
+            raise refused("grant_not_for_us", "the grant names another Connector")
+        if grant.proxy_id != proxy_id:
+            raise refused("grant_other_proxy", "the grant names another Proxy")
+
+    def _check_times(self, grant: Grant, now_ms: int) -> None:
+        if now_ms > grant.open_before_ms:
+            raise refused("grant_too_old", "the grant opens nothing any more")
+        if grant.issued_at_ms < self._started_ms:
+            raise refused("grant_before_start", "the grant is from before our start")
+        if (
+            grant.issued_at_ms > now_ms + MAX_AGE_MS
+            or grant.open_before_ms - grant.issued_at_ms > OPEN_WITHIN_MS
+            or grant.end_before_ms <= now_ms
+        ):
+            raise refused("grant_times", "the grant's times do not go together")
+
+    def _request(self, grant: Grant, notice: OpenNotice) -> SessionRequest:
+        if sha256(notice.request).digest() != grant.request_sha256:
+            raise refused("request_mismatch", "the grant is for another session request")
+        try:
+            request = decode_request(notice.request)
+        except Malformed as error:
+            raise refused("request_refused", error.text) from error
+        asked = (request.cluster, request.session_uid, request.resource, request.kind)
+        if (*asked, request.proxy_id) != (
+            grant.cluster,
+            grant.session_uid,
+            grant.resource,
+            grant.kind,
+            grant.proxy_id,
+        ):
+            raise refused("request_mismatch", "the session request asks for something else")
+        return request
+
+    def _person(
+        self, grant: Grant, request: SessionRequest, notice: OpenNotice
+    ) -> CertificateFacts:
+        try:
+            person = self._verifier.verify(notice.person_chain, _PERSONS)
+        except CertificateRefused as error:
+            raise refused("person_refused", error.text) from error
+        if (
+            person.sha256 != grant.person_certificate_sha256
+            or person.sha256 != request.certificate_sha256
+            or person.principal.id != grant.person_id
+        ):
+            raise refused("person_mismatch", "the grant is for another person or certificate")
+        if grant.end_before_ms > int(person.not_after * 1000):
+            raise refused("grant_times", "the grant outlives the person's certificate")
+        try:
+            verify(person.public_key, Purpose.SESSION_REQUEST, notice.request, notice.signature)
+        except SvcError as error:
+            raise refused("request_refused", error.text) from error
+        return person
+
+    def _target(self, grant: Grant) -> Target:
+        target = self._targets.get(grant.resource)
+        if target is None:
+            raise refused("resource_not_here", "the resource is not in our configuration")
+        if target.kind != grant.kind:
+            raise refused("kind_mismatch", "the resource is of another kind here")
+        return target

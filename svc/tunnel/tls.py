@@ -1,0 +1,329 @@
+"""TLS inside a session, with each direction ended by itself.
+
+Twisted's own TLS layer ends both directions when one side ends its own; a
+session must let ``close_notify`` pass one way while the other goes on.  So
+this is a TLS layer over OpenSSL's memory buffers that keeps the half-close,
+takes an end of the stream without ``close_notify`` for a break (nobody
+between may cut a session short unseen), and connects what it carries only
+after the handshake: nothing can be sent or heard before.
+
+Who the peer must be is decided by the connection it is given; it knows
+neither certificates nor sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from OpenSSL import SSL
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IHalfCloseableProtocol,
+    IProtocol,
+    IProtocolFactory,
+    IPushProducer,
+    IReactorTime,
+    IStreamClientEndpoint,
+    ITransport,
+)
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import Fault, SvcError
+
+MakeConnection = Callable[[Any], SSL.Connection]
+"""``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""
+
+_READ_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 18
+
+
+@implementer(ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
+class SessionTls(Protocol):
+    """A protocol to the stream below, a transport to the protocol above.
+
+    Args:
+        make: Makes the OpenSSL connection; its verdict on the peer comes
+            through :meth:`failVerification` or a failed handshake.
+        inner: What the session carries; connected once the handshake is done.
+            It hears of the peer's end by ``readConnectionLost`` where it
+            provides ``IHalfCloseableProtocol``; else both directions end.
+    """
+
+    transport: Any
+    disconnecting = False
+
+    def __init__(self, make: MakeConnection, inner: IProtocol) -> None:
+        self._make = make
+        self._inner = inner
+        self._tls: SSL.Connection | None = None
+        self._secured = False
+        self._refused: Failure | None = None
+        self._heard_end = False
+        self._said_end = False
+        self._paused = False
+        self._reading = False
+        self.secured: Deferred[IProtocol] = Deferred(lambda _: self.abortConnection())
+
+    # -- towards the stream
+
+    def connectionMade(self) -> None:
+        """Begin the handshake."""
+        self._tls = self._make(self)
+        self._shake_hands()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Ciphertext came."""
+        if self._tls is None or self._refused is not None:
+            return
+        self._tls.bio_write(data)
+        if not self._secured:
+            self._shake_hands()
+        if self._secured:
+            self._read()
+
+    def readConnectionLost(self) -> None:
+        """The stream's own end: in order only after the peer's ``close_notify``."""
+        if not self._heard_end:
+            self._fail(Failure(ConnectionLost("the stream ended without close_notify")))
+
+    def writeConnectionLost(self) -> None:
+        """The stream takes no more; what we had to say was said before."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The stream is gone: so is the session."""
+        if self._secured and self._refused is None:
+            self._paused = False
+            self._read()
+        if self._refused is not None:
+            reason = self._refused
+        elif reason.check(ConnectionDone) and not self._heard_end and not self._said_end:
+            reason = Failure(ConnectionLost("the stream ended without close_notify"))
+        self._tls = None
+        if self._secured:
+            self._inner.connectionLost(reason)
+        elif not self.secured.called:
+            self.secured.errback(reason)
+
+    def failVerification(self, reason: Failure) -> None:
+        """The peer is not whom we accept.  Called by the connection's judge."""
+        self._fail(reason)
+
+    # -- towards the protocol above
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send; nothing after our own end."""
+        if self._tls is None or self._said_end or self._refused is not None or not data:
+            return
+        try:
+            self._tls.send(data)
+        except SSL.Error:
+            self._fail(Failure())
+        else:
+            self._flush()
+
+    def writeSequence(self, data: Any) -> None:
+        """Likewise, of several."""
+        self.write(b"".join(data))
+
+    def loseWriteConnection(self) -> None:
+        """Say that we have no more to say; the peer may go on."""
+        if self._tls is None or self._said_end or not self._secured:
+            return
+        self._said_end = True
+        try:
+            self._tls.shutdown()
+        except SSL.Error:
+            self._fail(Failure())
+        else:
+            self._flush()
+
+    def loseConnection(self) -> None:
+        """End both directions in order, after what was written."""
+        if self.disconnecting or self.transport is None:
+            return
+        self.disconnecting = True
+        if not self._secured:
+            self.abortConnection()
+            return
+        self.loseWriteConnection()
+        self.transport.loseConnection()
+
+    def abortConnection(self) -> None:
+        """End both directions at once."""
+        self.disconnecting = True
+        if self.transport is not None:
+            self.transport.abortConnection()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """Whoever writes here is paused when the stream is full."""
+        self.transport.registerProducer(producer, streaming)
+
+    def unregisterProducer(self) -> None:
+        """The producer writes no more."""
+        self.transport.unregisterProducer()
+
+    def pauseProducing(self) -> None:
+        """Deliver no more for now."""
+        self._paused = True
+        self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """Deliver again, first what came before the pause."""
+        self._paused = False
+        if self._secured:
+            self._read()
+        if not self._paused:
+            self.transport.resumeProducing()
+
+    def stopProducing(self) -> None:
+        """Nobody listens any more."""
+        self.loseConnection()
+
+    def getPeer(self) -> IAddress:
+        """Of the stream below."""
+        return cast(IAddress, self.transport.getPeer())
+
+    def getHost(self) -> IAddress:
+        """Of the stream below."""
+        return cast(IAddress, self.transport.getHost())
+
+    def getHandle(self) -> SSL.Connection | None:
+        """The OpenSSL connection, for reading the peer's certificate."""
+        return self._tls
+
+    # -- inside
+
+    def _shake_hands(self) -> None:
+        assert self._tls is not None
+        try:
+            self._tls.do_handshake()
+        except SSL.WantReadError:
+            self._flush()
+            return
+        except SSL.Error:
+            self._flush()
+            self._fail(Failure())
+            return
+        self._flush()
+        if self._refused is None:
+            self._secured = True
+            self._inner.makeConnection(self)
+            if not self.secured.called:
+                self.secured.callback(self._inner)
+
+    def _flush(self) -> None:
+        if self._tls is None:
+            return
+        pieces = []
+        try:
+            while True:
+                pieces.append(self._tls.bio_read(_CHUNK_BYTES))
+        except SSL.WantReadError:
+            pass
+        if pieces:
+            self.transport.write(b"".join(pieces))
+
+    def _read(self) -> None:
+        """Deliver what is decrypted, unless paused; never from within itself."""
+        if self._reading:
+            return
+        self._reading = True
+        try:
+            while self._wants_more():
+                if not self._deliver():
+                    break
+        finally:
+            self._reading = False
+        self._flush()
+
+    def _wants_more(self) -> bool:
+        open_here = self._tls is not None and self._refused is None
+        return open_here and not self._paused and not self._heard_end
+
+    def _deliver(self) -> bool:
+        """Hand over up to a chunk; whether there may be more."""
+        assert self._tls is not None
+        pieces, size, more = [], 0, True
+        try:
+            while size < _CHUNK_BYTES:
+                pieces.append(self._tls.recv(_READ_BYTES))
+                size += len(pieces[-1])
+        except SSL.WantReadError:
+            more = False
+        except SSL.ZeroReturnError:
+            self._heard_end, more = True, False
+        except SSL.Error:
+            self._fail(Failure())
+            return False
+        if pieces:
+            self._inner.dataReceived(b"".join(pieces))
+        if self._heard_end:
+            self._tell_end()
+        return more
+
+    def _tell_end(self) -> None:
+        half = IHalfCloseableProtocol(self._inner, None)
+        if half is not None:
+            half.readConnectionLost()
+        else:
+            self.loseConnection()
+
+    def _fail(self, reason: Failure) -> None:
+        if self._refused is None:
+            self._refused = reason
+            self.abortConnection()
+
+
+@implementer(IStreamClientEndpoint)
+class SessionTlsEndpoint:
+    """A stream endpoint with TLS inside it.
+
+    ``connect`` fires with the protocol once the handshake is done, so whoever
+    waits for it never speaks to anyone but the expected peer.
+
+    Args:
+        below: Where the stream comes from.
+        make: As of :class:`SessionTls`; whether we are server or client is its matter.
+        seconds: For the handshake, once the stream stands.
+    """
+
+    def __init__(
+        self,
+        below: IStreamClientEndpoint,
+        make: MakeConnection,
+        clock: IReactorTime,
+        seconds: float,
+    ) -> None:
+        self._below = below
+        self._make = make
+        self._clock = clock
+        self._seconds = seconds
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Open the stream and shake hands; fails with SvcError ``handshake_failed``."""
+        secured: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
+        return secured
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        wrapping = Factory.forProtocol(Protocol)
+        wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
+        tls = cast(SessionTls, await self._below.connect(wrapping))
+        tls.secured.addTimeout(self._seconds, self._clock)
+        try:
+            return await tls.secured
+        except Exception as error:
+            raise SvcError(
+                "the TLS inside the session did not come about",
+                reason="handshake_failed",
+                fault=Fault.UNAUTHENTICATED,
+            ) from error
+
+    def _wrap(self, factory: IProtocolFactory, address: IAddress | None) -> SessionTls | None:
+        inner = factory.buildProtocol(cast(IAddress, address))
+        return None if inner is None else SessionTls(self._make, inner)
