@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from attrs import frozen
+from attrs import evolve, frozen
 from cedarpy import Decision as CedarDecision
 from cedarpy import Entities, Schema, is_authorized
 from twisted.logger import Logger
@@ -137,6 +137,24 @@ class CompiledPolicy:
         plan = self._plan(request.action, request.principal, request.resource)
         uids = self._view.closure(_looked_at(request.principal, request.resource, plan.slice))
         return tuple(self._view.entities[uid] for uid in uids)
+
+    def reasons(self) -> dict[str, str]:
+        """Each policy's ``@reason`` by its ``@id``, for explanations."""
+        return self._index.reasons()
+
+    def decide_by_all(self, request: AccessRequest) -> Decision:
+        """The same question put to every policy at once, kept nowhere.
+
+        Slow; for the guard's trial and for comparing with :meth:`decide`.
+        """
+        refusal = self.vocabulary.refusal(request)
+        if refusal is not None:
+            return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
+        plan = self._make_plan(request.action, request.principal, request.resource)
+        facts = tuple(self.vocabulary.shapes[request.action].facts.values())
+        whole = evolve(plan, slice=self._index.whole(), reads=facts)
+        read = tuple(_key(request.context.get(fact.name)) for fact in facts)
+        return self._decision(self._evaluate(whole, read), plan.digest, request)
 
     def _decision(self, answer: Answer, digest: str, request: AccessRequest) -> Decision:
         return Decision(

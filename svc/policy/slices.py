@@ -82,6 +82,18 @@ class SliceIndex:
                     ids += by_resource.get(what, ())
         return self._subset(frozenset(ids))
 
+    def reasons(self) -> dict[str, str]:
+        """Each policy's ``@reason``, where it has one."""
+        return {
+            name: policy.annotations["reason"]
+            for name, policy in self._policies.items()
+            if policy.annotations.get("reason")
+        }
+
+    def whole(self) -> Slice:
+        """Every policy as one slice."""
+        return self._subset(frozenset(self._policies))
+
     def _make(self, ids: frozenset[str]) -> Slice:
         reads: frozenset[str] | None = frozenset()
         for name in ids:

@@ -1,0 +1,100 @@
+"""The process in which a policy text is tried before anybody else parses it.
+
+It does everything its parent will do with the text, under limits of its own:
+shape, syntax, names, types, typed nodes, every action's slice, and one
+decision.  A text that ends a process ends this one.  Reads one JSON object on
+stdin, writes one on stdout; opens nothing else.  Run as the hidden
+sub-command ``svc _policy-guard`` or as ``python -m svc.policy.child``.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from typing import Any, BinaryIO, cast
+
+from attrs import asdict
+
+from svc.errors import SvcError
+from svc.model.access import AccessRequest, EntityUid, RequestKind
+from svc.model.terms import ActionTerm
+from svc.policy.compile import compile_policy
+from svc.policy.prescan import PolicyLimits
+from svc.policy.refusals import REASONS
+from svc.policy.terms_json import terms_form, terms_from_form
+from svc.policy.vocabulary import Vocabulary, vocabulary_of_terms
+
+MAX_INPUT = 8 * 1024 * 1024
+MEMORY = 2 * 1024 * 1024 * 1024
+CPU_SECONDS = 20
+
+
+def job(text: str, vocabulary: Vocabulary, limits: PolicyLimits) -> bytes:
+    """What the parent writes to the child's stdin."""
+    return json.dumps(
+        {"text": text, "terms": terms_form(vocabulary.terms), "limits": asdict(limits)}
+    ).encode("ascii")
+
+
+def main() -> int:
+    """Run the whole of the process; 0 when an answer was written."""
+    confine()
+    return answer(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def confine() -> None:
+    """Give up what this process does not need: time, memory, files, core dumps."""
+    for what, most in (
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def answer(stdin: BinaryIO, stdout: BinaryIO) -> int:
+    """Try the text on *stdin* and write ``{}`` or the refusal to *stdout*."""
+    data = stdin.read(MAX_INPUT + 1)
+    try:
+        if len(data) > MAX_INPUT:
+            return 2
+        asked = json.loads(data)
+        words = vocabulary_of_terms(terms_from_form(asked["terms"]))
+        try_policy(asked["text"], words, PolicyLimits(**asked["limits"]))
+        said: dict[str, Any] = {}
+    except SvcError as refusal:
+        said = {"reason": refusal.reason, "text": refusal.text}
+        if refusal.reason not in REASONS:
+            return 2
+    stdout.write(json.dumps(said).encode("ascii"))
+    stdout.flush()
+    return 0
+
+
+def try_policy(text: str, words: Vocabulary, limits: PolicyLimits) -> None:
+    """Do with *text* all that an engine will do with it.
+
+    Raises:
+        PolicyRefused: with its reason.
+    """
+    engine = compile_policy(text, words, (), 0, 0, limits)
+    for action in words.terms.actions:
+        engine.decide(_probe(action))
+    engine.decide_by_all(_probe(words.terms.actions[0]))
+
+
+def _probe(action: ActionTerm) -> AccessRequest:
+    return AccessRequest(
+        cast(RequestKind, action.request_kind),
+        EntityUid(action.principals[0], "probe"),
+        action.name,
+        EntityUid(action.resources[0], "probe"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
