@@ -48,7 +48,8 @@ PASSED_IN = {
 
 REACTOR = "twisted.internet.reactor"
 REACTOR_HOMES = ("svc/tap.py", "svc/cli")
-COMPOSERS = (*REACTOR_HOMES, "svc/compose", "svc/demo", "svc/setup", "svc/testing")
+#: Where the host's own are taken; a drop-in is made at import, so it takes them itself.
+COMPOSERS = (*REACTOR_HOMES, "svc/compose", "svc/demo", "svc/setup", "svc/testing", "svc/plugins")
 #: Floors above the drop-ins; import-linter does not see a folder without __init__.py.
 ABOVE_PLUGINS = ("svc.doctor", "svc.compose", "svc.demo", "svc.setup", "svc.cli", "svc.tap")
 

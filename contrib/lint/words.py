@@ -10,7 +10,7 @@ from pathlib import Path
 from contrib.lint.source import Finding
 
 # Written so that this file does not match itself.
-_MACHINE = re.compile(r"(?<![\w.-])/(?:roo[t]/|(?:wor[k]|tmp/[w]|opt/pyp[i])(?:/|\b(?![\w.-])))")
+_MACHINE = re.compile(r"(?<![\w.})>-])/(?:roo[t]/|(?:wor[k]|tmp/[w]|opt/pyp[i])(?:/|\b(?![\w.-])))")
 _REGISTRY = re.compile(r"\b(?:pypi\.or[g]|pythonhosted\.or[g])")
 
 
