@@ -1,0 +1,166 @@
+"""An audit log in memory, with heads signed by a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from attrs import define, field
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from zope.interface import implementer
+
+from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
+from svc.audit.merkle import Tree, leaf_hash
+from svc.audit.record import seal
+from svc.interfaces.audit import IChain, IHeadKeeper
+from svc.model import events
+from svc.model.access import AccessRequest, EntityUid
+from svc.model.audit import GENESIS, Actor, AuditRecord, Head, SealedRecord, SignedHead, chain_hash
+from svc.model.ledger import ChainHead, ChainRow, PersonalValue
+from svc.model.signing import BadSignature, Purpose, Signed, sign, verify
+from svc.model.terms import AttributeTerm
+
+KEY = Ed25519PrivateKey.from_private_bytes(b"\7" * 32)
+ANCHOR = AnchorKey(lambda data: sign(KEY, Purpose.AUDIT_HEAD, data), (b"anchor certificate",))
+FACTS = {
+    "weekday": AttributeTerm("weekday", "String", "public", "day of the week"),
+    "source_address": AttributeTerm("source_address", "String", "personal", "address"),
+    "proxy_reported": AttributeTerm(
+        "proxy_reported",
+        (
+            AttributeTerm("source_address", "String", "personal", "address"),
+            AttributeTerm("port", "Long", "public", "port"),
+        ),
+        "public",
+        "what the Proxy says",
+    ),
+}
+
+
+def judge(signed: Signed, at: float) -> None:
+    """Accept what the one key signed for heads."""
+    if signed.chain != ANCHOR.chain:
+        raise BadSignature("the chain does not end in the trusted root")
+    verify(KEY.public_key(), Purpose.AUDIT_HEAD, signed.payload, signed.signature)
+
+
+def record(n: int = 1) -> AuditRecord:
+    """A record as a session's start leaves it."""
+    return AuditRecord(
+        event_id=f"0197-{n}",
+        time=1_763_733_600.5 + n,
+        event=events.SESSION_START,
+        actor=Actor("person", "p" * 26),
+        origin="a" * 26,
+        resource_id="db1",
+        resource_kind="tcp",
+        session_uid=f"{n:032x}",
+        cedar_action="tcpConnect",
+        decision="allow",
+        decision_id=f"{n + 1000:032x}",
+        policies=("staff",),
+        policy_version=3,
+        request=AccessRequest(
+            "connect",
+            EntityUid("User", "p" * 26),
+            "tcpConnect",
+            EntityUid("TcpService", "db1"),
+            {"weekday": "friday", "proxy_reported": {"source_address": "10.0.0.9", "port": n}},
+        ),
+        entities_digest="e" * 64,
+        details={"source_address": "10.0.0.9", "proxy_id": "x" * 26},
+    )
+
+
+def short_record(n: int = 1) -> AuditRecord:
+    """A record of few bytes, with a personal value."""
+    return AuditRecord(
+        event_id=f"0197-{n}",
+        time=1_763_733_600.5 + n,
+        event=events.ENROLL_REFUSED,
+        actor=Actor("anonymous", "-"),
+        origin="a" * 26,
+        details={"source_address": "10.0.0.9"},
+    )
+
+
+@implementer(IChain)
+@define
+class MemoryLog:
+    """Rows, their personal values, and salts that are different each time."""
+
+    log: list[ChainRow] = field(factory=list)
+    personal: dict[int, tuple[PersonalValue, ...]] = field(factory=dict)
+    drawn: int = 0
+
+    def entropy(self, count: int) -> bytes:
+        """Bytes never given before."""
+        self.drawn += 1
+        return sha256(self.drawn.to_bytes(8, "big")).digest()[:count]
+
+    def append(self, sealed: SealedRecord) -> ChainRow:
+        """Link a record, as a store does."""
+        seq, prev = len(self.log) + 1, self.log[-1].hash if self.log else GENESIS
+        row = ChainRow(seq, prev, chain_hash(seq, prev, sealed.canonical), sealed.canonical)
+        self.log.append(row)
+        self.personal[seq] = sealed.personal
+        return row
+
+    def fill(self, count: int, made: Callable[[int], AuditRecord] = record) -> None:
+        """Append that many records."""
+        for _ in range(count):
+            self.append(seal(made(len(self.log) + 1), self.entropy, FACTS))
+
+    def personal_of(self, seq: int) -> tuple[PersonalValue, ...]:
+        """What is not erased."""
+        return self.personal.get(seq, ())
+
+    async def head(self) -> ChainHead:
+        """See IChain."""
+        return ChainHead(self.log[-1].seq, self.log[-1].hash) if self.log else ChainHead()
+
+    async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+        """See IChain."""
+        return tuple(self.log[from_seq - 1 : from_seq - 1 + limit])
+
+
+@implementer(IHeadKeeper)
+@define
+class MemoryHeads:
+    """Heads in a list."""
+
+    kept: list[SignedHead] = field(factory=list)
+
+    def newest(self) -> SignedHead | None:
+        """See IHeadKeeper."""
+        return self.kept[-1] if self.kept else None
+
+    def keep(self, head: SignedHead) -> None:
+        """See IHeadKeeper."""
+        self.kept.append(head)
+
+    def heads(self) -> Iterator[SignedHead]:
+        """See IHeadKeeper."""
+        return iter(list(self.kept))
+
+
+def heads_over(rows: list[ChainRow], *sizes: int) -> list[SignedHead]:
+    """Signed heads over the first so many rows."""
+    tree, found = Tree(), list[SignedHead]()
+    for row in rows:
+        tree.append(leaf_hash(row.canonical))
+        if tree.size in sizes:
+            head = Head(
+                cluster="demo.example",
+                log_id="log",
+                tree_size=tree.size,
+                root=tree.root,
+                last_hash=row.hash,
+                time="2025-11-21T14:00:00.000000Z",
+                lease_epoch=1,
+                leader="a" * 26,
+                previous_head_hash=found[-1].hash if found else NO_HEAD,
+                key_id=ANCHOR.key_id,
+            )
+            found.append(sign_head(head, ANCHOR, tree.edge))
+    return found

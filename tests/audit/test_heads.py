@@ -1,0 +1,306 @@
+"""Signed heads: their form, where they are kept, and who signs them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from svc.audit.anchor import AnchorDirectory
+from svc.audit.heads import from_line, to_line
+from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
+from svc.audit.verify import verify
+from svc.audit.writer import HEAD_EVERY, HeadWriter
+from svc.errors import AuditBroken, Malformed, SvcError
+from svc.interfaces.audit import IChain, IHeadKeeper
+from svc.model.audit import SignedHead
+from svc.service import BackgroundTasks
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.proof import proves
+
+
+def plain_root(leaves: list[bytes]) -> bytes:
+    """The tree hash written as RFC 6962 defines it."""
+    from hashlib import sha256
+
+    if not leaves:
+        return sha256(b"").digest()
+    if len(leaves) == 1:
+        return leaves[0]
+    half = 1 << (len(leaves) - 1).bit_length() - 1
+    return sha256(b"\1" + plain_root(leaves[:half]) + plain_root(leaves[half:])).digest()
+
+
+class MerkleTests(SynchronousTestCase):
+    """The tree over the log."""
+
+    @given(st.integers(0, 300))
+    @settings(deadline=None, max_examples=40)
+    def test_root(self, size: int) -> None:
+        """The root kept while growing is the one the definition gives, also after going on."""
+        leaves = [leaf_hash(bytes([n % 256, n // 256])) for n in range(size)]
+        tree = Tree()
+        for leaf in leaves[: size // 2]:
+            tree.append(leaf)
+        again = resume(tree.size, tree.edge, tree.root)
+        assert again is not None
+        for leaf in leaves[size // 2 :]:
+            again.append(leaf)
+        self.assertEqual(again.root, plain_root(leaves))
+        self.assertEqual(Tree().root, EMPTY_ROOT)
+
+    def test_false_edge(self) -> None:
+        """An edge that does not fold to the signed root is not gone on from."""
+        tree = Tree()
+        for n in range(5):
+            tree.append(leaf_hash(bytes([n])))
+        self.assertIsNone(resume(5, [tree.edge[0], bytes(32)], tree.root))
+        self.assertIsNone(resume(4, tree.edge, tree.root))
+
+
+class LineTests(SynchronousTestCase):
+    """A head as one line."""
+
+    def setUp(self) -> None:
+        log = MemoryLog()
+        log.fill(5, short_record)
+        self.head = heads_over(log.log, 5)[0]
+
+    def test_comes_back(self) -> None:
+        """A line says all that the head says."""
+        self.assertEqual(from_line(to_line(self.head, edge=True), {}), self.head)
+
+    def test_without_certificates(self) -> None:
+        """A line without certificates needs those of its key from before."""
+        line = to_line(self.head, chain=False)
+        self.assertRaises(Malformed, from_line, line, {})
+        known = {ANCHOR.key_id: ANCHOR.chain}
+        self.assertEqual(from_line(line, known).signed, self.head.signed)
+
+    def test_every_byte(self) -> None:
+        """A line with one bit changed is refused, or is not the same statement."""
+        line = to_line(self.head)
+        for at in range(len(line)):
+            odd = line[:at] + bytes([line[at] ^ (1 << at % 8)]) + line[at + 1 :]
+            try:
+                read = from_line(odd, {})
+                judge(read.signed, 0.0)
+            except SvcError:
+                continue
+            self.fail(f"accepted with byte {at} changed: {odd!r}")
+
+
+class KeeperContract:
+    """What every keeper of heads does."""
+
+    def make(self) -> MemoryHeads | AnchorDirectory:
+        """A keeper with nothing in it."""
+        raise self.failureException("a contract test makes its own keeper")  # type: ignore[attr-defined]
+
+    def test_keeps(self) -> None:
+        """Heads come back in order, the newest by itself."""
+        keeper, log = self.make(), MemoryLog()
+        verifyObject(IHeadKeeper, keeper)
+        self.assertIsNone(keeper.newest())  # type: ignore[attr-defined]
+        self.assertEqual(list(keeper.heads()), [])  # type: ignore[attr-defined]
+        log.fill(6, short_record)
+        heads = heads_over(log.log, 2, 3, 6)
+        for head in heads[:2]:
+            keeper.keep(head)
+        seen = keeper.heads()
+        keeper.keep(heads[2])
+        self.assertEqual([each.hash for each in seen], [each.hash for each in heads[:2]])  # type: ignore[attr-defined]
+        self.assertEqual(keeper.newest(), heads[2])  # type: ignore[attr-defined]
+
+
+class MemoryHeadsTests(KeeperContract, SynchronousTestCase):
+    """The keeper in memory."""
+
+    def make(self) -> MemoryHeads:
+        return MemoryHeads()
+
+
+class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
+    """The keeper on disk."""
+
+    def make(self) -> AnchorDirectory:
+        return AnchorDirectory(self.path)
+
+    def setUp(self) -> None:
+        self.path = Path(self.mktemp()) / "anchor"
+        log = MemoryLog()
+        log.fill(6, short_record)
+        self.heads = heads_over(log.log, 2, 3, 6)
+
+    def kept(self) -> AnchorDirectory:
+        """A directory with three heads, as another process finds it."""
+        keeper = self.make()
+        for head in self.heads:
+            keeper.keep(head)
+        return self.make()
+
+    def test_private(self) -> None:
+        """Nobody else of the machine may read or write the anchor."""
+        self.kept()
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o700)
+        for name in ("heads.jsonl", "latest"):
+            self.assertEqual((self.path / name).stat().st_mode & 0o777, 0o600)
+        self.assertEqual(sorted(os.listdir(self.path)), ["heads.jsonl", "latest"])
+
+    def test_torn_line(self) -> None:
+        """A last line that a crash cut short is dropped, and writing goes on."""
+        keeper = self.make()
+        for head in self.heads[:2]:
+            keeper.keep(head)
+        with (self.path / "heads.jsonl").open("ab") as file:
+            file.write(to_line(self.heads[2])[:100])
+        keeper = self.make()
+        self.assertEqual(keeper.newest(), self.heads[1])
+        self.assertEqual(len(list(keeper.heads())), 2)
+        keeper.keep(self.heads[2])
+        self.assertEqual([each.hash for each in keeper.heads()], [h.hash for h in self.heads])
+
+    def test_crash_before_latest(self) -> None:
+        """A line that is durable counts, though latest does not name it yet."""
+        keeper = self.make()
+        keeper.keep(self.heads[0])
+        before = (self.path / "latest").read_bytes()
+        keeper.keep(self.heads[1])
+        (self.path / "latest").write_bytes(before)
+        newest = self.make().newest()
+        assert newest is not None
+        self.assertEqual(newest.hash, self.heads[1].hash)
+
+    def test_contradictions(self) -> None:
+        """Lines taken away behind latest, or rubbish, are refused and never skipped."""
+        keeper = self.kept()
+        lines = (self.path / "heads.jsonl").read_bytes().splitlines(keepends=True)
+        (self.path / "heads.jsonl").write_bytes(b"".join(lines[:2]))
+        self.assertRaises(AuditBroken, keeper.newest)
+        (self.path / "heads.jsonl").write_bytes(b"")
+        self.assertRaises(AuditBroken, keeper.newest)
+        (self.path / "heads.jsonl").write_bytes(lines[0] + b"rubbish\n" + lines[2])
+        self.assertRaises(AuditBroken, list, keeper.heads())
+        (self.path / "latest").write_bytes(b"rubbish")
+        self.assertRaises(AuditBroken, keeper.newest)
+
+
+class HeadWriterTests(SynchronousTestCase):
+    """The service that signs."""
+
+    def setUp(self) -> None:
+        self.clock, self.log, self.keeper = Clock(), MemoryLog(), MemoryHeads()
+        verifyObject(IChain, self.log)
+        self.tasks, self.told = BackgroundTasks(), list[SignedHead]()
+
+    def writer(self, **changed: str) -> HeadWriter:
+        """A writer over the log, not started."""
+        return HeadWriter(
+            self.log, self.keeper, ANCHOR, judge, changed.get("cluster", "demo.example"),
+            "log", "a" * 26, self.clock, self.clock.seconds, self.tasks, told=self.told.append,
+        )  # fmt: skip
+
+    def started(self) -> HeadWriter:
+        """A writer that runs."""
+        writer = self.writer()
+        self.successResultOf(writer.startService())
+        return writer
+
+    def sizes(self) -> list[int]:
+        """What each head kept covers."""
+        return [head.head.tree_size for head in self.keeper.kept]
+
+    @proves("G-OPEN-12")
+    def test_when(self) -> None:
+        """A head follows a second after a record, at once after 256, and on stop."""
+        writer = self.started()
+        self.assertEqual(self.sizes(), [])
+        self.log.fill(1, short_record)
+        writer.appended()
+        self.clock.advance(0.9)
+        self.assertEqual(self.sizes(), [])
+        self.clock.advance(0.2)
+        self.assertEqual(self.sizes(), [1])
+        self.log.fill(HEAD_EVERY, short_record)
+        writer.appended(HEAD_EVERY)
+        self.assertEqual(self.sizes(), [1, 257])
+        self.log.fill(3, short_record)
+        self.successResultOf(writer.stopService())
+        self.assertEqual(self.sizes(), [1, 257, 260])
+        self.assertEqual(self.told, self.keeper.kept)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 260)
+
+    def test_goes_on(self) -> None:
+        """A restarted writer goes on from the last head, with the edge or without."""
+        for edge in (True, False):
+            writer = self.started()
+            self.log.fill(5, short_record)
+            self.successResultOf(writer.stopService())
+            if not edge:
+                self.keeper.kept[-1] = evolve(self.keeper.kept[-1], edge=())
+        self.started()
+        self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 10)
+
+    def refusal(self, **changed: str) -> str:
+        """The reason with which a start is refused."""
+        failure = self.failureResultOf(self.writer(**changed).startService(), SvcError)
+        reason = failure.value.reason
+        assert isinstance(reason, str)
+        return reason
+
+    def test_rolled_back(self) -> None:
+        """A store behind the newest head, or with other records, stops the start."""
+        writer = self.started()
+        self.log.fill(9, short_record)
+        self.successResultOf(writer.stopService())
+        whole = self.log.log
+        self.log.log = whole[:8]
+        self.assertEqual(self.refusal(), "audit_rolled_back")
+        self.log.fill(4, short_record)
+        self.assertEqual(self.refusal(), "audit_rolled_back")
+        self.log.log = [*whole[:8], evolve(whole[8], hash=bytes(32))]
+        self.assertEqual(self.refusal(), "audit_rolled_back")
+        self.log.log = whole
+        self.assertEqual(self.refusal(cluster="else.example"), "audit_head_foreign")
+        self.keeper.kept[-1] = evolve(
+            self.keeper.kept[-1], signed=evolve(self.keeper.kept[-1].signed, signature=b"x" * 64)
+        )
+        self.assertEqual(self.refusal(), "bad_signature")
+
+    def test_anchor_lost(self) -> None:
+        """A grown log without any head is not signed as if nothing had happened."""
+        self.log.fill(HEAD_EVERY + 1, short_record)
+        self.assertEqual(self.refusal(), "audit_anchor_missing")
+
+    def test_edited_while_running(self) -> None:
+        """A record edited before a head covers it is never signed."""
+        self.log.fill(2, short_record)
+        self.log.log[1] = evolve(self.log.log[1], canonical=b"{}")
+        self.assertEqual(self.refusal(), "audit_broken")
+        self.assertEqual(self.sizes(), [])
+
+    def test_disk_full(self) -> None:
+        """A head that could not be kept is signed again a second later."""
+        writer, keep = self.started(), MemoryHeads.keep
+        full = [OSError(28, "No space left on device")]
+
+        class Full(MemoryHeads):
+            def keep(self, head: SignedHead) -> None:
+                if full:
+                    raise full.pop()
+                keep(self, head)
+
+        writer.keeper = self.keeper = Full()
+        self.log.fill(1, short_record)
+        writer.appended()
+        self.clock.advance(1)
+        self.assertEqual(self.sizes(), [])
+        self.clock.advance(1)
+        self.assertEqual(self.sizes(), [1])
