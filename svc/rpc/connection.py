@@ -165,6 +165,11 @@ class WireProtocol(Protocol):
         if not self._is_lost and not self._is_paused and "flush" not in self._timers:
             self._timers["flush"] = self.clock.callLater(0, self._flush)
 
+    def nudge(self) -> None:
+        """As :meth:`schedule`, if there is anything to write."""
+        if self.wire.has_work:
+            self.schedule()
+
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, just before writing next."""
         self._before.append(call)

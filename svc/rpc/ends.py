@@ -26,6 +26,9 @@ class Owner(Protocol):
     def schedule(self) -> None:
         """Write in this turn of the reactor what has been queued."""
 
+    def nudge(self) -> None:
+        """As :meth:`schedule`, if there is anything to write."""
+
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, before this turn's writing."""
 
@@ -99,6 +102,7 @@ class MessageEnd:
         if self.refusal is not None:
             raise self.refusal
         message = self._stream.take()
+        self._owner.nudge()
         if message is not None:
             return message
         outcome = self.outcome
@@ -175,7 +179,7 @@ class MessageEnd:
         elif self._reader is not None:
             # Its message may be longer than the window: open it, though nothing was taken.
             self._stream.settle()
-            self._owner.schedule()
+            self._owner.nudge()
 
     def drained(self) -> None:
         """The stream's queue has room."""
@@ -215,7 +219,7 @@ class MessageEnd:
     def credit(self, size: int) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.credit(size)
-        self._owner.schedule()
+        self._owner.nudge()
 
     # -- inside
 

@@ -1,0 +1,288 @@
+"""Calls between our own ends on memory transports."""
+
+from __future__ import annotations
+
+from google.protobuf.wrappers_pb2 import StringValue
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from svc.errors import Denied, Fault, SvcError
+from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming, unary
+from svc.rpc.connection import Keepalive
+from svc.rpc.server import ServerCall
+from svc.wire.limits import WireLimits
+from tests.proof import proves
+from tests.rpc.memory import Pair
+
+
+async def greet(request, call):
+    return StringValue(value=f"hello {request.value}")
+
+
+async def refuse(request, call):
+    raise Denied("ünicode %\r\n refusal", reason="no_such_luck", details={"decision": "d1"})
+
+
+async def crash(request, call):
+    raise RuntimeError("a secret")
+
+
+async def echo(call):
+    while (message := await call.receive()) is not None:
+        await call.send(message)
+
+
+class CallsTests(SynchronousTestCase):
+    def setUp(self):
+        self.calls: list[ServerCall] = []
+        self.ends: list[SvcError] = []
+        self.pair = Pair(
+            [
+                RpcService(
+                    "test.Echo",
+                    {
+                        "Greet": unary(StringValue, greet),
+                        "Refuse": unary(StringValue, refuse),
+                        "Crash": unary(StringValue, crash),
+                        "Both": streaming(echo),
+                        "Stall": streaming(self.stall),
+                        "Pour": streaming(self.pour),
+                    },
+                )
+            ],
+            limits=WireLimits(max_streams=4),
+        )
+
+    async def stall(self, call):
+        self.calls.append(call)
+        call.on_cancel(self.ends.append)
+        await Deferred()
+
+    async def pour(self, call):
+        self.sent = 0
+        for _ in range(200):
+            await call.send(b"x" * 65536)
+            self.sent += 1
+
+    def unary(self, method, **options):
+        options.setdefault("timeout", None)
+        return self.pair.settle(
+            self.pair.channel.unary(
+                f"/test.Echo/{method}", StringValue(value="you"), StringValue, **options
+            )
+        )
+
+    def refusal(self, results) -> SvcError:
+        [failure] = results
+        failure.trap(SvcError)
+        return failure.value
+
+    def test_ends_provide_their_interfaces(self):
+        """Calls, streams and channels are what the interface page says."""
+        stream = self.pair.channel.stream("/test.Echo/Stall")
+        self.pair.turn()
+        verifyObject(IRpcStream, stream)
+        verifyObject(IRpcChannel, self.pair.channel)
+        verifyObject(IRpcCall, self.calls[0])
+
+    def test_unary(self):
+        """A call is answered."""
+        [answer] = self.unary("Greet")
+        self.assertEqual(answer.value, "hello you")
+        self.assertEqual(self.pair.channel.open_streams, 0)
+
+    @proves("G-OPEN-06")
+    def test_refusal_keeps_its_reason(self):
+        """A refusal arrives with fault, sentence, reason word and details."""
+        refusal = self.refusal(self.unary("Refuse"))
+        self.assertEqual(refusal.fault, Fault.DENIED)
+        self.assertEqual(refusal.text, "ünicode %\r\n refusal")
+        self.assertEqual(refusal.reason, "no_such_luck")
+        self.assertEqual(refusal.details, {"decision": "d1"})
+
+    def test_crash_tells_nothing(self):
+        """What went wrong inside is logged here and not told to the peer."""
+        refusal = self.refusal(self.unary("Crash"))
+        self.assertEqual((refusal.fault, refusal.reason), (Fault.INTERNAL, "internal"))
+        self.assertNotIn("secret", refusal.text)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_unknown_method(self):
+        """A method nobody serves is UNIMPLEMENTED."""
+        self.assertEqual(self.refusal(self.unary("Nothing")).fault, Fault.UNIMPLEMENTED)
+
+    def test_long_messages_both_ways(self):
+        """Messages longer than any window pass whole and in order."""
+
+        async def talk():
+            stream = self.pair.channel.stream("/test.Echo/Both")
+            sizes = []
+            for size in (0, 1, 65_535, 271_828, 3_000_000):
+                sending = Deferred.fromCoroutine(stream.send(b"x" * size))
+                sizes.append(len(await stream.receive()))
+                await sending
+            stream.end()
+            return sizes, await stream.receive()
+
+        [answer] = self.pair.settle(talk(), 400)
+        self.assertEqual(answer, ([0, 1, 65_535, 271_828, 3_000_000], None))
+
+    def test_message_past_the_limit(self):
+        """A message past the limit ends its call, not the connection."""
+
+        async def talk():
+            stream = self.pair.channel.stream("/test.Echo/Both")
+            await stream.send(b"x" * (5 << 20))
+            await stream.receive()
+
+        refusal = self.refusal(self.pair.settle(talk(), 100))
+        self.assertEqual(refusal.reason, "message_too_long")
+        self.assertEqual(self.unary("Greet")[0].value, "hello you")
+
+    def test_deadline_ends_both_ends(self):
+        """A deadline travels: the server's handler is cancelled and the caller hears of it."""
+        stream = self.pair.channel.stream("/test.Echo/Stall", timeout=2)
+        received = self.pair.settle(stream.receive())
+        self.assertAlmostEqual(self.calls[0].deadline, 2.0)
+        self.pair.clock.advance(2)
+        self.pair.turn()
+        self.assertEqual(self.refusal(received).fault, Fault.DEADLINE)
+        self.assertEqual([end.fault for end in self.ends], [Fault.DEADLINE])
+        self.assertEqual(self.pair.clock.getDelayedCalls(), [])
+
+    def test_caller_cancels(self):
+        """A cancelled call cancels what serves it."""
+        stream = self.pair.channel.stream("/test.Echo/Stall")
+        closed = stream.closed
+        self.pair.turn()
+        stream.cancel("changed_my_mind")
+        self.pair.turn()
+        self.assertEqual(self.failureResultOf(closed, SvcError).value.reason, "changed_my_mind")
+        self.assertEqual([end.fault for end in self.ends], [Fault.CANCELLED])
+        self.assertEqual(len(self.pair.server.wire.streams), 0)
+
+    def test_reader_that_stops_holds_its_sender_only(self):
+        """A reader that does not read bounds what is sent to it; other calls go on."""
+        stream = self.pair.channel.stream("/test.Echo/Pour")
+        self.pair.turn(100)
+        stalled_at = self.sent
+        self.assertLess(stalled_at * 65536, 1 << 20)
+        self.pair.turn(50)
+        self.assertEqual(self.sent, stalled_at)
+        self.assertEqual(self.unary("Greet")[0].value, "hello you")
+
+        async def drain():
+            count = 0
+            while await stream.receive() is not None:
+                count += 1
+            return count
+
+        self.assertEqual(self.pair.settle(drain(), 400), [200])
+
+    def test_past_the_stream_limit(self):
+        """A call past the peer's limit is refused before it is sent."""
+        for _ in range(4):
+            self.pair.channel.stream("/test.Echo/Stall")
+        self.pair.turn()
+        with self.assertRaises(SvcError) as caught:
+            self.pair.channel.stream("/test.Echo/Greet")
+        self.assertEqual(caught.exception.reason, "too_many_streams")
+        self.assertEqual(len(self.calls), 4)
+
+    def test_drain(self):
+        """A draining server lets open calls end, takes no new one, then closes."""
+        stream = self.pair.channel.stream("/test.Echo/Both")
+        reasons: list[str] = []
+        self.pair.channel.on_close(reasons.append)
+        self.pair.turn()
+        drained = self.pair.settle(self.pair.factory.drain(30))
+        self.assertEqual(drained, [])
+        self.assertIsNone(self.pair.factory.buildProtocol(None))
+        with self.assertRaises(SvcError):
+            self.pair.channel.stream("/test.Echo/Both")
+        self.assertEqual(self.pair.settle(echo_once(stream)), [b"still here"])
+        self.pair.turn(60)
+        self.assertEqual(drained, [None])
+        self.assertEqual(reasons, ["going_away"])
+
+    def test_drain_has_an_end(self):
+        """Calls that outlast the drain are broken off."""
+        stream = self.pair.channel.stream("/test.Echo/Stall")
+        received = self.pair.settle(stream.receive())
+        drained = self.pair.settle(self.pair.factory.drain(5))
+        self.pair.clock.advance(5)
+        self.pair.turn()
+        self.assertEqual(drained, [None])
+        self.assertEqual(self.refusal(received).fault, Fault.UNAVAILABLE)
+
+    def test_lost_connection(self):
+        """A lost connection fails every open call and tells the channel's owner."""
+        stream = self.pair.channel.stream("/test.Echo/Stall")
+        received = self.pair.settle(stream.receive())
+        reasons: list[str] = []
+        self.pair.channel.on_close(reasons.append)
+        self.pair.client_side.abortConnection()
+        self.pair.server_side.abortConnection()
+        self.pair.turn()
+        self.assertEqual(self.refusal(received).fault, Fault.UNAVAILABLE)
+        self.assertEqual([end.fault for end in self.ends], [Fault.UNAVAILABLE])
+        self.assertEqual(reasons, ["lost"])
+
+    def test_admission_at_every_call(self):
+        """Admission runs when each call starts, with the method and the peer."""
+        seen = []
+
+        def admit(method, peer):
+            seen.append((method, peer.tls))
+            if len(seen) > 1:
+                raise SvcError("expired", reason="expired", fault=Fault.UNAUTHENTICATED)
+
+        pair = Pair([RpcService("t.T", {"Greet": unary(StringValue, greet)})], admit=admit)
+        self.pair = pair
+        channel = pair.channel
+        first = pair.settle(channel.unary("/t.T/Greet", StringValue(), StringValue, timeout=1))
+        second = pair.settle(channel.unary("/t.T/Greet", StringValue(), StringValue, timeout=1))
+        self.assertEqual(first[0].value, "hello ")
+        self.assertEqual(self.refusal(second).fault, Fault.UNAUTHENTICATED)
+        self.assertEqual(seen, [("/t.T/Greet", False)] * 2)
+
+
+async def echo_once(stream):
+    await stream.send(b"still here")
+    answer = await stream.receive()
+    stream.end()
+    await stream.receive()
+    return answer
+
+
+class KeepaliveTests(SynchronousTestCase):
+    def test_silent_server(self):
+        """A server that stops answering is found out in interval plus timeout."""
+        pair = Pair([], keepalive=Keepalive(10, 3))
+        reasons: list[str] = []
+        pair.channel.on_close(reasons.append)
+        pair.clock.advance(10)
+        pair.turn()
+        pair.clock.advance(9)
+        self.assertEqual(reasons, [])
+        pair.clock.advance(1)
+        pair.clock.advance(0)
+        pair.clock.advance(3)
+        pair.pump.pump()
+        pair.clock.advance(0)
+        self.assertIn(("keepalive_failed", pair.client.peer.host), pair.told)
+
+    def test_silent_caller(self):
+        """A connection that never speaks HTTP/2 is dropped at the handshake deadline."""
+        from twisted.internet.testing import StringTransport
+
+        pair = Pair([])
+        protocol = pair.factory.buildProtocol(None)
+        transport = StringTransport()
+        protocol.makeConnection(transport)
+        pair.clock.advance(9.9)
+        self.assertFalse(transport.disconnected)
+        pair.clock.advance(0.2)
+        self.assertTrue(transport.disconnected)
+        self.assertIn("handshake_timeout", [what for what, _ in pair.told])
