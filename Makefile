@@ -10,7 +10,7 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .PHONY: help demo test test-pytest lint lint-style lint-types lint-floors lint-habits lint-generated
-.PHONY: bench proto conformance lock wheel clean
+.PHONY: bench proto reference conformance lock wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make lint          style, types, floors, generated files"
 	@echo "make bench         the benchmarks, as a table and bench.json"
 	@echo "make proto         the generated protobuf modules;  make conformance  docs/conformance.md"
+	@echo "make reference     docs/reference/, from the tables in the code"
 	@echo "make lock          the hash-locked requirements;    make wheel  dist/*.whl;  make clean"
 
 # Stamps: each is newer than what it was made from, so that a second run is quick.
@@ -77,12 +78,20 @@ lint-habits:
 lint-generated:
 	$(PY) -m contrib.proto --check
 	$(PY) -m contrib.conformance --check
+	@$(PY) -m svc.config.reference --check docs/reference/config.md \
+		&& $(PY) -m svc.telemetry.reference --check docs/reference/metrics.md \
+		|| { echo "docs/reference is stale: run make reference"; exit 1; }
 
 bench: $(VENV)/.checkout $(VENV)/.test
 	$(PY) -m contrib.bench $(ARGS)
 
 proto: $(VENV)/.test
 	$(PY) -m contrib.proto
+
+reference: $(VENV)/.checkout
+	$(PY) -m svc.config.reference docs/reference/config.md
+	$(PY) -m svc.telemetry.reference docs/reference/metrics.md
+	$(PY) -m svc.policy.reference >docs/reference/vocabulary.md
 
 conformance: $(VENV)/.test
 	$(PY) -m contrib.conformance
