@@ -111,8 +111,8 @@ def _validate(text: str, vocabulary: Vocabulary, names: Mapping[str, str]) -> No
     if result.validation_passed:
         return
     reasons = [
-        f"{names.get(error.policy_id, error.policy_id)}: "
-        f"{error.error.replace(f'`{error.policy_id}`', 'it')}"
+        f"{names.get(error.policy_id, 'text')}: "
+        f"{error.error.removeprefix(f'for policy `{error.policy_id}`, ')}"
         for error in result.errors[:_SHOWN]
     ]
     more = len(result.errors) - len(reasons)

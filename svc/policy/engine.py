@@ -208,7 +208,7 @@ class CompiledPolicy:
                 "a policy could not be evaluated",
                 action=plan.action["id"],
                 reason="evaluator_failed",
-                failure=type(failure).__name__,
+                raised=type(failure).__name__,
             )
             return Answer(False, "error", (), ("evaluator_failed",))
         return _answer_of(result.decision, result.diagnostics.reasons, result.diagnostics.errors)

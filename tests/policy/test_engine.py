@@ -1,0 +1,319 @@
+"""Deciding: the same answers as the whole policy set, and never a wrong one from memory."""
+
+import json
+from random import Random
+from typing import Any
+
+from cedarpy import Decision as CedarDecision
+from cedarpy import Entities, PolicySet, is_authorized, policies_to_pst
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from svc.interfaces.policy import IPolicyEngine
+from svc.model.access import AccessRequest, Decision, Entity, EntityUid
+from svc.policy.entities import (
+    Facts,
+    GroupFacts,
+    PersonFacts,
+    cedar_json,
+    entities_of,
+    slice_digest,
+)
+from svc.policy.refusals import EntitiesRefused, PolicyRefused
+from svc.policy.slices import context_reads
+from tests.policy.samples import (
+    CLUSTER,
+    SCHEMA,
+    ask,
+    engine,
+    everybody,
+    random_policy,
+    random_request,
+)
+
+ALL = '@id("all") permit (principal, action, resource);'
+
+
+def by_cedar(handles: "tuple[PolicySet, Entities]", request: AccessRequest) -> Any:
+    """Verdict, names and whether it erred, from the whole set with the whole context."""
+    context: dict[str, Any] = dict(request.context)
+    reported = context.get("proxy_reported")
+    if reported is not None:
+        address = {"__extn": {"fn": "ip", "arg": reported["source_address"]}}
+        context["proxy_reported"] = {"source_address": address}
+    asked = {
+        "principal": request.principal.form(),
+        "action": {"type": "Action", "id": request.action},
+        "resource": request.resource.form(),
+        "context": json.dumps(context),
+    }
+    result = is_authorized(asked, *handles)
+    names = tuple(sorted(result.diagnostics.id_annotations_by_reason.values()))
+    erred = bool(result.diagnostics.errors)
+    return result.decision is CedarDecision.Allow and not erred, names, erred
+
+
+def seen(decision: Decision) -> Any:
+    """The same three things of our decision."""
+    return decision.allowed, decision.policies, decision.decision == "error"
+
+
+def _fact(name: str, value: Any) -> "dict[str, Any]":
+    return {name: value}
+
+
+class AgreementTests(SynchronousTestCase):
+    """Slices against the whole set."""
+
+    def test_random_requests(self) -> None:
+        """A thousand random requests get the verdict and the policies of the whole set."""
+        random = Random(20)
+        handle = Entities.from_json_str(cedar_json(everybody()), SCHEMA)
+        verdicts: list[str] = []
+        for _ in range(10):
+            text = "\n".join(random_policy(random, f"p{n}") for n in range(25))
+            ours, whole = engine(text), PolicySet.from_str(text)
+            for _ in range(100):
+                request = random_request(random)
+                if request.context.get("proxy_reported", {}) == {"source_address": "odd"}:
+                    continue  # Cedar refuses the request whole
+                decision = ours.decide(request)
+                self.assertEqual(seen(decision), by_cedar((whole, handle), request), request)
+                self.assertEqual(seen(decision), seen(ours.decide_by_all(request)))
+                verdicts.append(decision.decision)
+        self.assertGreater(len(verdicts), 700)
+        for verdict in ("allow", "deny", "error"):
+            self.assertGreater(verdicts.count(verdict), 20, verdict)
+
+    def test_interface(self) -> None:
+        """The engine keeps its interface."""
+        verifyObject(IPolicyEngine, engine(ALL))
+
+
+class CacheTests(SynchronousTestCase):
+    """An answer from memory is the answer."""
+
+    TEXT = "\n".join(random_policy(Random(5), f"p{n}") for n in range(40))
+    WARM = engine(TEXT)
+
+    @settings(deadline=None, max_examples=150)
+    @given(st.integers(0, 2**32))
+    def test_cached_equals_uncached(self, seed: int) -> None:
+        """Whatever was asked before, an engine that remembers answers as one that does not."""
+        request = random_request(Random(seed))
+        cold = self.WARM.with_entities(self.WARM.entities, 7)
+        first, second, fresh = (
+            self.WARM.decide(request),
+            self.WARM.decide(request),
+            cold.decide(request),
+        )
+        self.assertEqual(first, fresh)
+        self.assertEqual(second, fresh)
+
+    def test_clock(self) -> None:
+        """A policy that reads the hour or the second follows it, also for a repeated request."""
+        for name in ("hour", "now"):
+            text = (
+                f'@id("late") permit (principal, action, resource) '
+                f"when {{ context has {name} && context.{name} > 12 }};"
+            )
+            ours = engine(text)
+            answers = [
+                ours.decide(ask(**_fact(name, value))).allowed for value in (12, 13, 12, 13, 14)
+            ]
+            self.assertEqual(answers, [False, True, False, True, True], name)
+
+    def test_seconds_are_not_kept(self) -> None:
+        """Answers that read the second fill no memory."""
+        ours = engine(ALL[:-1] + " when { context has now && context.now > 1 };")
+        for now in range(50):
+            ours.decide(ask(now=now))
+        self.assertEqual(ours._remembered.cache_info().currsize, 0)
+
+    def test_unread_facts_share_an_answer(self) -> None:
+        """Facts that no policy reads do not multiply what is remembered."""
+        ours = engine(ALL)
+        for hour in range(24):
+            self.assertTrue(ours.decide(ask(hour=hour)).allowed)
+        self.assertEqual(ours._remembered.cache_info().currsize, 1)
+
+    def test_joined_names(self) -> None:
+        """Names that read alike when joined are different principals."""
+        ours = engine('@id("one") permit (principal == User::"a|b", action, resource);')
+        answers = [
+            ours.decide(ask(who, what)).allowed for who, what in (("a|b", "c"), ("a", "b|c"))
+        ]
+        self.assertEqual(answers, [True, False])
+
+    def test_the_decision_holds_its_own_request(self) -> None:
+        """A remembered answer comes with the request that was asked now."""
+        ours = engine(ALL)
+        ours.decide(ask(hour=1))
+        self.assertEqual(ours.decide(ask(hour=2)).request, ask(hour=2))
+
+
+class EntityTests(SynchronousTestCase):
+    """Other entities, same policies."""
+
+    TEXT = '@id("ops") permit (principal in Group::"ops", action, resource);'
+
+    def test_swap(self) -> None:
+        """A person who joins or leaves a group is decided anew with the next revision."""
+        facts: list[Facts] = [GroupFacts("ops"), PersonFacts("u1", "ann")]
+        before = engine(self.TEXT).with_entities(entities_of(facts, CLUSTER), 8)
+        facts[1] = PersonFacts("u1", "ann", ("ops",))
+        after = before.with_entities(entities_of(facts, CLUSTER), 9)
+        answers = [e.decide(ask()).allowed for e in (before, after, before)]
+        self.assertEqual(answers, [False, True, False])
+        self.assertEqual((before.revision, after.revision), (8, 9))
+
+    def test_digest(self) -> None:
+        """The digest is that of the entities which are kept for replay, and tells them apart."""
+        ours = engine(self.TEXT)
+        one, other = ask("u1"), ask("u2")
+        decision = ours.decide(one)
+        self.assertEqual(decision.entities_digest, slice_digest(ours.entity_slice(one)))
+        self.assertNotEqual(decision.entities_digest, ours.decide(other).entities_digest)
+        names = {entity.uid.type for entity in ours.entity_slice(one)}
+        self.assertEqual(names, {"User", "Group", "TcpService"})
+
+    def test_slice_is_enough_for_replay(self) -> None:
+        """An engine over the kept slice alone decides alike, with the same digest."""
+        random = Random(9)
+        ours = engine("\n".join(random_policy(random, f"p{n}") for n in range(20)))
+        for _ in range(100):
+            request = random_request(random)
+            again = ours.with_entities(ours.entity_slice(request), 7)
+            self.assertEqual(again.decide(request), ours.decide(request))
+
+    def test_refused(self) -> None:
+        """Entities that the vocabulary does not allow are refused, and so are groups in a ring."""
+        ours = engine(ALL)
+        person = entities_of([PersonFacts("u1", "ann")], CLUSTER)
+        for bad in ([*person, *person], [_entity("Spaceship")], [_entity("Action")], _ring()):
+            self.assertRaises(EntitiesRefused, ours.with_entities, bad, 1)
+
+
+def _entity(type_: str) -> Entity:
+    return Entity(EntityUid(type_, "x"))
+
+
+def _ring() -> list[Entity]:
+    one, two = EntityUid("Organization", "1"), EntityUid("Group", "2")
+    return [Entity(one, parents=(two,)), Entity(two, parents=(one,))]
+
+
+class DenyTests(SynchronousTestCase):
+    """Anything but a clean Allow denies."""
+
+    def test_forbid_that_errs(self) -> None:
+        """A forbid that fails to evaluate denies, though Cedar itself would allow."""
+        broken = (
+            '@id("broken") forbid (principal, action, resource) '
+            "when { context has hour && context.hour * 9223372036854775807 > 1 };"
+        )
+        decision = engine(ALL + broken).decide(ask(hour=3))
+        self.assertEqual((decision.allowed, decision.decision), (False, "error"))
+        self.assertEqual(decision.errors, ("policy_erred:broken",))
+        self.assertTrue(engine(ALL + broken).decide(ask(hour=0)).allowed)
+
+    def test_malformed_address(self) -> None:
+        """An address that is none is an error when a policy reads it."""
+        fence = (
+            '@id("net") permit (principal, action, resource) when { context has proxy_reported && '
+            "context.proxy_reported has source_address && "
+            "context.proxy_reported.source_address.isLoopback() };"
+        )
+        decision = engine(fence).decide(ask(proxy_reported={"source_address": "nowhere"}))
+        self.assertEqual((decision.decision, decision.errors), ("error", ("request_refused",)))
+
+    def test_not_in_the_vocabulary(self) -> None:
+        """Unknown actions, wrong resources, unknown or mistyped facts are errors, not answers."""
+        ours = engine(ALL)
+        cases: dict[str, AccessRequest] = {
+            "unknown_action": ask(action="fly"),
+            "action_does_not_apply": ask(type_="Server"),
+            "context_unknown:query": ask(query="select 1"),
+            "context_unknown": ask(**_fact("\x1b[2J", 1)),
+            "context_malformed:hour": ask(hour="1"),
+            "context_malformed:now": ask(now=1.5),
+            "context_malformed:weekday": ask(weekday=True),
+            "context_malformed:approved_request": ask(approved_request=1),
+            "context_malformed:proxy_reported": ask(proxy_reported={"port": 1}),
+            "context_malformed:mfa_age_seconds": ask(mfa_age_seconds=1 << 60),
+        }
+        for word, request in cases.items():
+            decision = ours.decide(request)
+            self.assertEqual((decision.allowed, decision.errors), (False, (word,)))
+            self.assertEqual(ours.entity_slice(request), ())
+
+    def test_hostile_ids(self) -> None:
+        """Quotes, controls, invisible and look-alike letters match nobody and break nothing."""
+        ours = engine('@id("one") permit (principal == User::"ann", action, resource);')
+        self.assertTrue(ours.decide(ask("ann")).allowed)
+        for id in ('"', 'ann"', "ann\0", "ann\n", "ann\u200b", "\u0430nn", "Ann", "ann ", "", "\\"):
+            decision = ours.decide(ask(id, id))
+            self.assertEqual((decision.decision, decision.policies), ("deny", ()), repr(id))
+
+    def test_hostile_ids_among_entities(self) -> None:
+        """Such names can also stand in the entities and are then only themselves."""
+        for id in ('x"y', "a\0b", "\u200b", "\\", "\n"):
+            ours = engine('@id("g") permit (principal in Group::"g", action, resource);')
+            facts: list[Facts] = [GroupFacts("g"), PersonFacts(id, "n", ("g",))]
+            ours = ours.with_entities(entities_of(facts, CLUSTER), 2)
+            self.assertTrue(ours.decide(ask(id)).allowed, repr(id))
+            self.assertFalse(ours.decide(ask(id + "x")).allowed, repr(id))
+
+    def test_text_that_is_not_unicode(self) -> None:
+        """An id that is no Unicode text is an error, not a crash."""
+        decision = engine(ALL).decide(ask("\ud800"))
+        self.assertEqual((decision.decision, decision.errors), ("error", ("evaluator_failed",)))
+
+    def test_no_policy(self) -> None:
+        """No policy, no access."""
+        self.assertEqual(engine("").decide(ask()).decision, "deny")
+
+    def test_runtime_texts_are_scanned(self) -> None:
+        """The engine itself refuses a deep text before its parser sees it."""
+        refusal = self.assertRaises(
+            PolicyRefused,
+            engine,
+            ALL[:-1] + " when { " + "(" * 800 + "true" + ")" * 800 + " };",
+        )
+        self.assertEqual(refusal.reason, "policy_too_deep")
+
+
+class ReadsTests(SynchronousTestCase):
+    """What a policy reads of the context."""
+
+    def reads(self, condition: str) -> Any:
+        """The facts a policy with this condition reads."""
+        text = f"permit (principal, action, resource) when {{ {condition} }};"
+        return context_reads(policies_to_pst(text).static_policies["policy0"])
+
+    def test_named(self) -> None:
+        """Facts read by name are told, wherever they stand."""
+        cases = {
+            "true": set(),
+            "context.hour > 1": {"hour"},
+            'context["hour"] > 1': {"hour"},
+            "context has a.b && context.c.d": {"a", "c"},
+            "if context has x then {a: [context.y]}.a.contains(1) else !context.z": set("xyz"),
+            'principal.name like "context.hour*"': set(),
+            "resource.hasTag(context.tag)": {"tag"},
+            "ip(context.a).isInRange(context.b)": {"a", "b"},
+        }
+        for condition, names in cases.items():
+            self.assertEqual(self.reads(condition), frozenset(names), condition)
+
+    def test_whole(self) -> None:
+        """Any other use of the context counts as all of it."""
+        for condition in (
+            "context == {a: 1}",
+            "[context].contains({a: 1})",
+            "{c: context}.c.hour > 1",
+            "(if true then context else {hour: 1}).hour > 1",
+        ):
+            self.assertIsNone(self.reads(condition), condition)

@@ -1,0 +1,92 @@
+"""The words of policies: joined once, classified, and told on a page."""
+
+from pathlib import Path
+
+from cedarpy import Schema
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.model.access import REQUEST_KINDS
+from svc.model.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.policy.reference import reference_page
+from svc.policy.refusals import VocabularyError
+from svc.policy.terms_json import terms_form, terms_from_form
+from svc.policy.vocabulary import vocabulary
+from svc.policy.words import CORE
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "vocabulary.md"
+
+DESKTOP = Terms(
+    entities=(EntityTerm("Desktop", "A desktop.", ("Organization",), (), True),),
+    facts=(AttributeTerm("screen", "Long", "public", "Which screen."),),
+    actions=(
+        ActionTerm("view", "view", ("User",), ("Desktop",), "See it."),
+        ActionTerm(
+            "vncConnect", "connect", ("User",), ("Desktop",), "Open.", ("use",), ("screen",)
+        ),
+    ),
+)
+
+
+class VocabularyTests(SynchronousTestCase):
+    """The core's words and those of a kind."""
+
+    def test_page(self) -> None:
+        """The reference page says what the code says."""
+        self.assertEqual(PAGE.read_text(encoding="utf-8"), reference_page(CORE))
+
+    def test_schema(self) -> None:
+        """Cedar takes the schema, with and without a kind's own words."""
+        for words in (vocabulary(), vocabulary(DESKTOP)):
+            Schema.from_str(words.schema)
+        self.assertNotEqual(vocabulary().digest, vocabulary(DESKTOP).digest)
+
+    def test_kind(self) -> None:
+        """A kind's actions belong to their group, and its resources can be viewed."""
+        words = vocabulary(DESKTOP)
+        self.assertIn("vncConnect", words.members["use"])
+        self.assertLessEqual({"Desktop", "Server"}, words.shapes["view"].resources)
+        self.assertEqual(words.classified("vncConnect", "screen"), "public")
+
+    def test_order_of_parts(self) -> None:
+        """A kind named twice changes nothing."""
+        self.assertEqual(vocabulary(DESKTOP, DESKTOP).schema, vocabulary(DESKTOP).schema)
+
+    def test_every_action(self) -> None:
+        """Every action counts as a known kind of request, and every fact has its class."""
+        for action in CORE.actions:
+            self.assertIn(action.request_kind, REQUEST_KINDS)
+            for name in action.context:
+                self.assertIn(vocabulary().classified(action.name, name), ("public", "personal"))
+
+    def test_unclassified(self) -> None:
+        """A fact without a class, or called secret, cannot be declared."""
+        self.assertRaises(ValueError, AttributeTerm, "token", "String", "secret", "No.")
+        self.assertRaises(TypeError, AttributeTerm, "token", "String", help="No.")
+        form = terms_form(DESKTOP)
+        del form["facts"][0]["classified"]
+        self.assertRaises(Malformed, terms_from_form, form)
+
+    def test_wrong_terms(self) -> None:
+        """Terms that do not go together are refused."""
+        fact = AttributeTerm("hour", "String", "public", "Another hour.")
+        wrong = (
+            Terms(facts=(fact,)),
+            Terms(facts=(AttributeTerm("x y", "Long", "public", ""),)),
+            Terms(facts=(AttributeTerm("x", "Float", "public", ""),)),  # type: ignore[arg-type]
+            Terms(entities=(EntityTerm("Action", ""),)),
+            Terms(entities=(EntityTerm("Box", "", ("Nowhere",)),)),
+            Terms(actions=(ActionTerm("go", "connect", ("User",), ("Moon",), ""),)),
+            Terms(actions=(ActionTerm("go", "fly", ("User",), ("Server",), ""),)),
+            Terms(actions=(ActionTerm("go", "web", ("User",), (), ""),)),
+            Terms(actions=(ActionTerm("go", "web", ("User",), ("WebApp",), "", ("all",)),)),
+            Terms(actions=(ActionTerm("go", "web", ("User",), ("WebApp",), "", (), ("no",)),)),
+            Terms(actions=(ActionTerm("view", "web", ("User",), ("WebApp",), ""),)),
+        )
+        for terms in wrong:
+            self.assertRaises(VocabularyError, vocabulary, terms)
+
+    def test_form(self) -> None:
+        """Terms come back from their form as they were."""
+        terms = vocabulary(DESKTOP).terms
+        self.assertEqual(terms_from_form(terms_form(terms)), terms)
