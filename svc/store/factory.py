@@ -32,21 +32,24 @@ from svc.store.sqlite import FileStore, GlanceStore, MemoryStore
 
 
 @frozen
-class _SqliteDatabase(SqliteStatements):
+class SqliteDatabase(SqliteStatements):
     """A connection that migrations are applied over."""
 
     def begin(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
         self.connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
         self.connection.execute("COMMIT")
 
     def rollback(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
 
-def _ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
+def read_ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
     """The applied migrations; none where there is no ledger yet."""
     statements = SqliteStatements(connection)
     there = statements.one("SELECT 1 FROM sqlite_master WHERE name = 'svc_migrations'")
@@ -86,7 +89,7 @@ class SqliteFactory:
         if not os.path.exists(path):
             return status_of(migrations, ())
         try:
-            return status_of(migrations, Glance(path).look(_ledger))
+            return status_of(migrations, Glance(path).look(read_ledger))
         except sqlite3.Error as error:
             raise unavailable(error, "migration status") or error from error
 
@@ -126,7 +129,7 @@ class SqliteFactory:
         def open_to_write() -> sqlite3.Connection:
             connection = open_writer(path)
             try:
-                status_of(migrations, _ledger(connection)).require_current()
+                status_of(migrations, read_ledger(connection)).require_current()
             except BaseException:
                 connection.close()
                 raise
@@ -173,7 +176,11 @@ class SqliteFactory:
         self, connection: sqlite3.Connection, migrations: tuple[Migration, ...], version: str
     ) -> MigrationReport:
         return apply_pending(
-            _SqliteDatabase(connection), migrations, lambda: _ledger(connection), version, self.now
+            SqliteDatabase(connection),
+            migrations,
+            lambda: read_ledger(connection),
+            version,
+            self.now,
         )
 
     def _migrations(self) -> tuple[Migration, ...]:

@@ -1,0 +1,66 @@
+"""Store files for tests: private directories, fresh and migrated, and their urls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.interfaces.store import StoreNeeds
+from svc.store.factory import SqliteFactory
+from svc.testing.store_contract import plain_chain_hash
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def fresh_url(case: SynchronousTestCase) -> str:
+    """A URL in a private directory where there is no store yet."""
+    directory = os.path.abspath(case.mktemp())
+    os.makedirs(directory, mode=0o700)
+    return f"sqlite://{directory}/store.db"
+
+
+def migrated_url(case: SynchronousTestCase) -> str:
+    """A URL of an empty store that this build may open."""
+    url = fresh_url(case)
+    SqliteFactory().migrate(url, "test")
+    return url
+
+
+def path_of(url: str) -> str:
+    """The file of a store's URL."""
+    return url.removeprefix("sqlite://")
+
+
+def files_beside(url: str) -> dict[str, bytes]:
+    """Every file in the store's directory and what is in it."""
+    directory = Path(path_of(url)).parent
+    return {each.name: each.read_bytes() for each in sorted(directory.iterdir())}
+
+
+_from_thread: Any = reactor.callFromThread  # type: ignore[attr-defined]
+
+
+def real_needs(clock: Any = reactor) -> StoreNeeds:
+    """What a store is given in a test that runs on the real reactor."""
+    return StoreNeeds(clock=clock, call_from_thread=_from_thread, chain_hash=plain_chain_hash)
+
+
+def run_child(
+    script: str, *arguments: str, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run *script* in a Python of its own that knows this checkout."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
