@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from typing import cast
 
 from svc.model.access import AccessRequest, ContextValue, EntityUid, RequestKind
 
@@ -49,14 +50,15 @@ def is_address(text: str) -> bool:
 
 
 def may_open(
-    request_kind: RequestKind,
+    request_kind: str,
     action: str,
     person_id: str,
     target: EntityUid,
     context: Mapping[str, ContextValue],
 ) -> AccessRequest:
     """May this person open a session to *target*?"""
-    return AccessRequest(request_kind, user(person_id), action, target, context)
+    kind = cast(RequestKind, request_kind)  # AccessRequest checks it
+    return AccessRequest(kind, user(person_id), action, target, context)
 
 
 def may_view(

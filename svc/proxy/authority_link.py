@@ -113,7 +113,7 @@ class AuthorityLink(Service):
             finally:
                 await self._drop()
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
-            await deferLater(self.clock, self.jitter(wait))  # type: ignore[arg-type]
+            await deferLater(self.clock, self.jitter(wait))
 
     async def _connection(self) -> None:
         channel = await self.dial()

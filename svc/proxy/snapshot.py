@@ -21,7 +21,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
 from svc.model.principal import Principal
 from svc.model.signing import Purpose
-from svc.policy.bundle import PolicyBundle, apply_delta, decode_bundle, encode_bundle
+from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.engine import CompiledPolicy
 
 _log = Logger(namespace="svc_proxy")
@@ -190,7 +190,7 @@ class SnapshotHolder:
         if frame.bundle:
             data = frame.bundle
         elif frame.delta and self._bundle is not None:
-            data = encode_bundle(apply_delta(self._bundle, frame.delta))
+            data = encode_bundle(apply(self._bundle, decode_delta(frame.delta)))
         elif snapshot.bundle_sha256 == self._digest:
             return None
         else:

@@ -1,0 +1,173 @@
+"""``Relay/Open``: opaque bytes from the public listener to one Authority listener.
+
+What is inside is TLS between the caller and Authority; the Proxy adds nothing
+and learns nothing (rules R5, R18).  Each lane leads to the one listener that
+serves only that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from svc.errors import Fault, Malformed, SvcError, Unauthenticated
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall, Peer
+from svc.lanes.relay import Relay, RelaySide
+from svc.messages.control import Lanes
+from svc.messages.relay import Lane, decode_relay_open
+from svc.model.principal import NODE_ROLES
+from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.rpc.stream import StreamTransport
+from svc.service import bounded
+
+_log = Logger(namespace="svc_proxy")
+
+_FIRST_FRAME_SECS = 10.0
+_DIAL_SECS = 10.0
+_LANE_SECS = {Lane.JOIN: 30.0, Lane.RENEWAL: 60.0}
+"""How long a lane may stay open: a joiner has one thing to say."""
+
+_LABELS = {Lane.JOIN: "renewal", Lane.RENEWAL: "renewal"}
+"""Joins are counted under the renewal lane's label (D10)."""
+
+
+@define
+class LaneMeters:
+    """What lanes move.
+
+    Attributes:
+        outcome: Lane label and ``open``, ``refused``, ``dial_failed`` or ``unconfigured``.
+        active: Lane label, and +1 or -1.
+    """
+
+    outcome: Callable[[str, str], object]
+    active: Callable[[str, int], object]
+
+    @contextmanager
+    def open(self, label: str) -> Iterator[None]:
+        """One connection that is open: the gauge comes down however it ends."""
+        self.outcome(label, "open")
+        self.active(label, 1)
+        try:
+            yield
+        finally:
+            self.active(label, -1)
+
+
+@define
+class RelayLanes:
+    """Serves ``Relay/Open``.
+
+    Attributes:
+        lanes: What Authority said of itself at the last greeting, or None.
+        endpoint: Makes the endpoint of an Authority port.
+        limits: How many connections of each lane may be open at once.
+    """
+
+    lanes: Callable[[], Lanes | None]
+    endpoint: Callable[[int], IStreamClientEndpoint]
+    verifier: IChainVerifier
+    meters: LaneMeters
+    clock: IReactorTime
+    limit: int = 64
+    _open: dict[Lane, int] = field(factory=dict)
+
+    async def open(self, call: IRpcCall) -> None:
+        """Serve one relayed connection."""
+        lane = await self._first_frame(call)
+        label = _LABELS.get(lane, "admin")
+        if lane not in _LANE_SECS:
+            self.meters.outcome(label, "unconfigured")
+            raise SvcError(
+                "this lane is not served here", reason="lane_not_served", fault=Fault.UNAVAILABLE
+            )
+        try:
+            self._admit(lane, call.peer)
+        except SvcError:
+            self.meters.outcome(label, "refused")
+            raise
+        port = self._port(lane, label)
+        self._open[lane] = self._open.get(lane, 0) + 1
+        try:
+            await self._relay(call, lane, label, port)
+        finally:
+            self._open[lane] -= 1
+
+    async def _first_frame(self, call: IRpcCall) -> Lane:
+        data = await bounded(self.clock, _FIRST_FRAME_SECS, call.receive(), "relay")
+        if data is None:
+            raise Malformed("relay: no message came")
+        kind, payload = parse_frame(data)
+        if kind is not FrameKind.OPEN:
+            raise Malformed("relay: the first frame does not open")
+        return decode_relay_open(bytes(payload))
+
+    def _admit(self, lane: Lane, peer: Peer) -> None:
+        if self._open.get(lane, 0) >= self.limit:
+            raise SvcError(
+                "too many connections of this lane are open; try again",
+                reason="lane_full",
+                fault=Fault.EXHAUSTED,
+            )
+        if lane is Lane.JOIN:
+            return
+        if not peer.chain:
+            raise Unauthenticated("this lane takes a node's certificate")
+        self.verifier.verify(peer.chain, NODE_ROLES)
+
+    def _port(self, lane: Lane, label: str) -> int:
+        lanes = self.lanes()
+        port = 0
+        if lanes is not None:
+            port = lanes.join_port if lane is Lane.JOIN else lanes.renewal_port
+        if not port:
+            self.meters.outcome(label, "unconfigured")
+            raise SvcError(
+                "no Authority serves this lane now; try again",
+                reason="authority_unreachable",
+                fault=Fault.UNAVAILABLE,
+            )
+        return port
+
+    async def _relay(self, call: IRpcCall, lane: Lane, label: str, port: int) -> None:
+        relay = Relay()
+        try:
+            connecting = self.endpoint(port).connect(_Given(relay.right))
+            await bounded(self.clock, _DIAL_SECS, connecting, "Authority")
+        except Exception as e:
+            _log.warn("a lane did not reach Authority", lane=lane.value, error=type(e).__name__)
+            self.meters.outcome(label, "dial_failed")
+            raise SvcError(
+                "Authority cannot be reached from this Proxy; try again",
+                reason="authority_unreachable",
+                fault=Fault.UNAVAILABLE,
+            ) from None
+        with self.meters.open(label):
+            await call.send(open_frame(b""))
+            transport = StreamTransport(call)  # type: ignore[arg-type]
+            transport.start(relay.left)
+            closed: Deferred[None] = transport.closed
+            try:
+                await bounded(self.clock, _LANE_SECS[lane], closed, "lane")
+            finally:
+                relay.abort()
+
+
+class _Given(Factory):
+    """Connects one side of a relay."""
+
+    noisy = False
+
+    def __init__(self, side: RelaySide) -> None:
+        self._side = side
+
+    def buildProtocol(self, addr: object) -> RelaySide:
+        """The side."""
+        return self._side

@@ -1,0 +1,92 @@
+"""``Session/List``: what a person may view, and every change of it.
+
+Decided by the snapshot like everything else; a large catalog is gone through
+in slices, so that one list holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.rpc import IRpcCall
+from svc.messages.session import Listed, Listing, encode_listing
+from svc.model.access import Entity
+from svc.model.certificate import CertificateFacts
+from svc.model.questions import may_view
+from svc.policy.engine import CompiledPolicy
+
+_log = Logger(namespace="svc_proxy")
+
+_SLICE = 100
+_SETTLE_SECS = 0.2
+"""Changes come in bursts; a list is made anew this long after the first."""
+
+
+@define
+class Listings:
+    """Follows lists for the persons that asked.
+
+    Attributes:
+        engine: Gives the engine in force, or raises while there is none fresh.
+        is_served: Whether a tunnel here serves a resource now.
+        person: Checks the caller's certificate; raises to refuse.
+    """
+
+    engine: Callable[[], CompiledPolicy]
+    kinds: Mapping[str, IResourceKind]
+    is_served: Callable[[str], bool]
+    person: Callable[[IRpcCall], CertificateFacts]
+    clock: IReactorTime
+    now: Callable[[], float]
+    _waiting: list[Deferred[None]] = field(factory=list)
+
+    def changed(self) -> None:
+        """Policy, entities or routes changed: every list is looked at again."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    async def follow(self, call: IRpcCall) -> None:
+        """Serve one call until its caller goes away."""
+        known: dict[str, Listed] | None = None
+        while True:
+            person = self.person(call)
+            coming: Deferred[None] = Deferred(self._waiting.remove)
+            self._waiting.append(coming)
+            seen = {one.id: one async for one in self._visible(person.principal.id)}
+            listing = _difference(known, seen)
+            if known is None or listing.upsert or listing.removed:
+                await call.send(encode_listing(listing))
+            known = seen
+            await coming
+            await deferLater(self.clock, _SETTLE_SECS)
+
+    async def _visible(self, person_id: str) -> AsyncIterator[Listed]:
+        engine = self.engine()
+        for count, entity in enumerate(engine.entities, 1):
+            kind = self._kind(entity)
+            if kind is not None and self._may_view(engine, person_id, entity):
+                yield Listed(entity.uid.id, kind, dict(entity.tags), self.is_served(entity.uid.id))
+            if count % _SLICE == 0:
+                await deferLater(self.clock, 0)
+
+    def _kind(self, entity: Entity) -> str | None:
+        word = entity.attrs.get("kind")
+        return word if isinstance(word, str) and word in self.kinds else None
+
+    def _may_view(self, engine: CompiledPolicy, person_id: str, entity: Entity) -> bool:
+        return engine.decide(may_view(person_id, entity.uid, self.now())).allowed
+
+
+def _difference(known: dict[str, Listed] | None, seen: dict[str, Listed]) -> Listing:
+    if known is None:
+        return Listing(True, tuple(seen.values()))
+    upsert = tuple(one for one in seen.values() if known.get(one.id) != one)
+    return Listing(False, upsert, tuple(sorted(known.keys() - seen.keys())))

@@ -1,0 +1,75 @@
+"""What the public listener serves, and to whom each method answers at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+
+from svc.errors import Fault, SvcError, Unauthenticated
+from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streaming, unary
+from svc.messages.control import WHY_METHOD
+from svc.messages.session import read_why, why_message
+from svc.proto.gate.v1 import session_pb2 as pb
+from svc.proxy.health import SERVICES, Health
+from svc.proxy.lanes import RelayLanes
+from svc.proxy.listing import Listings
+from svc.proxy.session import SessionOpens, peer_chain
+from svc.proxy.tunnels import TunnelService
+
+_WHY_SECS = 10.0
+
+
+@define
+class PublicServices:
+    """The services of the public listener.
+
+    Attributes:
+        plaintext: The listener is deliberately without TLS: then only Health
+            and the join lane answer (rule R18).
+    """
+
+    health: Health
+    lanes: RelayLanes
+    tunnels: TunnelService
+    sessions: SessionOpens
+    listings: Listings
+    channel: Callable[[], IRpcChannel]
+    plaintext: bool = False
+
+    def services(self) -> list[RpcService]:
+        """Everything, as the RPC server takes it."""
+        session = RpcService(
+            "gate.v1.Session",
+            {
+                "Open": streaming(self.sessions.open),
+                "List": streaming(self.listings.follow),
+                "Why": unary(pb.SessionWhyRequest, self._why),
+            },
+        )
+        relay = RpcService("gate.v1.Relay", {"Open": streaming(self.lanes.open)})
+        return [*self.health.services(), relay, self.tunnels.service(), session]
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Refuse, before a handler runs, what this caller cannot be served at all."""
+        service = method[1:].partition("/")[0]
+        if service in SERVICES or service == "gate.v1.Relay":
+            return
+        if self.plaintext:
+            raise SvcError(
+                "this listener is plaintext: only Health and joining answer here",
+                reason="plaintext_listener",
+                fault=Fault.PRECONDITION,
+            )
+        if not peer.chain:
+            raise Unauthenticated("this needs a client certificate")
+
+    async def _why(self, request: pb.SessionWhyRequest, call: IRpcCall) -> pb.SessionWhyResponse:
+        self.sessions.person(call)
+        data, signature, _ = read_why(request)
+        return await self.channel().unary(
+            WHY_METHOD,
+            why_message(data, signature, peer_chain(call)),
+            pb.SessionWhyResponse,
+            timeout=_WHY_SECS,
+        )

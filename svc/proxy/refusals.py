@@ -1,0 +1,77 @@
+"""Why a tunnel is not registered, in the words of document 1; and the streams that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from attrs import define
+
+from svc.errors import Fault, SvcError
+
+REFUSAL_FAULTS = {
+    "unknown_node": Fault.DENIED,
+    "revoked_node": Fault.DENIED,
+    "authority_unreachable": Fault.UNAVAILABLE,
+    "malformed_registration": Fault.INVALID,
+    "resource_owned_by_peer": Fault.EXISTS,
+    "catalog_permits_none": Fault.PRECONDITION,
+    "no_resource_kinds": Fault.PRECONDITION,
+}
+"""The seven refusals of document 1 and what a Connector's call ends with (G-OPEN-04)."""
+
+REFUSAL_LINES = {
+    "unknown_node": "Authority refused the registration because it does not know the node",
+    "revoked_node": "Authority refused the registration because the node was revoked",
+    "authority_unreachable": "registration refused because Authority cannot be reached",
+    "malformed_registration": "Authority refused the registration because it is malformed",
+    "resource_owned_by_peer": (
+        "Authority refused the registration because a resource belongs to another node"
+    ),
+    "catalog_permits_none": (
+        "Authority refused the registration because the catalog permits none of its resources"
+    ),
+    "no_resource_kinds": (
+        "Authority refused the registration because it carries no resource kinds"
+    ),
+}
+"""One log line a cause (G-LOG-10)."""
+
+
+@define
+class RelayStreams:
+    """Counts the control-plane streams of tunnels.
+
+    Attributes:
+        outcome: Told ``open``, ``refused``, ``dial_failed`` or ``unconfigured``.
+        active: Told +1 and -1.
+    """
+
+    outcome: Callable[[str], object]
+    active: Callable[[int], object]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """One stream that is open: the gauge comes down however it ends."""
+        self.outcome("open")
+        self.active(1)
+        try:
+            yield
+        finally:
+            self.active(-1)
+
+
+def refusal_of(reason: str, text: str) -> SvcError:
+    """The refusal of a registration, by its stable word."""
+    return SvcError(text, reason=reason, fault=REFUSAL_FAULTS.get(reason, Fault.PRECONDITION))
+
+
+def as_refusal(error: SvcError) -> SvcError:
+    """What went wrong on the way to a verdict, in the words of the seven refusals."""
+    if error.reason in REFUSAL_FAULTS:
+        return refusal_of(error.reason, error.text)
+    if error.fault is Fault.INVALID:
+        return refusal_of("malformed_registration", error.text)
+    if error.fault in (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED):
+        return refusal_of("authority_unreachable", error.text)
+    return error
