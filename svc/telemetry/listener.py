@@ -35,6 +35,12 @@ class TelemetryRequest(Request):
 
     _thrown = 0
 
+    def process(self) -> None:
+        """Answer; ``*`` is a path like any other that is not ours."""
+        if self.uri == b"*":
+            self.uri = self.path = b"/*"
+        Request.process(self)
+
     def handleContentChunk(self, data: bytes) -> None:
         """Count, keep nothing; past the limit the connection is cut."""
         self._thrown += len(data)
@@ -79,7 +85,7 @@ class TelemetryChannel(HTTPChannel):
 
     def _too_slow(self) -> None:
         self._deadline = None
-        ITCPTransport(self.transport).abortConnection()
+        cast(ITCPTransport, self.transport).abortConnection()
 
     def _clear(self) -> None:
         if self._deadline is not None:
@@ -135,24 +141,30 @@ def telemetry_resource(
     @app.route("/healthz")
     def healthz(request: Request) -> bytes:
         """Alive; asks nobody."""
-        return b"ok\n"
+        return _sized(request, b"ok\n")
 
     @app.route("/readyz")
     def readyz(request: Request) -> bytes:
         """Ready, or what is missing."""
         words = missing()
         if not words:
-            return b"ready\n"
+            return _sized(request, b"ready\n")
         request.setResponseCode(503)
-        return f"not ready: {', '.join(words)}\n".encode()
+        return _sized(request, f"not ready: {', '.join(words)}\n".encode())
 
     @app.route("/metrics")
     def exposition(request: Request) -> bytes:
         """All series."""
         request.setHeader("content-type", CONTENT_TYPE)
-        return metrics()
+        return _sized(request, metrics())
 
     return MethodGuard(app.resource())
+
+
+def _sized(request: Request, body: bytes) -> bytes:
+    """Say the length, so that the answer is not cut into chunks."""
+    request.setHeader("content-length", str(len(body)))
+    return body
 
 
 def telemetry_site(

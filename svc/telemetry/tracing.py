@@ -8,7 +8,7 @@ when an endpoint is set.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from attrs import define, field
 from opentelemetry import context as contexts
@@ -79,9 +79,9 @@ class Tracing(AsyncService):
         """Send what is queued, for two seconds at most; never fails."""
         if self._shutdown is None:
             return
-        reactor = IReactorThreads(self._reactor)
-        pool = reactor.getThreadPool()
-        ending = deferToThreadPool(IReactorFromThreads(reactor), pool, self._shutdown)
+        pool = cast(IReactorThreads, self._reactor).getThreadPool()
+        threads = cast(IReactorFromThreads, self._reactor)
+        ending = deferToThreadPool(threads, pool, self._shutdown)
         try:
             await bounded(self._reactor, EXPORT_SECS, ending, "trace export")
         except SvcError as error:
