@@ -22,6 +22,9 @@ MAX_DEPTH = 32
 MAX_BYTES = 1 << 20
 
 _ENCODE_TEXT = json.JSONEncoder(ensure_ascii=False).encode
+_ENCODE_PLAIN = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
 
 
 def encode(value: Json) -> bytes:
@@ -32,6 +35,8 @@ def encode(value: Json) -> bytes:
             is not printable ASCII, a lone surrogate, or more than 32 levels.
     """
     try:
+        if _is_plain(value, MAX_DEPTH):
+            return _ENCODE_PLAIN(value).encode("utf-8")
         return _encode(value, MAX_DEPTH).encode("utf-8")
     except UnicodeEncodeError:
         raise Malformed("canonical JSON: a string holds a lone surrogate") from None
@@ -53,6 +58,27 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     if encode(value) != data:
         raise Malformed("canonical JSON: not in canonical form")
     return value
+
+
+def _is_plain(value: object, levels: int) -> bool:
+    """Whether *value* is of builtin types only and allowed: the library's encoder may have it."""
+    sort = type(value)
+    if sort is str or sort is bool or value is None:
+        return True
+    if sort is int:
+        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[operator]
+    if levels == 0:
+        return False
+    if type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii() or not key.isprintable():
+                return False
+            if type(item) is not str and not _is_plain(item, levels - 1):
+                return False
+        return True
+    if type(value) is list or type(value) is tuple:
+        return all(_is_plain(item, levels - 1) for item in value)
+    return False
 
 
 def _encode(value: object, levels: int) -> str:

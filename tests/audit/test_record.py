@@ -97,7 +97,7 @@ class SealTests(SynchronousTestCase):
     def test_shapes(self) -> None:
         """Bytes, floats, nested values and numbers for texts are refused."""
         for value in (b"x", 1.5, {"a": "b"}, 3, True, ["x"], object()):
-            odd = evolve(record(), details={"proxy_id": value})
+            odd = evolve(record(), details={"proxy_id": value})  # type: ignore[dict-item]
             self.assertRaises(Unrecordable, sealed, odd)
 
     def test_size_is_bounded(self) -> None:
@@ -143,7 +143,8 @@ class HostileTextTests(SynchronousTestCase):
         log = MemoryLog()
         for text in HOSTILE:
             for name in ("resource_id", "reason", "session_uid", "trace_id", "action", "node_id"):
-                log.append(seal(evolve(record(), **{name: text}), log.entropy, FACTS))
+                made = evolve(record(), **{name: text})  # type: ignore[arg-type]
+                log.append(seal(made, log.entropy, FACTS))
             for made in (
                 evolve(record(), details={"source_address": text, "proxy_id": text}),
                 evolve(record(), actor=Actor("anonymous", text)),

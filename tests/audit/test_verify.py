@@ -146,7 +146,7 @@ class VerifyTests(SynchronousTestCase):
                 self.assertIn(fault.kind, ("head_link", "head_signature"))
             for name in ("root", "last_hash", "previous_head_hash"):
                 for changed in flips(getattr(head.head, name)):
-                    stated = evolve(head.head, **{name: changed})
+                    stated = evolve(head.head, **{name: changed})  # type: ignore[arg-type]
                     signed = evolve(head.signed, payload=payload(stated))
                     heads = [*self.heads[:at], SignedHead(stated, signed), *self.heads[at + 1 :]]
                     self.assertRaises(ChainFault, self.check, self.rows, heads)
@@ -194,7 +194,7 @@ class VerifyTests(SynchronousTestCase):
             for at, value in enumerate(kept):
                 odd = [evolve(value, salt=salt) for salt in flips(value.salt)]
                 odd += [
-                    evolve(value, **{name: text.decode("latin-1")})
+                    evolve(value, **{name: text.decode("latin-1")})  # type: ignore[arg-type]
                     for name in ("path", "value")
                     for text in flips(getattr(value, name).encode())
                 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import MappingProxyType
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,6 +50,12 @@ class CanonicalTests(SynchronousTestCase):
     def test_order_of_keys_does_not_matter(self, value: Json, seed: int) -> None:
         """The order in which members were put in does not change the bytes."""
         self.assertEqual(encode(shuffled(value, random.Random(seed))), encode(value))
+
+    @given(st.dictionaries(KEYS, VALUES, max_size=5))
+    @settings(deadline=None)
+    def test_any_mapping(self, value: dict[str, Json]) -> None:
+        """A read-only view of an object has the bytes of the object."""
+        self.assertEqual(encode(MappingProxyType(value)), encode(value))
 
     @given(st.binary(max_size=60))
     @settings(deadline=None)
