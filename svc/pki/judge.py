@@ -125,7 +125,7 @@ def this_certificate(sha256: bytes) -> Expect:
 
 def log_refusal(error: SvcError) -> None:
     """What hears of refusals where nobody else does."""
-    _log.info("TLS peer refused", reason=error.reason, error=error.text)
+    _log.info("TLS handshake refused", reason=error.reason, error=error.text)
 
 
 class Judge:

@@ -10,11 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.errors import SvcError
-from svc.model.certificate import CertificateFacts
+from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.pki.identity import check_material
-from svc.pki.judge import exactly
+from svc.pki.judge import PinnedRoot, exactly
 from svc.pki.root import new_key
 from svc.pki.tls import (
     ClientCertificates,
@@ -24,7 +24,7 @@ from svc.pki.tls import (
     peer_certificates,
     server_context,
 )
-from tests.pki.support import PERSON, Joined, World
+from tests.pki.support import CLUSTER, PERSON, Joined, World
 from tests.proof import proves
 
 PROXY = frozenset({Role.PROXY})
@@ -42,6 +42,20 @@ class Resuming:
         """Called by Twisted for each connection."""
         connection = self._client.clientConnectionForTLS(protocol)
         connection.set_session(self._session)
+        return connection
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class Unwatched:
+    """A client whose TLS library forgets to ask about certificates."""
+
+    def __init__(self, client: ClientTLS) -> None:
+        self._client = client
+
+    def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        connection = self._client.clientConnectionForTLS(protocol)
+        connection.set_verify(SSL.VERIFY_NONE)
         return connection
 
 
@@ -177,6 +191,13 @@ class ListenerTests(SynchronousTestCase):
         creator = LegacyClient(old.getContext())
         self.assertNothingPassed(Joined(self.server(), creator))
 
+    def test_never_judged(self) -> None:
+        """A connection whose peer nobody judged is ended when the handshake is done."""
+        joined = Joined(self.server(), Unwatched(self.client(world=World())))
+        self.assertEqual((joined.server.received, joined.client.received), (b"", b""))
+        self.assertIsNotNone(joined.client.ended)
+        self.assertEqual(self.reasons(), ["certificate_chain"])
+
     def test_no_resumption(self) -> None:
         """A session kept from one connection does not stand for a certificate in the next."""
         connector = self.world.identity(Role.CONNECTOR)
@@ -237,12 +258,18 @@ class OwnLeafTests(SynchronousTestCase):
     def test_expired_as_client(self) -> None:
         """Once our leaf has expired we begin no connection either."""
         authority = self.world.identity(Role.AUTHORITY)
-        client = client_context(self.world.verifier, self.proxy, roles=frozenset({Role.AUTHORITY}))
+        client = client_context(
+            self.world.verifier,
+            self.proxy,
+            roles=frozenset({Role.AUTHORITY}),
+            refused=self.refused.append,
+        )
         self.assertTrue(Joined(server_context(authority), client).passed)
         self.world.clock.advance(32)
         late = Joined(server_context(authority), client)
         self.assertEqual((late.server.received, late.client.received), (b"", b""))
         self.assertIsNotNone(late.client.ended)
+        self.assertEqual([error.reason for error in self.refused], ["certificate_expired"])
 
     def test_recovers(self) -> None:
         """A listener that refused for its expired leaf serves again with a new one."""
@@ -292,6 +319,24 @@ class JoinerTests(SynchronousTestCase):
         server = server_context(other.identity(Role.AUTHORITY), send_root=True)
         client = joiner_context(self.world.keys.cluster, other.keys.ca_pin, other.now)
         self.assertEqual(Joined(server, client).server.received, b"")
+
+
+class PinTests(SynchronousTestCase):
+    """What a pin accepts, apart from what OpenSSL thinks of the chain."""
+
+    def test_last_certificate(self) -> None:
+        """The chain must end in the very certificate that the pin names."""
+        world, other = World(), World()
+        chain = [*world.identity(Role.AUTHORITY).material.certificates, world.keys.root]
+        PinnedRoot(CLUSTER, world.keys.ca_pin, world.now).accept(chain)
+        for pin, shown in (
+            (other.keys.ca_pin, chain),
+            (world.keys.ca_pin, chain[:2]),
+            (world.keys.ca_pin, [*chain[:2], other.keys.root]),
+            ("", chain),
+        ):
+            check = PinnedRoot(CLUSTER, pin, world.now)
+            self.assertRaises(CertificateRefused, check.accept, shown)
 
 
 class EndToEndTests(SynchronousTestCase):

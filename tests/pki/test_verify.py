@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from attrs import evolve
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
+from cryptography.x509.oid import NameOID
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.certificate import CertificateRefused
@@ -314,6 +319,79 @@ class ChainTests(VerifierTests):
             self.assertRaises(CertificateRefused, ChainVerifier, cluster, root, self.world.now)
 
 
+def under_root(
+    world: World,
+    *extensions: tuple[x509.ExtensionType, bool],
+    key: ec.EllipticCurvePrivateKey | None = None,
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """A certificate that the root itself signed, with just these extensions."""
+    key = key or new_key()
+    root_key = world.keys.root_key
+    assert root_key is not None
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "forged")]))
+        .issuer_name(world.keys.root.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.fromtimestamp(BEGIN - 60, UTC))
+        .not_valid_after(datetime.fromtimestamp(BEGIN + 3600, UTC))
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(root_key, SHA256()), key
+
+
+def uri(text: str) -> tuple[x509.ExtensionType, bool]:
+    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(text)]), False
+
+
+class IssuingAuthorityTests(VerifierTests):
+    """Issuing CAs that the root signed by mistake."""
+
+    def chain(self, **changes):  # type: ignore[no-untyped-def]
+        """A Proxy's chain under an issuing CA that is good but for *changes*."""
+        parts = {
+            "constraints": (x509.BasicConstraints(True, 0), True),
+            "usage": (profile.key_usage(authority=True), True),
+            "name": uri(f"spiffe://{CLUSTER}"),
+            "kind": (profile.kind_extension("transport"), False),
+        } | changes
+        key = parts.pop("key", None)
+        issuer, key = under_root(self.world, *filter(None, parts.values()), key=key)
+        transport = evolve(self.world.keys.issuers["transport"], certificate=issuer, key=key)
+        good, self.world.keys = (
+            self.world.keys,
+            evolve(self.world.keys, issuers={"transport": transport}),
+        )
+        chain = forged(self.world, uris=[GOOD])
+        self.world.keys = good
+        return chain
+
+    def test_good(self) -> None:
+        """The issuing CA that the tests below change is accepted as it is."""
+        self.verifier.verify(self.chain(), ALL)
+
+    def test_bad(self) -> None:
+        """One that is no CA, may have others below it, or signs more or less is refused."""
+        for reason, changes in (
+            ("usage", {"constraints": (x509.BasicConstraints(False, None), True)}),
+            ("usage", {"constraints": (x509.BasicConstraints(True, 1), True)}),
+            ("usage", {"constraints": (x509.BasicConstraints(True, None), True)}),
+            ("usage", {"constraints": None}),
+            ("usage", {"usage": (profile.key_usage(authority=False), True)}),
+            ("usage", {"usage": None}),
+            ("usage", {"key": ec.generate_private_key(ec.SECP384R1())}),
+            ("cluster", {"name": uri("spiffe://other.test")}),
+            ("cluster", {"name": uri(GOOD)}),
+            ("name", {"name": None}),
+            ("role", {"kind": (profile.kind_extension("unknown"), False)}),
+            ("role", {"kind": (profile.kind_extension("spiffe"), False)}),
+            ("malformed", {"kind": None}),
+        ):
+            self.assertRefused(reason, self.chain(**changes))
+
+
 class PurposeTests(VerifierTests):
     """Bytes signed by purpose keys."""
 
@@ -345,6 +423,40 @@ class PurposeTests(VerifierTests):
             self.assertRaises(
                 CertificateRefused, self.verifier.verify_signed, signed, Purpose.GRANT
             )
+
+    def test_usages(self) -> None:
+        """A purpose certificate of another's usage, or one that could serve TLS, is refused."""
+        usages = {row.usage for row in profile.PURPOSES.values()} | {
+            Usage.SERVER_AUTH,
+            Usage.CLIENT_AUTH,
+        }
+        for usage in usages:
+            certificate, key = under_root(
+                self.world,
+                (x509.BasicConstraints(False, None), True),
+                (profile.key_usage(authority=False), True),
+                (x509.ExtendedKeyUsage([usage]), True),
+                uri(f"spiffe://{CLUSTER}/purpose/grant"),
+            )
+            signature = sign(key, Purpose.GRANT, b"bytes")
+            signed = Signed(b"bytes", signature, (der(certificate),))
+            if usage == profile.PURPOSES["grant"].usage:
+                self.verifier.verify_signed(signed, Purpose.GRANT)
+            else:
+                self.assertRefused("usage", signed.chain)
+
+    def test_node_under_the_root(self) -> None:
+        """A node's name directly under the root is refused: the root signs no leafs."""
+        for name in (GOOD, f"spiffe://{CLUSTER}/purpose/unknown"):
+            certificate, _ = under_root(
+                self.world,
+                (x509.BasicConstraints(False, None), True),
+                (profile.key_usage(authority=False), True),
+                (x509.ExtendedKeyUsage([Usage.CLIENT_AUTH, Usage.SERVER_AUTH]), True),
+                (profile.generation_extension(1), False),
+                uri(name),
+            )
+            self.assertRefused("chain", (der(certificate),))
 
     def test_changed(self) -> None:
         """Changed bytes, and another's signature under the right certificate, are refused."""
