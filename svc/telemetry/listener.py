@@ -45,15 +45,18 @@ class TelemetryRequest(Request):
         """Count, keep nothing; past the limit the connection is cut."""
         self._thrown += len(data)
         if self._thrown > MAX_BODY:
-            self.channel.forceAbortClient()
+            cast(TelemetryChannel, self.channel).cut()
 
 
 class TelemetryChannel(HTTPChannel):
-    """One connection: each request must be whole within a fixed time, bytes or no bytes."""
+    """One connection: each request must be whole within a fixed time, bytes or no bytes.
+
+    Twisted's own idle timeout stays off: it begins anew at every byte, and it
+    writes a log line that any caller can provoke.
+    """
 
     maxHeaders = MAX_HEADERS
     totalHeadersSize = MAX_HEADER_BYTES
-    abortTimeout = 1
     requestFactory = TelemetryRequest
     _deadline: IDelayedCall | None = None
 
@@ -81,16 +84,17 @@ class TelemetryChannel(HTTPChannel):
     def _await_request(self) -> None:
         self._clear()
         later = cast(Callable[..., IDelayedCall], self.callLater)
-        self._deadline = later(REQUEST_SECS, self._too_slow)
+        self._deadline = later(REQUEST_SECS, self.cut)
 
-    def _too_slow(self) -> None:
-        self._deadline = None
+    def cut(self) -> None:
+        """End the connection without another word, here or in the log."""
+        self._clear()
         cast(ITCPTransport, self.transport).abortConnection()
 
     def _clear(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None and deadline.active():
+            deadline.cancel()
 
 
 class TelemetrySite(Site):
@@ -120,7 +124,7 @@ class MethodGuard(Resource):
         if request.method != b"GET":
             request.setResponseCode(405)
             request.setHeader("allow", "GET")
-            return b"method not allowed\n"
+            return b"" if request.method == b"HEAD" else b"method not allowed\n"
         if request.path not in PATHS:
             request.setResponseCode(404)
             return b"not found\n"
@@ -173,5 +177,5 @@ def telemetry_site(
     """The factory to listen with; see :func:`telemetry_resource`."""
     resource = telemetry_resource(missing, metrics)
     return TelemetrySite(  # type: ignore[no-untyped-call]
-        resource, requestFactory=TelemetryRequest, timeout=REQUEST_SECS, reactor=clock
+        resource, requestFactory=TelemetryRequest, timeout=None, reactor=clock
     )
