@@ -228,7 +228,8 @@ class IAuditLog(Interface):
             entities: The slice of entities the decision was made over.
 
         Raises:
-            Malformed: *canonical* is not a JSON object.
+            Malformed: *canonical* has not the form of a JSON object in UTF-8.  One
+                that does not parse inside fails the transaction.
         """
 
     def head() -> ChainHead:

@@ -35,7 +35,8 @@ class Worker:
     _batch: Batch
     _call_from_thread: Callable[..., object]
     _crash_point: Callable[[str], None]
-    _queue: SimpleQueue[Job | None] = field(init=False, factory=SimpleQueue)
+    _queue: SimpleQueue[list[Job] | None] = field(init=False, factory=SimpleQueue)
+    _held: list[Job] | None = field(init=False, default=None)
     _stopped: Deferred[None] = field(init=False, factory=Deferred)
 
     def start(self, name: str) -> None:
@@ -44,10 +45,16 @@ class Worker:
 
     def submit(self, job: Job) -> None:
         """Queue a job; its answer fires on the reactor's thread."""
-        self._queue.put(job)
+        if self._held is None:
+            self._queue.put([job])
+        else:
+            self._held.append(job)
 
     def stop(self) -> Deferred[None]:
         """Finish what is queued, close, and end; fires on the reactor's thread."""
+        if self._held:
+            self._queue.put(self._held[:])
+            self._held.clear()
         self._queue.put(None)
         return self._stopped
 
@@ -67,8 +74,8 @@ class Worker:
         item = self._queue.get()
         try:
             while item is not None:
-                jobs.append(item)
-                if len(jobs) == BATCH_LIMIT:
+                jobs += item
+                if len(jobs) >= BATCH_LIMIT:
                     return jobs, True
                 item = self._queue.get_nowait()
         except Empty:
@@ -76,6 +83,18 @@ class Worker:
         return jobs, False
 
     def _deliver(self, jobs: Sequence[Job]) -> None:
+        """Tell every caller; what they ask for next goes on as one batch.
+
+        Otherwise the first of them would wake the thread and have a commit to
+        itself, and all the others would wait for that disk write too.
+        """
         self._crash_point("before_answer")
-        for job in jobs:
-            job.deliver()
+        held: list[Job] = []
+        self._held = held
+        try:
+            for job in jobs:
+                job.deliver()
+        finally:
+            self._held = None
+            for start in range(0, len(held), BATCH_LIMIT):
+                self._queue.put(held[start : start + BATCH_LIMIT])

@@ -112,6 +112,8 @@ class LedgerContract:
         for bad in (b"", b"[1]", b"{", b"\xff", b'"text"'):
             with self.assertRaises(Malformed):
                 await self.store.run("append", lambda tx, text=bad: tx.audit.append(text))
+        with self.assertRaises(Exception):  # noqa: B017 - which one is the backend's
+            await self.store.run("append", lambda tx: tx.audit.append(b'{"a":}'))
         self.assertEqual(await self.store.read("head", lambda tx: tx.audit.head()), ChainHead())
 
     async def test_audit_personal_values(self: Any) -> None:
