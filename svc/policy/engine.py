@@ -12,10 +12,10 @@ fact which changes with every second is not kept at all.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NoReturn
 
 from attrs import evolve, frozen
@@ -39,6 +39,7 @@ MAX_ANSWERS = 65_536
 _log = Logger(namespace="svc_policy")
 _ERRED = re.compile(r"policy `([^`]+)`")
 _NO_DIGEST = ""
+_SCALARS = frozenset({"Bool", "Long", "String", "ipaddr"})
 
 
 @frozen(eq=False)
@@ -52,11 +53,23 @@ class Answer:
 
 
 @frozen(eq=False)
+class Read:
+    """One fact that a slice reads: how it becomes part of the key, and of the JSON.
+
+    ``key`` is None where the value is its own key.
+    """
+
+    name: str
+    key: Callable[[Any], Any] | None
+    write: Callable[[Any], str]
+
+
+@frozen(eq=False)
 class Plan:
     """All that principal, action and resource fix: compared by identity."""
 
     slice: Slice
-    reads: tuple[AttributeTerm, ...]
+    reads: tuple[Read, ...]
     ticking: bool
     digest: str
     principal: Mapping[str, str]
@@ -122,8 +135,7 @@ class CompiledPolicy:
         plan = self._plan(request.action, request.principal, request.resource)
         if plan.slice.policies is None:
             return self._decision(_EMPTY_DENY, plan.digest, request)
-        context = request.context
-        read = tuple([_key(context.get(fact.name)) for fact in plan.reads])
+        read = _read(plan.reads, request)
         if plan.ticking:
             answer = self._evaluate(plan, read)
         else:
@@ -151,10 +163,10 @@ class CompiledPolicy:
         if refusal is not None:
             return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
         plan = self._make_plan(request.action, request.principal, request.resource)
-        facts = tuple(self.vocabulary.shapes[request.action].facts.values())
-        whole = evolve(plan, slice=self._index.whole(), reads=facts)
-        read = tuple(_key(request.context.get(fact.name)) for fact in facts)
-        return self._decision(self._evaluate(whole, read), plan.digest, request)
+        reads = tuple(map(_read_of, self.vocabulary.shapes[request.action].facts.values()))
+        whole = evolve(plan, slice=self._index.whole(), reads=reads)
+        answer = self._evaluate(whole, _read(reads, request))
+        return self._decision(answer, plan.digest, request)
 
     def _decision(self, answer: Answer, digest: str, request: AccessRequest) -> Decision:
         return Decision(
@@ -170,12 +182,12 @@ class CompiledPolicy:
     def _make_plan(self, action: str, principal: EntityUid, resource: EntityUid) -> Plan:
         chosen = self._index.find(action, principal, resource, self._view)
         facts = self.vocabulary.shapes[action].facts
-        reads = tuple(
+        reads = [
             fact for name, fact in facts.items() if chosen.reads is None or name in chosen.reads
-        )
+        ]
         return Plan(
             slice=chosen,
-            reads=reads,
+            reads=tuple(map(_read_of, reads)),
             ticking=any(fact.ticking for fact in reads),
             digest=self._view.digest(_looked_at(principal, resource, chosen)),
             principal=principal.form(),
@@ -186,17 +198,17 @@ class CompiledPolicy:
     def _evaluate(self, plan: Plan, read: tuple[Any, ...]) -> Answer:
         """Ask Cedar; whatever goes wrong is an error that denies, never an exception."""
         try:
-            context = {
-                fact.name: _cedar_value(value, fact)
-                for fact, value in zip(plan.reads, read, strict=True)
+            written = [
+                one.write(value)
+                for one, value in zip(plan.reads, read, strict=True)
                 if value is not None
-            }
+            ]
             result = is_authorized(
                 {
                     "principal": plan.principal,
                     "action": plan.action,
                     "resource": plan.resource,
-                    "context": json.dumps(context),
+                    "context": "{" + ",".join(written) + "}",
                 },
                 plan.slice.policies or "",
                 self._handle,
@@ -254,6 +266,18 @@ def _word_of(error: str) -> str:
     return f"policy_erred:{found[1]}" if found else "request_refused"
 
 
+def _read(reads: tuple[Read, ...], request: AccessRequest) -> tuple[Any, ...]:
+    """The facts of the request that count, each as its key; None where it is absent."""
+    get = request.context.get
+    return tuple([get(one.name) if one.key is None else one.key(get(one.name)) for one in reads])
+
+
+def _read_of(fact: AttributeTerm) -> Read:
+    write, start = _writer(fact), quote(fact.name) + ":"
+    scalar = fact.type in _SCALARS
+    return Read(fact.name, None if scalar else _key, lambda value: start + write(value))
+
+
 def _key(value: ContextValue | None) -> Any:
     """The value in a form that can be a key, and from which it can be told again."""
     if value is None or isinstance(value, (bool, int, str)):
@@ -263,11 +287,23 @@ def _key(value: ContextValue | None) -> Any:
     return frozenset(value)
 
 
-def _cedar_value(value: Any, fact: AttributeTerm) -> Any:
-    """The JSON that Cedar reads as a value of the fact's type."""
-    if not isinstance(fact.type, str):
-        parts = {part.name: part for part in fact.type}
-        return {name: _cedar_value(item, parts[name]) for name, item in value}
-    if fact.type == "ipaddr":
-        return {"__extn": {"fn": "ip", "arg": value}}
-    return sorted(value) if isinstance(value, frozenset) else value
+def _writer(fact: AttributeTerm) -> Callable[[Any], str]:
+    """What turns a key of the fact's type into the JSON that Cedar reads."""
+    match fact.type:
+        case "Bool":
+            return lambda value: "true" if value else "false"
+        case "Long":
+            return str
+        case "String":
+            return quote
+        case "ipaddr":
+            return lambda value: '{"__extn":{"fn":"ip","arg":' + quote(value) + "}}"
+        case "Set<String>":
+            return lambda value: "[" + ",".join(map(quote, sorted(value))) + "]"
+    writers = {part.name: (quote(part.name) + ":", _writer(part)) for part in fact.type}
+
+    def write_record(value: Any) -> str:
+        fields = ((writers[name], item) for name, item in value)
+        return "{" + ",".join(start + write(item) for (start, write), item in fields) + "}"
+
+    return write_record

@@ -285,6 +285,46 @@ class DenyTests(SynchronousTestCase):
         self.assertEqual(refusal.reason, "policy_too_deep")
 
 
+class ValueTests(SynchronousTestCase):
+    """Facts reach the evaluator as they are."""
+
+    def test_texts(self) -> None:
+        """Quotes, controls and any letters in a fact are that fact and nothing else."""
+        text = (
+            '@id("root") permit (principal, action == Action::"sshConnect", resource) '
+            'when { context has login_user && context.login_user == "%s" };'
+        )
+        for written, value in (
+            ('a\\"b', 'a"b'),
+            ("\\\\", "\\"),
+            ("\\u{0}", "\0"),
+            ("\\n", "\n"),
+            ("\u00e9\u200b", "\u00e9\u200b"),
+            ("\U0001f600", "\U0001f600"),
+        ):
+            ours = engine(text % written)
+            for asked in (value, value + '"', '","x":"', ""):
+                request = ask("u1", "r1", "sshConnect", "connect", "Server", login_user=asked)
+                self.assertEqual(ours.decide(request).allowed, asked == value, repr(asked))
+
+    def test_sets_numbers_and_flags(self) -> None:
+        """Sets have no order, negative numbers and false stay what they are."""
+        ours = engine(
+            '@id("read") permit (principal, action == Action::"dbQuery", resource) when { '
+            'context has effects && context.effects == ["read", "set \\"x\\""] && '
+            "context has read_only && !context.read_only && "
+            "context has mfa_age_seconds && context.mfa_age_seconds == -5 };"
+        )
+        facts: dict[str, Any] = {"read_only": False, "mfa_age_seconds": -5}
+        for effects in (("read", 'set "x"'), ['set "x"', "read"], frozenset(("read", 'set "x"'))):
+            request = ask("u1", "r1", "dbQuery", "db_query", "Database", effects=effects, **facts)
+            self.assertTrue(ours.decide(request).allowed)
+        others: tuple[tuple[str, ...], ...] = ((), ("read",), ("read", 'set "x"', "write"))
+        for other in others:
+            request = ask("u1", "r1", "dbQuery", "db_query", "Database", effects=other, **facts)
+            self.assertFalse(ours.decide(request).allowed)
+
+
 class ReadsTests(SynchronousTestCase):
     """What a policy reads of the context."""
 
