@@ -62,7 +62,7 @@ class PluginTests(SynchronousTestCase):
 
     def refusal(self, *names: str) -> str:
         """The text of the refusal to load these words."""
-        return self.assertRaises(PluginError, self.load, *names).text
+        return str(self.assertRaises(PluginError, self.load, *names))
 
     def test_loads_and_records(self) -> None:
         """A named drop-in is loaded; name, path and digest of the very bytes are recorded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from attrs import define, field
 from twisted.application.service import Service
@@ -13,7 +14,7 @@ from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStrea
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -150,11 +151,13 @@ class BackgroundTaskTests(SynchronousTestCase):
         async def breaks() -> None:
             raise SvcError("broken")
 
-        def observe(event: dict[str, object]) -> None:
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
             seen.append(event.get("what"))
 
-        globalLogPublisher.addObserver(observe)
-        self.addCleanup(globalLogPublisher.removeObserver, observe)
+        observer = cast(ILogObserver, observe)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
         self.tasks.spawn("send heads", breaks())
         self.assertEqual(len(self.flushLoggedErrors(SvcError)), 1)
         self.assertEqual(seen, ["send heads"])

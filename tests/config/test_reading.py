@@ -150,7 +150,8 @@ class FileTests(SynchronousTestCase):
 
     def refusal(self) -> str:
         """The refusal to load it."""
-        return self.assertRaises(ConfigError, load_settings, self.path, "client", {}).text
+        error = self.assertRaises(ConfigError, load_settings, self.path, "client", {})
+        return str(error)
 
     def test_reads_a_file(self) -> None:
         """A plain file is read, and the settings say which it was."""

@@ -49,7 +49,7 @@ class Wire:
         """Send bytes; what came back."""
         self.transport.clear()
         self.channel.dataReceived(data)
-        return self.transport.value()
+        return bytes(self.transport.value())
 
     def ask(self, method: str, path: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
         """Ask on this connection: status, headers in lower case, body."""
