@@ -35,6 +35,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import IHalfCloseableTransport
 
 MakeConnection = Callable[[Any], SSL.Connection]
 """``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""
@@ -43,7 +44,7 @@ _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
 
 
-@implementer(ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
+@implementer(IHalfCloseableTransport, ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
 class SessionTls(Protocol):
     """A protocol to the stream below, a transport to the protocol above.
 
@@ -120,8 +121,11 @@ class SessionTls(Protocol):
         """Encrypt and send; nothing after our own end."""
         if self._tls is None or self._said_end or self._refused is not None or not data:
             return
+        left = memoryview(data)
         try:
-            self._tls.send(data)
+            while left:
+                # One record goes at a time: OpenSSL is told to write in parts.
+                left = left[self._tls.send(left) :]
         except SSL.Error:
             self._fail(Failure())
         else:
@@ -268,9 +272,8 @@ class SessionTls(Protocol):
         return more
 
     def _tell_end(self) -> None:
-        half = IHalfCloseableProtocol(self._inner, None)
-        if half is not None:
-            half.readConnectionLost()
+        if IHalfCloseableProtocol.providedBy(self._inner):
+            cast(Any, self._inner).readConnectionLost()
         else:
             self.loseConnection()
 

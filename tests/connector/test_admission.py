@@ -37,7 +37,7 @@ class AdmissionCase(SynchronousTestCase):
         )
 
     def refusal(self, notice: OpenNotice, proxy_id: str = "") -> str:
-        error = self.assertRaises(
+        error: OpenRefusedHere = self.assertRaises(
             OpenRefusedHere, self.admission.admit, notice, proxy_id or self.cluster.proxy_id
         )
         self.assertIn(error.reason, CONNECTOR_WORDS)

@@ -1,0 +1,241 @@
+"""Opening a session at its Connector: check, reach the target, carry, join.
+
+Invariants: nothing is dialed before the session was admitted; nothing of the
+target is sent before the person's own certificate was seen at the other end;
+no session outlives its grant; whatever happens, both ends are let go and the
+end is told exactly once for each beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import (
+    IOpenSSLServerConnectionCreator,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from svc.connector.admission import Admission, Admitted
+from svc.connector.reach import Reach, ReachReactor
+from svc.errors import SvcError
+from svc.interfaces.kinds import IResourceKind
+from svc.lanes.relay import Relay, RelaySide
+from svc.messages.tunnel import OpenNotice
+from svc.service import bounded
+from svc.tunnel.refusals import OpenRefusedHere, refused
+from svc.tunnel.times import TunnelTimes
+from svc.tunnel.tls import SessionTlsEndpoint
+
+_log = Logger(namespace="svc_connector")
+
+
+@frozen
+class SessionOpened:
+    """A session began: its target answered and its person was seen."""
+
+    session_uid: str
+    resource: str
+    kind: str
+
+
+@frozen
+class SessionEnded:
+    """A session that had opened is over.
+
+    Attributes:
+        bytes_up: From the person to the target; ``bytes_down`` the other way.
+        reason: ``closed``, ``broken``, ``grant_ended`` or ``stopped``.
+    """
+
+    session_uid: str
+    resource: str
+    kind: str
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    reason: str
+
+
+@frozen
+class SessionRefused:
+    """A session did not open; ``reason`` is a stable word."""
+
+    session_uid: str
+    reason: str
+
+
+SessionEvent = SessionOpened | SessionEnded | SessionRefused
+
+
+class Link(Protocol):
+    """The tunnel an open notice came over."""
+
+    @property
+    def proxy_id(self) -> str:
+        """The node at its other end, from its certificate."""
+
+    def refuse(self, session_uid: str, word: str) -> None:
+        """Tell the Proxy that the session does not open; never raises."""
+
+    def carry(self, session_uid: str, secret: bytes) -> IStreamClientEndpoint:
+        """Where the session's own stream is opened, on the same connection."""
+
+
+@define
+class _Open:
+    """A session that passes bytes, and why it was made to end."""
+
+    relay: Relay
+    reason: str = ""
+
+    def end(self, reason: str) -> None:
+        """Break it; the first reason stays."""
+        self.reason = self.reason or reason
+        self.relay.abort()
+
+
+@define
+class Openings:
+    """Every session of one Connector.
+
+    Attributes:
+        reactor: Dials targets (through the reach) and keeps time.
+        session_tls: The server's side of the TLS inside a session, for
+            exactly the person certificate of this SHA-256.
+        now: Wall time, for the end of grants.
+        told: Hears each beginning, end and refusal.
+    """
+
+    admission: Admission
+    kinds: Mapping[str, IResourceKind]
+    reactor: Any
+    reach: Reach
+    session_tls: Callable[[bytes], IOpenSSLServerConnectionCreator]
+    now: Callable[[], float]
+    told: Callable[[SessionEvent], object]
+    times: TunnelTimes = field(factory=TunnelTimes)
+    _open: dict[str, _Open] = field(factory=dict, init=False)
+    _idle: list[Deferred[None]] = field(factory=list, init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        """Uids of the sessions open now."""
+        return frozenset(self._open)
+
+    async def open(self, notice: OpenNotice, link: Link) -> None:
+        """Serve one open notice until its session is over.
+
+        Run as a background task; raises nothing but cancellation.
+        """
+        try:
+            admitted = self._admit(notice, link)
+            relay = Relay()
+            await self._dial(admitted, relay)
+        except OpenRefusedHere as refusal:
+            self._refuse(notice.session_uid, refusal)
+            link.refuse(notice.session_uid, refusal.reason)
+            return
+        try:
+            await self._serve(admitted, relay, link.carry(notice.session_uid, notice.secret))
+        except SvcError as refusal:
+            self._refuse(notice.session_uid, refusal)
+        finally:
+            relay.abort()
+
+    def stop(self) -> None:
+        """Refuse new sessions from now on."""
+        self._stopping = True
+
+    async def drained(self) -> None:
+        """Wait until no session is open."""
+        while self._open:
+            idle: Deferred[None] = Deferred(self._idle.remove)
+            self._idle.append(idle)
+            await idle
+
+    def close(self) -> None:
+        """Break every session still open."""
+        for session in list(self._open.values()):
+            session.end("stopped")
+
+    def _admit(self, notice: OpenNotice, link: Link) -> Admitted:
+        if self._stopping:
+            raise refused("connector_stopping", "the Connector is stopping")
+        return self.admission.admit(notice, link.proxy_id)
+
+    async def _dial(self, admitted: Admitted, relay: Relay) -> None:
+        kind = self.kinds[admitted.target.kind]
+        guard = ReachReactor(self.reactor, self.reach)
+        dialing = kind.endpoint(guard, admitted.target).connect(_only(relay.right))
+        try:
+            await bounded(self.reactor, self.times.reach_target, dialing, "the target")
+        except (CancelledError, OpenRefusedHere):
+            raise
+        except Exception as error:
+            if guard.turned_away:
+                word = "address_out_of_reach"
+            elif isinstance(error, SvcError) and error.reason == "deadline":
+                word = "target_deadline"
+            else:
+                word = "target_unreachable"
+            raise refused(word, f"the target was not reached: {type(error).__name__}") from error
+
+    async def _serve(self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint) -> None:
+        if self.kinds[admitted.target.kind].opaque:
+            tls = self.session_tls(admitted.person.sha256)
+            carry = SessionTlsEndpoint(
+                carry, tls.serverConnectionForTLS, self.reactor, self.times.handshake
+            )
+        limit = self.times.open + self.times.handshake
+        # The relay joins once its left side is connected: that is after the handshake.
+        await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
+        await self._until_over(admitted, relay)
+
+    async def _until_over(self, admitted: Admitted, relay: Relay) -> None:
+        grant, began = admitted.grant, self.reactor.seconds()
+        session = _Open(relay)
+        self._open[grant.session_uid] = session
+        self.told(SessionOpened(grant.session_uid, grant.resource, grant.kind))
+        left = max(0.0, grant.end_before_ms / 1000 - self.now())
+        ending = self.reactor.callLater(left, session.end, "grant_ended")
+        try:
+            ended = await relay.done
+            session.reason = session.reason or ("closed" if ended.is_clean else "broken")
+        finally:
+            if ending.active():
+                ending.cancel()
+            del self._open[grant.session_uid]
+            self.told(
+                SessionEnded(
+                    grant.session_uid,
+                    grant.resource,
+                    grant.kind,
+                    self.reactor.seconds() - began,
+                    relay.left.received,
+                    relay.right.received,
+                    session.reason or "stopped",
+                )
+            )
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if not self._open:
+            waiting, self._idle[:] = list(self._idle), []
+            for idle in waiting:
+                idle.callback(None)
+
+    def _refuse(self, uid: str, refusal: SvcError) -> None:
+        _log.warn("session not opened", session=uid, reason=refusal.reason, text=refusal.text)
+        self.told(SessionRefused(uid, refusal.reason))
+
+
+def _only(side: RelaySide) -> Any:
+    factory = Factory.forProtocol(lambda: side)
+    factory.noisy = False
+    return factory

@@ -1,0 +1,78 @@
+"""The Connector as a service: one tunnel to each Proxy it is told of, for ever.
+
+It is composed from what ``compose`` hands in and knows no configuration,
+metric or reactor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.connector.cycle import Tunnels
+from svc.connector.opening import Openings
+from svc.errors import SvcError
+from svc.service import AsyncService, bounded
+from svc.tunnel.machine import TunnelCore, make_tunnel
+from svc.tunnel.times import TunnelTimes
+
+_log = Logger(namespace="svc_connector")
+
+_FAREWELL_SECONDS = 3.0
+"""How long a Proxy may take to answer our goodbye."""
+
+
+class ConnectorService(AsyncService):
+    """Dials at its start and never gives up; drains when it stops.
+
+    Args:
+        tunnels: One for each Proxy.
+        openings: The sessions of them all.
+        delay: Seconds to wait after so many failures in a row.
+        told: Hears the machine's words: ``registered``, ``ended``,
+            ``refused``, ``reconnect``, each with a reason for people.
+        serving: Called once, right before the first dial: the role is ready.
+    """
+
+    def __init__(
+        self,
+        tunnels: Sequence[Tunnels],
+        openings: Openings,
+        clock: IReactorTime,
+        delay: Callable[[int], float],
+        told: Callable[[str, str], None],
+        serving: Callable[[], object],
+        times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self._tunnels = tuple(tunnels)
+        self._openings = openings
+        self._clock = clock
+        self._times = times
+        self._serving = serving
+        self._machines = [
+            make_tunnel(TunnelCore(clock, tunnel.begin, delay, told)) for tunnel in self._tunnels
+        ]
+
+    async def start(self) -> None:
+        """Be ready, and dial; whether a Proxy answers is found out in the background."""
+        self._serving()
+        for machine in self._machines:
+            machine.start()
+
+    async def stop(self) -> None:
+        """Refuse new sessions, let open ones finish for a while, say goodbye, end."""
+        self._openings.stop()
+        await self._within(self._times.drain, self._openings.drained, "the open sessions")
+        self._openings.close()
+        for machine in self._machines:
+            machine.stop()
+        for tunnel in self._tunnels:
+            await self._within(_FAREWELL_SECONDS, tunnel.ended, "the end of a tunnel")
+
+    async def _within(self, seconds: float, wait: Callable[[], Awaitable[None]], what: str) -> None:
+        try:
+            await bounded(self._clock, seconds, wait(), what)
+        except SvcError as error:
+            _log.warn("stopping without waiting longer", what=what, reason=error.reason)

@@ -1,0 +1,279 @@
+"""A Proxy's tunnel end, a Connector and a person, in one process, on memory transports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredQueue, fail
+from twisted.internet.error import ConnectionDone, ConnectionRefusedError
+from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocolFactory
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.connector.admission import Admission
+from svc.connector.cycle import Connector, Tunnels
+from svc.connector.opening import Openings, SessionEvent
+from svc.connector.reach import Reach
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcCall, RpcService
+from svc.interfaces.transport import OpenOrder
+from svc.kinds.tcp import tcp
+from svc.messages.tunnel import (
+    Down,
+    Goodbye,
+    Hello,
+    Nonce,
+    OpenNotice,
+    OpenRefused,
+    Renew,
+    Renewed,
+    Up,
+    decode_up,
+    encode_down,
+)
+from svc.model.registration import Accepted, DeclaredResource, Withheld
+from svc.model.signing import Purpose, Signed
+from svc.model.tunnels import EndReason, TunnelEvent
+from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.service import BackgroundTasks
+from svc.tunnel.carriage import serve_carry
+from svc.tunnel.machine import TunnelCore, make_tunnel
+from svc.tunnel.routes import RouteTable
+from svc.tunnel.times import end_reason
+from svc.tunnel.tls import SessionTlsEndpoint
+from svc.tunnel.transport import RegisteredTunnel
+from tests.connector.pieces import Cluster
+from tests.rpc.memory import Pair
+
+
+@implementer(IHalfCloseableProtocol)
+class Listener(Protocol):
+    """Keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.heard_end = False
+        self.lost: Failure | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        self.received += data
+
+    def readConnectionLost(self) -> None:
+        self.heard_end = True
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason
+
+
+class TargetTransport(StringTransport):
+    """A target that a test speaks for."""
+
+    def __init__(self, protocol: Any) -> None:
+        StringTransport.__init__(self)
+        self._far = protocol
+        self.write_ended = self.gone = False
+
+    def unregisterProducer(self) -> None:
+        self.producer = self.streaming = None
+
+    def loseWriteConnection(self) -> None:
+        self.write_ended = True
+
+    def loseConnection(self) -> None:
+        self.hang_up(Failure(ConnectionDone()))
+
+    def abortConnection(self) -> None:
+        self.aborting = True
+        self.hang_up(Failure(ConnectionRefusedError()))
+
+    def hang_up(self, reason: Failure) -> None:
+        if not self.gone:
+            self.gone = True
+            self._far.connectionLost(reason)
+
+
+class MemoryKind:
+    """The kind tcp, but that its targets are in memory."""
+
+    def __init__(self) -> None:
+        self.targets: list[TargetTransport] = []
+        self.dialing: list[Deferred[Any]] = []
+        self.answers = "yes"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tcp, name)
+
+    def endpoint(self, reactor: Any, target: Any) -> Any:
+        return self
+
+    def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
+        self.dialing.append(Deferred())
+        if self.answers == "no":
+            return fail(ConnectionRefusedError())
+        if self.answers == "yes":
+            protocol: Any = factory.buildProtocol(None)  # type: ignore[arg-type]
+            self.targets.append(TargetTransport(protocol))
+            protocol.makeConnection(self.targets[-1])
+            self.dialing[-1].callback(protocol)
+        return self.dialing[-1]
+
+
+class Gateway:
+    """See the module.  The Proxy's ``Register`` is as plain as it can be."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.routed: list[TunnelEvent] = []
+        self.routes = RouteTable(self.routed.append)
+        self.heard: list[Up] = []
+        self.told: list[tuple[str, str]] = []
+        self.sessions: list[SessionEvent] = []
+        self.refuse_with: SvcError | None = None
+        self.calls: list[DeferredQueue[Down | None]] = []
+        self.kind = MemoryKind()
+        self.tasks = BackgroundTasks()
+        self.person_end = PersonEnd(self.cluster.person)
+        service = RpcService(
+            "gate.v1.Tunnel",
+            {"Register": self.register, "Carry": serve_carry(self.routes.tunnel_on)},
+        )
+        self.pairs = [Pair([service])]
+        self.service = service
+        self.clock = self.cluster.world.clock = self.pairs[0].clock
+        self.openings = self._openings()
+        self.tunnels = self._tunnels()
+        core = TunnelCore(
+            self.clock, self.tunnels.begin, lambda _: 1.0, lambda *event: self.told.append(event)
+        )
+        self.machine = make_tunnel(core)
+
+    def _openings(self) -> Openings:
+        cluster = self.cluster
+        node = cluster.connector.facts.principal.id
+        kinds: Any = {"tcp": self.kind}
+        return Openings(
+            Admission(node, cluster.world.verifier, cluster.targets, cluster.world.now),
+            kinds,
+            self.clock,
+            Reach(),
+            ConnectorEnd(cluster.connector).session,
+            cluster.world.now,
+            self.sessions.append,
+        )
+
+    def _tunnels(self) -> Tunnels:
+        cluster = self.cluster
+        node = cluster.connector.facts.principal.id
+        declared = (DeclaredResource("db1", "tcp"), DeclaredResource("host1", "ssh"))
+        return Tunnels(
+            Connector(cluster.world.verifier.cluster, node, "first", "0.11.0", declared),
+            self.dial,
+            lambda peer: cluster.proxy_id,
+            self.sign,
+            self.openings,
+            self.tasks,
+            self.clock,
+        )
+
+    def sign(self, data: bytes) -> Signed:
+        return self.cluster.connector.sign(Purpose.REGISTRATION, data)
+
+    async def dial(self) -> Any:
+        return self.pairs[-1].channel
+
+    async def register(self, call: IRpcCall) -> None:
+        """What a Proxy's own room does with more care."""
+        hello = decode_up(await call.receive() or b"")
+        assert isinstance(hello, Hello)
+        self.heard.append(hello)
+        await call.send(encode_down(Nonce(bytes(32))))
+        self.heard.append(decode_up(await call.receive() or b""))
+        if self.refuse_with is not None:
+            raise self.refuse_with
+        say: DeferredQueue[Down | None] = DeferredQueue()
+        self.calls.append(say)
+        tunnel = RegisteredTunnel(
+            self.cluster.connector.facts.principal.id,
+            hello.instance_id,
+            len(self.calls),
+            frozenset({"db1"}),
+            connection=call.peer,
+            clock=self.clock,
+            entropy=self.cluster.world.entropy,
+            say=say.put,
+            hang_up=lambda reason: say.put(None),
+        )
+        self.routes.register(tunnel)
+        call.on_cancel(lambda refusal: tunnel.close(end_reason(refusal.reason)))
+        self.tasks.spawn("reader", self._read(call, tunnel))
+        say.put(Accepted(90, (Withheld("host1", "not_in_catalog"),)))
+        while (message := await say.get()) is not None:
+            await call.send(encode_down(message))
+
+    async def _read(self, call: IRpcCall, tunnel: RegisteredTunnel) -> None:
+        try:
+            while (message := await call.receive()) is not None:
+                said = decode_up(message)
+                self.heard.append(said)
+                match said:
+                    case Renew():
+                        tunnel.renew()
+                        self.calls[-1].put(Renewed())
+                    case OpenRefused():
+                        tunnel.refused(said.session_uid, said.reason)
+                    case Goodbye():
+                        tunnel.close(EndReason.CLOSED)
+        except SvcError:
+            return
+
+    def turn(self, times: int = 40) -> None:
+        for _ in range(times):
+            for pair in self.pairs:
+                self.clock.advance(0)
+                pair.pump.pump()
+
+    def stop(self) -> None:
+        self.machine.stop()
+        self.openings.close()
+        self.turn()
+        self.tasks.stopService()
+        self.turn()
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.turn()
+
+    def start(self) -> None:
+        self.machine.start()
+        self.turn()
+
+    def order(self, notice: OpenNotice | None = None) -> OpenOrder:
+        sent = notice or self.cluster.notice()
+        return OpenOrder(
+            sent.session_uid, sent.grant, sent.request, sent.signature, sent.person_chain
+        )
+
+    def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
+        """What the person's TLS over the tunnel came to: a list of a Listener or a Failure."""
+        tunnel: Any = self.routes.find("db1")
+        node = self.cluster.connector.facts.principal.id
+        tls = (person or self.person_end).session(node)
+        endpoint = SessionTlsEndpoint(
+            tunnel.endpoint(self.order(notice)), tls.clientConnectionForTLS, self.clock, 10
+        )
+        got: list[Any] = []
+        endpoint.connect(Factory.forProtocol(Listener)).addBoth(got.append)
+        self.turn()
+        return got
+
+    def redial(self) -> None:
+        """The next dial finds a Proxy again."""
+        pair = Pair([self.service])
+        self.clock.advance(0)
+        pair.clock = self.clock
+        self.pairs.append(pair)

@@ -1,0 +1,129 @@
+"""The Connector's service: it dials for ever, and stops in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.connector.opening import SessionEnded
+from svc.connector.service import ConnectorService
+from svc.errors import Unavailable
+from svc.messages.tunnel import Goodbye
+from tests.connector.gateway import Gateway
+from tests.proof import proves
+
+
+class ServiceTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.gateway = gateway = Gateway()
+        self.ready: list[int] = []
+        self.service = ConnectorService(
+            [gateway.tunnels],
+            gateway.openings,
+            gateway.clock,
+            lambda failures: float(failures),
+            lambda *event: gateway.told.append(event),
+            lambda: self.ready.append(len(gateway.heard)),
+        )
+
+    def start(self) -> None:
+        self.successResultOf(self.service.startService())
+        self.gateway.turn()
+
+    def stop(self) -> Deferred[None]:
+        stopped = self.service.stopService()
+        self.gateway.turn()
+        return stopped
+
+    def test_ready_before_it_dials(self) -> None:
+        """The role is ready right before its first dial, whatever becomes of that."""
+        self.start()
+        self.assertEqual(self.ready, [0])
+        self.assertEqual(len(self.gateway.routes), 1)
+        self.successResultOf(self.stop())
+
+    @proves("G-TUN-11")
+    def test_idle_stop(self) -> None:
+        """Without sessions it says goodbye at once and leaves no timer behind."""
+        self.start()
+        self.successResultOf(self.stop())
+        self.assertIn(Goodbye(), self.gateway.heard)
+        self.assertEqual(len(self.gateway.routes), 0)
+        self.gateway.tasks.stopService()
+        self.gateway.turn()
+        self.gateway.pairs[0].server_side.abortConnection()
+        self.gateway.turn()
+        self.assertEqual(self.gateway.clock.getDelayedCalls(), [])
+
+    def test_stop_with_a_session(self) -> None:
+        """An open session may finish for ten seconds; then it is broken off."""
+        self.start()
+        [person] = self.gateway.open()
+        stopped = self.stop()
+        self.gateway.advance(9)
+        self.assertNoResult(stopped)
+        self.assertIsNone(person.lost)
+        self.gateway.advance(1)
+        self.gateway.turn()
+        self.successResultOf(stopped)
+        end = self.gateway.sessions[-1]
+        assert isinstance(end, SessionEnded)
+        self.assertEqual(end.reason, "stopped")
+
+    def test_session_that_finishes(self) -> None:
+        """A session that ends while the Connector stops ends by itself."""
+        self.start()
+        [person] = self.gateway.open()
+        stopped = self.stop()
+        person.transport.loseConnection()
+        self.gateway.turn()
+        self.successResultOf(stopped)
+        end = self.gateway.sessions[-1]
+        assert isinstance(end, SessionEnded)
+        self.assertEqual(end.reason, "closed")
+
+    def test_dead_proxy(self) -> None:
+        """A Proxy that is away is dialed again and again, and found when it comes back."""
+        dial: Any = self.gateway.tunnels.dial
+
+        async def away() -> Any:
+            raise Unavailable("nobody there", reason="cannot_connect")
+
+        self.gateway.tunnels.dial = away
+        self.start()
+        for seconds in (1, 2, 3):
+            self.gateway.advance(seconds)
+        self.assertEqual([word for word, _ in self.gateway.told], ["reconnect"] * 4)
+        self.gateway.tunnels.dial = dial
+        self.gateway.advance(4)
+        self.assertEqual(self.gateway.told[-1], ("registered", ""))
+        self.successResultOf(self.stop())
+
+    def test_silent_proxy(self) -> None:
+        """A Proxy whose connection never stands is given up after its time, and on a stop."""
+
+        def never() -> Deferred[Any]:
+            return Deferred()
+
+        self.gateway.tunnels.dial = never
+        self.start()
+        self.gateway.advance(15)
+        self.assertEqual(self.gateway.told, [("reconnect", "deadline")])
+        self.gateway.advance(1)
+        stopped = self.stop()
+        self.gateway.advance(3)
+        self.successResultOf(stopped)
+
+    def test_unexpected_failure(self) -> None:
+        """A failure nobody planned for is logged, and the Connector dials again."""
+
+        async def broken() -> Any:
+            raise ZeroDivisionError
+
+        self.gateway.tunnels.dial = broken
+        self.start()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(self.gateway.told, [("reconnect", "internal")])
+        self.successResultOf(self.stop())

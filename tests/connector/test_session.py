@@ -1,0 +1,338 @@
+"""A whole tunnel and its sessions on memory transports, person to target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.connector.opening import SessionEnded, SessionOpened, SessionRefused
+from svc.errors import Fault, SvcError
+from svc.messages.session import encode_grant
+from svc.messages.tunnel import Goodbye, Hello, OpenNotice, Renew, decode_registration
+from svc.model.principal import Role
+from svc.model.signing import Purpose, Signed, verify
+from svc.model.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
+from svc.pki.end_to_end import PersonEnd
+from tests.connector.gateway import Gateway
+from tests.connector.pieces import UID
+from tests.proof import proves
+
+
+class GatewayCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.gateway = self.started()
+
+    def started(self, **kept: Any) -> Gateway:
+        """A gateway whose Connector has dialed; it is stopped after the test."""
+        gateway = Gateway()
+        for name, value in kept.items():
+            setattr(gateway, name, value)
+        gateway.start()
+        self.addCleanup(gateway.stop)
+        return gateway
+
+    def opened(self) -> tuple[Any, Any]:
+        """The person's end and the target's of one session."""
+        [person] = self.gateway.open()
+        self.assertNotIsInstance(person, Failure)
+        return person, self.gateway.kind.targets[-1]
+
+    def refusals(self) -> list[str]:
+        return [e.reason for e in self.gateway.sessions if isinstance(e, SessionRefused)]
+
+    def end(self) -> SessionEnded:
+        event = self.gateway.sessions[-1]
+        assert isinstance(event, SessionEnded)
+        return event
+
+    def target_says(self, target: Any, data: bytes) -> None:
+        target._far.dataReceived(data)
+        self.gateway.turn()
+
+
+class TunnelTests(GatewayCase):
+    @proves("G-TUN-01", "G-TUN-02")
+    def test_registers(self) -> None:
+        """The Connector says who it is and signs Authority's nonce with its node key."""
+        hello, signed = self.gateway.heard
+        self.assertEqual(hello, Hello("first", "0.11.0"))
+        assert isinstance(signed, Signed)
+        key = self.gateway.cluster.connector.facts.public_key
+        verify(key, Purpose.REGISTRATION, signed.payload, signed.signature)
+        said = decode_registration(signed.payload)
+        self.assertEqual((said.nonce, said.generation), (bytes(32), 1))
+        self.assertEqual(
+            [(r.id, r.kind) for r in said.resources], [("db1", "tcp"), ("host1", "ssh")]
+        )
+        self.assertEqual(self.gateway.told, [("registered", "")])
+        self.assertIsInstance(self.gateway.routed[0], TunnelRegistered)
+
+    @proves("G-OPEN-45")
+    def test_keeps_its_lease(self) -> None:
+        """The lease is renewed every 30 s, so the tunnel stands after an hour."""
+        for _ in range(120):
+            self.gateway.advance(30)
+        self.assertEqual(self.gateway.heard.count(Renew()), 120)
+        self.assertEqual(len(self.gateway.routes), 1)
+
+    @proves("G-TUN-11", "G-TUN-17")
+    def test_stops_in_order(self) -> None:
+        """A Connector that stops says goodbye: the tunnel ends closed, and nobody redials."""
+        self.gateway.machine.stop()
+        self.gateway.turn()
+        self.assertIn(Goodbye(), self.gateway.heard)
+        ended = self.gateway.routed[-1]
+        assert isinstance(ended, TunnelEnded)
+        self.assertIs(ended.reason, EndReason.CLOSED)
+        self.assertEqual(self.gateway.told, [("registered", "")])
+
+    @proves("G-MET-14", "G-TUN-17")
+    def test_lost_connection(self) -> None:
+        """A connection that breaks ends the tunnel on both sides; the Connector dials again."""
+        self.gateway.pairs[0].client_side.abortConnection()
+        self.gateway.turn()
+        ended = self.gateway.routed[-1]
+        assert isinstance(ended, TunnelEnded)
+        self.assertIs(ended.reason, EndReason.TRANSPORT_ERROR)
+        self.assertEqual(
+            [word for word, _ in self.gateway.told], ["registered", "ended", "reconnect"]
+        )
+
+    @proves("G-MET-15", "G-TUN-03", "X-88")
+    def test_refused(self) -> None:
+        """A refused registration is told as refused and reconnect, with the Proxy's reason."""
+        no = SvcError("no", reason="revoked_node", fault=Fault.DENIED)
+        gateway = self.started(refuse_with=no)
+        self.assertEqual(gateway.told, [("refused", "revoked_node"), ("reconnect", "revoked_node")])
+        self.assertEqual(len(gateway.routes), 0)
+
+    def test_nonce_again(self) -> None:
+        """A nonce that comes later is signed anew on the same tunnel, one generation higher."""
+        from svc.messages.tunnel import Nonce
+
+        self.gateway.calls[-1].put(Nonce(b"\x07" * 32))
+        self.gateway.turn()
+        signed = self.gateway.heard[-1]
+        assert isinstance(signed, Signed)
+        said = decode_registration(signed.payload)
+        self.assertEqual((said.nonce, said.generation), (b"\x07" * 32, 2))
+        self.assertEqual(self.gateway.told, [("registered", "")])
+
+
+class SessionTests(GatewayCase):
+    def test_bytes_both_ways(self) -> None:
+        """Bytes pass both ways unchanged, and are counted."""
+        person, target = self.opened()
+        data = bytes(range(256)) * 1200
+        person.transport.write(data)
+        self.gateway.turn()
+        self.assertEqual(target.value(), data)
+        self.target_says(target, data * 2)
+        self.assertEqual(person.received, data * 2)
+        person.transport.loseConnection()
+        self.gateway.turn()
+        self.assertTrue(target.gone)
+        self.assertEqual(self.gateway.sessions[0], SessionOpened(UID, "db1", "tcp"))
+        end = self.end()
+        self.assertEqual((end.bytes_up, end.bytes_down), (len(data), 2 * len(data)))
+        self.assertEqual(self.gateway.openings.sessions, frozenset())
+
+    def test_proxy_reads_nothing(self) -> None:
+        """What the Proxy carries holds no byte of the session."""
+        carried: list[bytes] = []
+        side = self.gateway.pairs[0].server_side
+        write = side.write
+
+        def spy(data: bytes) -> None:
+            carried.append(data)
+            write(data)
+
+        side.write = spy  # type: ignore[method-assign]
+        person, target = self.opened()
+        person.transport.write(b"a secret of the person")
+        self.gateway.turn()
+        self.assertEqual(target.value(), b"a secret of the person")
+        self.assertTrue(carried)
+        self.assertNotIn(b"a secret", b"".join(carried))
+
+    def test_target_speaks_first(self) -> None:
+        """A target's greeting waits unread until the person's end is proved, then comes whole."""
+        person, target = self.opened()
+        self.assertEqual(target.producerState, "producing")
+        self.target_says(target, b"SSH-2.0-target\r\n")
+        self.assertEqual(person.received, b"SSH-2.0-target\r\n")
+
+    def test_half_close_of_the_person(self) -> None:
+        """A person who says no more is still answered."""
+        person, target = self.opened()
+        person.transport.write(b"question")
+        person.transport.loseWriteConnection()
+        self.gateway.turn()
+        self.assertEqual(
+            (target.value(), target.write_ended, target.gone), (b"question", True, False)
+        )
+        self.target_says(target, b"late answer")
+        self.assertEqual(person.received, b"late answer")
+        target._far.readConnectionLost()
+        self.gateway.turn()
+        self.assertTrue(person.heard_end and target.gone)
+        self.assertEqual(self.end().reason, "closed")
+
+    def test_half_close_of_the_target(self) -> None:
+        """A target that says no more is still spoken to."""
+        person, target = self.opened()
+        self.target_says(target, b"all I had")
+        target._far.readConnectionLost()
+        self.gateway.turn()
+        self.assertEqual((person.received, person.heard_end), (b"all I had", True))
+        self.assertIsNone(person.lost)
+        person.transport.write(b"more")
+        self.gateway.turn()
+        self.assertEqual(target.value(), b"more")
+
+    def test_target_breaks(self) -> None:
+        """A target that breaks off breaks the session, and never looks like its end."""
+        person, target = self.opened()
+        target.abortConnection()
+        self.gateway.turn()
+        self.assertFalse(person.heard_end)
+        self.assertFalse(person.lost.check(ConnectionDone))
+        self.assertEqual(self.end().reason, "broken")
+
+    def test_stalled_target(self) -> None:
+        """A target that takes nothing holds back the person's side after a bounded amount."""
+        person, target = self.opened()
+        target.producer.pauseProducing()
+        person.transport.write(bytes(8 << 20))
+        self.gateway.turn()
+        self.assertLess(len(target.value()), 2 << 20)
+        target.producer.resumeProducing()
+        for _ in range(20):
+            self.gateway.turn()
+        self.assertEqual(len(target.value()), 8 << 20)
+
+    def test_grant_ends(self) -> None:
+        """A session is cut when its grant ends, while the tunnel lives on."""
+        now = int(self.gateway.cluster.world.now() * 1000)
+        [person] = self.gateway.open(self.gateway.cluster.notice(end_before_ms=now + 20_000))
+        self.gateway.advance(19)
+        self.assertIsNone(person.lost)
+        self.gateway.advance(2)
+        self.assertTrue(person.lost and self.gateway.kind.targets[0].gone)
+        self.assertEqual(self.end().reason, "grant_ended")
+        self.assertEqual(len(self.gateway.routes), 1)
+
+    @proves("G-TUN-19", "G-MET-20")
+    def test_tunnel_breaks(self) -> None:
+        """A tunnel that breaks under a session ends it at both ends and names it."""
+        _, target = self.opened()
+        self.gateway.pairs[0].client_side.abortConnection()
+        self.gateway.turn()
+        self.assertTrue(target.gone)
+        self.assertEqual(self.end().reason, "broken")
+        ended = self.gateway.routed[-1]
+        assert isinstance(ended, TunnelEnded)
+        self.assertEqual(ended.session_uids, (UID,))
+
+    @proves("G-TUN-14", "G-TUN-19")
+    def test_evicted_under_a_session(self) -> None:
+        """An evicted tunnel takes its session along and names it."""
+        _, target = self.opened()
+        self.gateway.routes.evict(self.gateway.cluster.connector.facts.principal.id)
+        self.gateway.turn()
+        self.assertTrue(target.gone)
+        ended = self.gateway.routed[-1]
+        assert isinstance(ended, TunnelEnded)
+        self.assertEqual((ended.reason, ended.session_uids), (EndReason.EVICTED, (UID,)))
+        self.assertIs(self.gateway.routes.find("db1"), Miss.DEPARTED)
+
+    def test_stop(self) -> None:
+        """A Connector that stops refuses new sessions, waits for open ones, then breaks them."""
+        self.opened()
+        openings = self.gateway.openings
+        openings.stop()
+        drained = self.gateway.pairs[0].settle(openings.drained())
+        self.assertEqual(drained, [])
+        other = evolve(self.gateway.cluster.notice(), session_uid="ab" * 16)
+        [refused] = self.gateway.open(other)
+        self.assertEqual(self.refusals(), ["connector_stopping"])
+        self.assertIsInstance(refused, Failure)
+        openings.close()
+        self.gateway.turn()
+        self.assertEqual((drained, self.end().reason), ([None], "stopped"))
+
+
+class RefusalTests(GatewayCase):
+    def refused(self, notice: OpenNotice | None = None, **kept: Any) -> str:
+        [failure] = self.gateway.open(notice, **kept)
+        assert isinstance(failure, Failure) and isinstance(failure.value, SvcError)
+        return failure.value.reason
+
+    def test_altered_grants_dial_nothing(self) -> None:
+        """No altered, replayed or misdirected grant makes the Connector dial."""
+        cluster = self.gateway.cluster
+        good = cluster.notice()
+        changed = encode_grant(cluster.grant(good.request, resource="host1"))
+        self.assertEqual(
+            self.refused(evolve(good, grant=evolve(good.grant, payload=changed))), "grant_refused"
+        )
+        self.assertEqual(self.refused(cluster.notice(proxy_id="q" * 26)), "grant_other_proxy")
+        self.assertEqual(self.gateway.kind.dialing, [])
+        self.gateway.open(good)
+        self.assertEqual(len(self.gateway.kind.dialing), 1)
+        self.gateway.kind.targets[0].loseConnection()
+        self.gateway.turn()
+        self.assertEqual(self.refused(good), "session_replayed")
+        self.assertEqual(len(self.gateway.kind.dialing), 1)
+
+    def test_target_does_not_answer(self) -> None:
+        """A target that refuses or stays silent is a refusal with its own word."""
+        self.gateway.kind.answers = "no"
+        self.assertEqual(self.refused(), "target_unreachable")
+        later = self.started()
+        later.kind.answers = "never"
+        got = later.open()
+        self.assertEqual(got, [])
+        later.advance(10)
+        self.assertEqual(got[0].value.reason, "target_deadline")
+
+    def test_somebody_elses_certificate(self) -> None:
+        """Another person at the other end gets no byte of the target, and the target is let go."""
+        stranger = PersonEnd(self.gateway.cluster.world.identity(Role.USER))
+        [got] = self.gateway.open(person=stranger)
+        target = self.gateway.kind.targets[0]
+        # In TLS 1.3 the client is done before the server has judged it; it must then be cut off.
+        if not isinstance(got, Failure):
+            got.transport.write(b"let me in")
+            self.gateway.turn()
+            self.assertEqual(got.received, b"")
+            self.assertTrue(got.lost)
+        self.assertEqual((target.value(), target.gone), (b"", True))
+        self.assertEqual(self.refusals(), ["handshake_failed"])
+        self.assertEqual(self.gateway.openings.sessions, frozenset())
+
+    def test_proxy_in_the_middle(self) -> None:
+        """A Proxy that answers the person's handshake with its own certificate is refused."""
+        middle = PersonEnd(self.gateway.cluster.proxy)
+        [got] = self.gateway.open(person=middle)
+        if not isinstance(got, Failure):
+            self.gateway.turn()
+            self.assertTrue(got.lost)
+        self.assertEqual(self.gateway.kind.targets[0].value(), b"")
+        self.assertEqual(self.refusals(), ["handshake_failed"])
+
+    def test_nobody_shakes_hands(self) -> None:
+        """A stream in which nobody begins TLS ends by its deadline; the target is let go."""
+        tunnel: Any = self.gateway.routes.find("db1")
+        from twisted.internet.protocol import Factory, Protocol
+
+        tunnel.endpoint(self.gateway.order()).connect(Factory.forProtocol(Protocol))
+        self.gateway.turn()
+        self.assertFalse(self.gateway.kind.targets[0].gone)
+        self.gateway.advance(10)
+        self.assertTrue(self.gateway.kind.targets[0].gone)
+        self.assertEqual(self.refusals(), ["handshake_failed"])

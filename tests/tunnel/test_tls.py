@@ -1,0 +1,200 @@
+"""TLS inside a session: half-close, no truncation, nothing before the handshake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from svc.interfaces.rpc import IHalfCloseableTransport
+from svc.model.principal import Role
+from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.tunnel.tls import SessionTls
+from tests.pki.support import World
+
+
+@implementer(IHalfCloseableProtocol)
+class Ear(Protocol):
+    """Keeps what it hears, and when it was connected."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self.heard_end = False
+        self.lost: Failure | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        self.received.append(data)
+
+    def readConnectionLost(self) -> None:
+        self.heard_end = True
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason
+
+    @property
+    def heard(self) -> bytes:
+        return b"".join(self.received)
+
+
+class Pipe:
+    """One direction's transport: writes wait until the test lets them through."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.state = "open"
+        self.paused = False
+        self.producer: Any = None
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def loseConnection(self) -> None:
+        self.state = "closed"
+
+    def abortConnection(self) -> None:
+        self.state = "aborted"
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self.producer = producer
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+
+    def pauseProducing(self) -> None:
+        self.paused = True
+
+    def resumeProducing(self) -> None:
+        self.paused = False
+
+
+class TlsTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        world = World()
+        connector, person = world.identity(Role.CONNECTOR), world.identity(Role.USER)
+        accepts = ConnectorEnd(connector).session(person.facts.sha256)
+        expects = PersonEnd(person).session(connector.facts.principal.id)
+        self.near, self.far = Ear(), Ear()
+        self.server = SessionTls(accepts.serverConnectionForTLS, self.near)
+        self.client = SessionTls(expects.clientConnectionForTLS, self.far)
+        self.pipes = (Pipe(), Pipe())
+        self.server.makeConnection(self.pipes[0])
+        self.client.makeConnection(self.pipes[1])
+
+    def move(self) -> None:
+        for _ in range(6):
+            for pipe, to in zip(self.pipes, (self.client, self.server), strict=True):
+                sent, pipe.sent = pipe.sent, []
+                for data in sent:
+                    to.dataReceived(data)
+
+    def shake(self) -> None:
+        self.move()
+        self.successResultOf(self.server.secured)
+        self.successResultOf(self.client.secured)
+
+    def test_keeps_its_interface(self) -> None:
+        """It says of itself that it can end one direction alone."""
+        verifyObject(IHalfCloseableTransport, self.server)
+
+    def test_nothing_before_the_handshake(self) -> None:
+        """What it carries is connected only once the peer is proved."""
+        self.assertIsNone(self.near.transport)
+        self.shake()
+        self.assertIs(self.near.transport, self.server)
+
+    def test_large_writes_and_reads(self) -> None:
+        """A megabyte written at once arrives whole."""
+        self.shake()
+        self.client.writeSequence([bytes(1 << 20), b"end"])
+        self.move()
+        self.assertEqual(self.near.heard, bytes(1 << 20) + b"end")
+
+    def test_half_close_each_way(self) -> None:
+        """Each side ends its own direction; the other goes on until it ends as well."""
+        self.shake()
+        self.client.write(b"question")
+        self.client.loseWriteConnection()
+        self.client.write(b"never sent")
+        self.move()
+        self.assertEqual((self.near.heard, self.near.heard_end), (b"question", True))
+        self.server.write(b"answer")
+        self.server.loseConnection()
+        self.move()
+        self.assertEqual((self.far.heard, self.far.heard_end), (b"answer", True))
+        self.assertEqual([pipe.state for pipe in self.pipes], ["closed", "open"])
+
+    def test_truncation(self) -> None:
+        """A stream that ends without the peer's word is a break, however politely it ends."""
+        self.shake()
+        self.client.write(b"half of it")
+        self.move()
+        self.server.readConnectionLost()
+        self.assertEqual(self.pipes[0].state, "aborted")
+        self.assertFalse(self.near.heard_end)
+        self.client.connectionLost(Failure(ConnectionDone()))
+        self.assertTrue(self.far.lost and self.far.lost.check(ConnectionLost))
+
+    def test_orderly_end(self) -> None:
+        """An end after the peer's word is an orderly one."""
+        self.shake()
+        self.client.loseConnection()
+        self.move()
+        self.server.readConnectionLost()
+        self.server.connectionLost(Failure(ConnectionDone()))
+        self.assertTrue(self.near.heard_end)
+        self.assertTrue(self.near.lost and self.near.lost.check(ConnectionDone))
+
+    def test_altered_bytes(self) -> None:
+        """A byte altered on the way breaks the session and is never delivered."""
+        self.shake()
+        self.client.write(b"one")
+        data = b"".join(self.pipes[1].sent)
+        self.pipes[1].sent = []
+        self.server.dataReceived(data[:-1] + bytes([data[-1] ^ 1]))
+        self.assertEqual((self.near.received, self.pipes[0].state), ([], "aborted"))
+        self.server.connectionLost(Failure(ConnectionDone()))
+        self.assertFalse(self.near.lost and self.near.lost.check(ConnectionDone))
+
+    def test_paused_reader(self) -> None:
+        """A paused reader hears nothing until it resumes, then everything, its end last."""
+        self.shake()
+        self.server.pauseProducing()
+        self.client.write(b"x" * 100_000)
+        self.client.loseWriteConnection()
+        self.move()
+        self.assertEqual((self.near.received, self.near.heard_end), ([], False))
+        self.server.resumeProducing()
+        self.assertEqual((len(self.near.heard), self.near.heard_end), (100_000, True))
+        self.assertFalse(self.pipes[0].paused)
+
+    def test_paced_writer(self) -> None:
+        """Whoever writes is paced by the stream below."""
+        self.shake()
+        producer = object()
+        self.server.registerProducer(producer, True)
+        self.assertIs(self.pipes[0].producer, producer)
+        self.server.unregisterProducer()
+        self.assertIsNone(self.pipes[0].producer)
+
+    def test_stream_ends_in_the_handshake(self) -> None:
+        """A stream that ends before the handshake is a failure, told once."""
+        self.server.connectionLost(Failure(ConnectionDone()))
+        self.failureResultOf(self.server.secured)
+        self.assertIsNone(self.near.lost)
+
+    def test_given_up(self) -> None:
+        """Giving the handshake up aborts the stream."""
+        waiting: Deferred[Any] = self.server.secured
+        waiting.cancel()
+        self.failureResultOf(waiting)
+        self.assertEqual(self.pipes[0].state, "aborted")
