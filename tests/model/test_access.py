@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.model.access import AccessRequest, Entity, EntityUid, request_form, request_from_form
+from svc.model.access import (
+    AccessRequest,
+    Entity,
+    EntityUid,
+    request_form,
+    request_from_form,
+)
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=8)
 _scalars = st.booleans() | st.integers(-(2**53), 2**53) | _texts | st.sets(_texts).map(frozenset)
