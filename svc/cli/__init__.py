@@ -1,0 +1,113 @@
+"""The command line: one program, ``svc``; each group's module is imported when it is used.
+
+Exit codes are chosen here: a refusal's own (``SvcError.exit_code``), 64 for
+usage, 0 for done.  stdout carries command data only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+import click
+from attrs import define
+
+from svc import __version__
+from svc.errors import SvcError
+
+USAGE_EXIT = 64
+
+_COMMANDS = {
+    "authority": "svc.cli.authority:authority",
+    "proxy": "svc.cli.roles:proxy",
+    "connector": "svc.cli.roles:connector",
+    "all": "svc.cli.roles:all_roles",
+    "init": "svc.cli.first:init",
+    "demo": "svc.cli.first:demo",
+    "join": "svc.cli.person:join",
+    "up": "svc.cli.person:up",
+    "status": "svc.cli.person:status",
+    "resources": "svc.cli.person:resources",
+    "proxy-ssh": "svc.cli.person:proxy_ssh",
+    "why": "svc.cli.person:why",
+    "_policy-guard": "svc.cli.hidden:policy_guard",
+}
+
+
+@define
+class Globals:
+    """What every command is given.
+
+    Attributes:
+        config: The path given by ``--config``, or None.
+    """
+
+    config: str | None
+    environ: Mapping[str, str]
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command but the hidden ones."""
+        return [name for name in _COMMANDS if not name.startswith("_")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, its module imported."""
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A word that is no command names the roles and commands there are."""
+        if args and args[0] not in _COMMANDS:
+            raise click.UsageError(
+                f"no command {args[0]!r}; roles are authority, proxy, connector, all; "
+                f"commands: {', '.join(self.list_commands(ctx)[4:])}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", "-c", metavar="PATH", help="The configuration file.")
+@click.version_option(__version__, "--version", message="svc %(version)s")
+@click.pass_context
+def svc(context: click.Context, config: str | None) -> None:
+    """An access gateway: roles authority, proxy, connector, all; and the person's side."""
+    context.obj = Globals(config, os.environ)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    try:
+        result = svc.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="svc",
+            standalone_mode=False,
+        )
+    except click.UsageError as e:
+        click.echo(f"svc: {e.format_message()}", err=True)
+        return USAGE_EXIT
+    except click.Abort:
+        click.echo("svc: interrupted", err=True)
+        return 130
+    except click.ClickException as e:
+        click.echo(f"svc: {e.format_message()}", err=True)
+        return 1
+    except SvcError as e:
+        click.echo(f"svc: {e.text}", err=True)
+        return e.exit_code
+    except BrokenPipeError:
+        # Whoever read our stdout has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,164 @@
+"""What every role is given by whoever runs it, and what every role needs from the machine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.application.service import Service
+from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
+from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
+
+from svc.config import Address
+from svc.errors import ConfigError
+from svc.interfaces.kinds import IResourceKind
+from svc.model.ids import Entropy
+from svc.plugin import Loaded, load
+from svc.service import Listener
+
+
+@frozen
+class Runtime:
+    """Time, randomness and the reactor: passed in, never imported (D3).
+
+    Attributes:
+        crash_point: Called by name at fault points; does nothing outside fault tests.
+    """
+
+    reactor: Any
+    now: Callable[[], float]
+    entropy: Entropy
+    environ: Mapping[str, str]
+    crash_point: Callable[[str], None] = lambda name: None
+
+    def jitter(self, seconds: float) -> float:
+        """A wait between half and all of *seconds*."""
+        share = int.from_bytes(self.entropy(2), "big") / 65535
+        return seconds * (0.5 + share / 2)
+
+
+@define
+class StateDirectory:
+    """One role's state directory: private, and one process's at a time."""
+
+    path: Path
+    _lock: int | None = None
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def claim(self) -> None:
+        """Make it if it is not there, check that it is ours alone, and lock it.
+
+        Raises:
+            ConfigError: it is not private, not writable, or another process has it.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = os.stat(self.path)
+        except OSError as e:
+            raise ConfigError("state_dir", f"{self.path}: {e.strerror}") from None
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise ConfigError(
+                "state_dir", f"{self.path}: must belong to this user alone (mode 0700)"
+            )
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise ConfigError(
+                "state_dir", f"{self.path}: another process serves from it"
+            ) from None
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let the next process have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@define(slots=False, eq=False)
+class Holding(Service):
+    """Releases the state directory when everything else has stopped."""
+
+    state: StateDirectory
+
+    def stopService(self) -> None:
+        """Release."""
+        Service.stopService(self)
+        self.state.release()
+
+
+@define(slots=False, eq=False)
+class ListeningFile(Service):
+    """Writes ``listening.json`` once everything is bound: names and real addresses."""
+
+    path: Path
+    listeners: Mapping[str, Listener]
+
+    def startService(self) -> None:
+        """Write the file whole."""
+        Service.startService(self)
+        bound = {name: _shown(listener.bound) for name, listener in self.listeners.items()}
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps(bound, indent=2, sort_keys=True) + "\n", "utf-8")
+        os.replace(new, self.path)
+
+    def stopService(self) -> None:
+        """Nothing listens any more."""
+        Service.stopService(self)
+        self.path.unlink(missing_ok=True)
+
+
+def _shown(address: IAddress | None) -> str:
+    host, port = getattr(address, "host", None), getattr(address, "port", None)
+    if host is None:
+        name = getattr(address, "name", b"") or b""
+        return os.fsdecode(name)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def server_endpoint(reactor: Any, address: Address) -> IStreamServerEndpoint:
+    """The endpoint that listens on *address*."""
+    if ":" in address.host:
+        return TCP6ServerEndpoint(reactor, address.port, interface=address.host)
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    return TCP4ServerEndpoint(reactor, address.port, interface=host)
+
+
+@frozen
+class Kinds:
+    """The kinds the configuration names, by the operator's words, and their records."""
+
+    by_name: Mapping[str, IResourceKind]
+    loaded: tuple[Loaded, ...] = field(default=())
+
+    @property
+    def records(self) -> list[str]:
+        """Name, version and digest of each, for ``role.start`` (R21)."""
+        return plugin_records(self.loaded)
+
+
+def load_kinds(names: Iterable[str]) -> Kinds:
+    """Import the named kinds.
+
+    Raises:
+        PluginError: naming the word and what is wrong with it.
+    """
+    loaded = load(IResourceKind, "kind", names)
+    return Kinds({one.record.name: one.provider for one in loaded}, loaded)  # type: ignore[misc]
+
+
+def plugin_records(loaded: Iterable[Loaded]) -> list[str]:
+    """``name version sha256`` of each drop-in."""
+    return [
+        f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded
+    ]

@@ -1,0 +1,122 @@
+"""The telemetry listener of a process, and the series its rooms move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from svc.compose.runtime import server_endpoint
+from svc.config import RoleSettings
+from svc.model.tunnels import TunnelEnded, TunnelEvent, TunnelRefused, TunnelRegistered
+from svc.proxy.lanes import LaneMeters
+from svc.proxy.refusals import RelayStreams
+from svc.proxy.session import SessionMeters
+from svc.service import Listener
+from svc.telemetry.listener import telemetry_site
+from svc.telemetry.metrics import Metrics
+
+
+def telemetry_listener(
+    reactor: Any,
+    settings: RoleSettings,
+    metrics: Metrics,
+    missing: Callable[[], Sequence[str]],
+) -> Listener | None:
+    """The listener, where the configuration asks for one."""
+    address = settings.telemetry.metrics_listen
+    if address is None:
+        return None
+    site = telemetry_site(reactor, missing, metrics.text)
+    endpoint = server_endpoint(reactor, address)
+    return Listener("telemetry.metrics_listen", str(address), endpoint, site)
+
+
+def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:
+    """Moves the issuance series: action, decision word, seconds."""
+
+    def told(action: str, word: str, seconds: float) -> None:
+        metrics.counter("svc_authorize_total", action=action, decision=word).inc()
+        metrics.histogram("svc_authorize_duration_seconds", action=action).observe(seconds)
+
+    return told
+
+
+def gate_meter(metrics: Metrics) -> Callable[[str, str], None]:
+    """Moves the per-request series: kind, decision word."""
+
+    def told(kind: str, word: str) -> None:
+        metrics.counter("svc_request_authorize_total", kind=kind, decision=word).inc()
+
+    return told
+
+
+def session_meters(metrics: Metrics) -> SessionMeters:
+    """Moves the session series."""
+    return SessionMeters(
+        opened=lambda protocol: metrics.counter("svc_sessions_total", protocol=protocol).inc(),
+        active=lambda protocol, by: metrics.gauge("svc_active_sessions", protocol=protocol).inc(by),
+        missed=lambda stage, reason: metrics.counter(
+            "svc_route_misses_total", stage=stage, reason=reason
+        ).inc(),
+    )
+
+
+def relay_streams(metrics: Metrics) -> RelayStreams:
+    """Moves the series of tunnels' control-plane streams."""
+    return RelayStreams(
+        outcome=lambda word: metrics.counter(
+            "svc_authority_relay_streams_total", outcome=word
+        ).inc(),
+        active=lambda by: metrics.gauge("svc_active_auth_relay_streams").inc(by),
+    )
+
+
+def lane_meters(metrics: Metrics) -> LaneMeters:
+    """Moves the series of relayed connections."""
+    return LaneMeters(
+        outcome=lambda lane, word: metrics.counter(
+            "svc_authority_relay_connections_total", lane=lane, outcome=word
+        ).inc(),
+        active=lambda lane, by: metrics.gauge(
+            "svc_active_auth_relay_connections", lane=lane
+        ).inc(by),
+    )
+
+
+def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:
+    """Moves the tunnel series of a Proxy."""
+
+    def told(event: TunnelEvent) -> None:
+        match event:
+            case TunnelRegistered():
+                metrics.counter("svc_connector_tunnels_total", outcome="registered").inc()
+                metrics.gauge("svc_active_connector_tunnels").inc()
+            case TunnelRefused():
+                metrics.counter("svc_connector_tunnels_total", outcome="refused").inc()
+            case TunnelEnded():
+                _tunnel_ended(metrics, event)
+
+    return told
+
+
+def _tunnel_ended(metrics: Metrics, event: TunnelEnded) -> None:
+    reason = event.reason.value
+    metrics.gauge("svc_active_connector_tunnels").dec()
+    metrics.counter("svc_connector_tunnel_disconnects_total", reason=reason).inc()
+    metrics.histogram("svc_connector_tunnel_duration_seconds").observe(event.seconds)
+    if event.session_uids:
+        metrics.counter("svc_abandoned_session_notices_total", reason=reason).inc()
+
+
+def identity_meters(
+    metrics: Metrics, role: str, seconds_left: Callable[[], float]
+) -> Callable[[str], None]:
+    """Shows the leaf's remaining seconds, and moves the renewal outcomes."""
+    metrics.gauge("svc_transport_identity_expires_in_seconds", role=role).read(seconds_left)
+
+    def told(outcome: str) -> None:
+        metrics.counter(
+            "svc_transport_identity_renewals_total", role=role, outcome=outcome
+        ).inc()
+
+    return told
