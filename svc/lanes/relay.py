@@ -68,6 +68,7 @@ class RelaySide(Protocol):
         self.is_lost = False
         self.read_ended = False
         self._relay = relay
+        self._is_paced = False
         self._early: list[bytes] = []
 
     def connectionMade(self) -> None:
@@ -104,7 +105,20 @@ class RelaySide(Protocol):
             self.transport.write(data)
         other._early.clear()
         if not self.is_lost:
+            self._is_paced = True
             self.transport.registerProducer(_Pace(other.transport), True)
+
+    def flow_ends(self) -> None:
+        """The other side reads no more; what is queued here still goes."""
+        if self._is_paced and not self.is_lost:
+            self._is_paced = False
+            self.transport.unregisterProducer()
+
+    def close(self) -> None:
+        """Close this side once what is queued has gone."""
+        if self.transport is not None and not self.is_lost:
+            self.flow_ends()
+            self.transport.loseConnection()
 
 
 @define(eq=False)
@@ -142,7 +156,11 @@ class Relay:
     def connected(self) -> None:
         """Told by a side; joins once both are there."""
         sides = (self.left, self.right)
-        if self.is_joined or any(side.transport is None or side.is_lost for side in sides):
+        if self.is_joined or any(side.transport is None for side in sides):
+            return
+        if self.left.is_lost or self.right.is_lost:
+            self.left.close()
+            self.right.close()
             return
         self.is_joined = True
         self.right.flow_from(self.left)
@@ -158,10 +176,10 @@ class Relay:
         self._first = self._first or side.name
         if other.is_lost:
             return
-        other.transport.unregisterProducer()
+        other.flow_ends()
         if other.read_ended or not _can_half_close(other.transport):
-            _close(other)
-            _close(side)
+            other.close()
+            side.close()
         else:
             other.transport.loseWriteConnection()
 
@@ -172,18 +190,13 @@ class Relay:
         other = self.other(side)
         if other.transport is not None and not other.is_lost:
             if is_clean:
-                _close(other)
+                other.close()
             else:
                 other.transport.abortConnection()
         elif not self.done.called:
+            # The other side may never come; if it does, it is closed at once.
             ended = RelayEnded(self.left.received, self.right.received, self._is_clean, self._first)
             self.done.callback(ended)
-
-
-def _close(side: RelaySide) -> None:
-    if not side.is_lost:
-        side.transport.unregisterProducer()
-        side.transport.loseConnection()
 
 
 def _can_half_close(transport: Any) -> bool:

@@ -192,6 +192,7 @@ class StreamTransport:
     def drained(self) -> None:
         """There is room: let the producer go on."""
         self._pace()
+        self._pull()
 
     def broken(self, refusal: SvcError) -> None:
         """The call is gone."""
@@ -292,4 +293,4 @@ class StreamTransport:
             return
         if not self._end.is_full:
             self._producer.resumeProducing()
-        self._end.before_writing(self._pull)
+            self._end.before_writing(self._pull)

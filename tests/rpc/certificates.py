@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 
 from attrs import frozen
@@ -17,8 +17,6 @@ from twisted.internet.ssl import (
     PrivateCertificate,
     TLSVersion,
 )
-
-UTC = timezone.utc
 
 
 @frozen

@@ -1,0 +1,127 @@
+"""Two memory transports joined."""
+
+from __future__ import annotations
+
+from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.lanes.relay import Relay, RelayEnded
+
+
+class Wire(StringTransport):
+    """A transport that remembers how it was ended, and says so only when told."""
+
+    wrote_end = False
+    aborted = False
+
+    def loseWriteConnection(self):
+        self.wrote_end = True
+
+    def abortConnection(self):
+        self.aborted = True
+
+
+class WholeWire(StringTransport):
+    """A transport without half-close."""
+
+
+class RelayTests(SynchronousTestCase):
+    def setUp(self):
+        self.relay = Relay()
+        self.left, self.right = Wire(), Wire()
+
+    def connect(self):
+        self.relay.left.makeConnection(self.left)
+        self.relay.right.makeConnection(self.right)
+
+    def lose(self, side, reason=None):
+        side.connectionLost(Failure(reason or ConnectionDone()))
+
+    def test_waits_for_both(self):
+        """Nothing is read before both sides are there, and nothing that came early is lost."""
+        self.relay.left.makeConnection(self.left)
+        self.assertEqual(self.left.producerState, "paused")
+        self.relay.left.dataReceived(b"early")
+        self.relay.right.makeConnection(self.right)
+        self.assertEqual(self.right.value(), b"early")
+        self.assertEqual(self.left.producerState, "producing")
+
+    def test_bytes_both_ways(self):
+        """What one side reads the other writes, and it is counted."""
+        self.connect()
+        self.relay.left.dataReceived(b"to the right")
+        self.relay.right.dataReceived(b"back")
+        self.assertEqual((self.right.value(), self.left.value()), (b"to the right", b"back"))
+        self.lose(self.relay.left)
+        self.assertTrue(self.right.disconnecting)
+        self.lose(self.relay.right)
+        self.assertEqual(
+            self.successResultOf(self.relay.done), RelayEnded(12, 4, is_clean=True, first="left")
+        )
+
+    def test_slow_writer_holds_reader(self):
+        """A side that cannot write stops the other side's reading."""
+        self.connect()
+        self.right.producer.pauseProducing()
+        self.assertEqual(self.left.producerState, "paused")
+        self.assertEqual(self.right.producerState, "producing")
+        self.right.producer.resumeProducing()
+        self.assertEqual(self.left.producerState, "producing")
+
+    def test_half_close(self):
+        """The end of one side's writing passes; the other way goes on until it ends too."""
+        self.connect()
+        self.relay.left.readConnectionLost()
+        self.assertTrue(self.right.wrote_end)
+        self.assertFalse(self.left.disconnecting)
+        self.relay.right.dataReceived(b"answer")
+        self.assertEqual(self.left.value(), b"answer")
+        self.relay.right.readConnectionLost()
+        self.assertTrue(self.left.disconnecting)
+        self.assertTrue(self.right.disconnecting)
+
+    def test_half_close_before_the_join(self):
+        """An end that came before the other side was there passes when it is."""
+        self.relay.left.makeConnection(self.left)
+        self.relay.left.dataReceived(b"all")
+        self.relay.left.readConnectionLost()
+        self.relay.right.makeConnection(self.right)
+        self.assertEqual(self.right.value(), b"all")
+        self.assertTrue(self.right.wrote_end)
+
+    def test_half_close_where_there_is_none(self):
+        """A side that cannot say "no more" is closed instead."""
+        self.right = WholeWire()
+        self.connect()
+        self.relay.left.readConnectionLost()
+        self.assertTrue(self.right.disconnecting)
+        self.assertTrue(self.left.disconnecting)
+
+    def test_abort_passes(self):
+        """A reset on one side is a reset on the other."""
+        self.connect()
+        self.lose(self.relay.right, ConnectionLost())
+        self.assertTrue(self.left.aborted)
+        self.lose(self.relay.left, ConnectionAborted())
+        ended = self.successResultOf(self.relay.done)
+        self.assertEqual((ended.is_clean, ended.first), (False, "right"))
+
+    def test_owner_aborts(self):
+        """An owner may cut both sides."""
+        self.connect()
+        self.relay.abort()
+        self.assertTrue(self.left.aborted)
+        self.assertTrue(self.right.aborted)
+        self.lose(self.relay.left, ConnectionAborted())
+        self.lose(self.relay.right, ConnectionAborted())
+        self.assertFalse(self.successResultOf(self.relay.done).is_clean)
+
+    def test_one_side_only(self):
+        """A side that goes before the other came ends the relay."""
+        self.relay.left.makeConnection(self.left)
+        self.lose(self.relay.left)
+        self.assertEqual(self.successResultOf(self.relay.done).first, "left")
+        self.relay.right.makeConnection(self.right)
+        self.assertTrue(self.right.disconnecting)
