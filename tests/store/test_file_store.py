@@ -200,11 +200,14 @@ class DeadlineTests(TestCase):
 
     async def test_close_in_an_answer(self) -> None:
         """Who asks once more and closes, both in one answer, still gets what was asked."""
-        store = store_sqlite.open(migrated_url(self), real_needs())
+        url = migrated_url(self)
+        store = store_sqlite.open(url, real_needs())
         await store.run("first", partial(_add_group, "a"))
         asked = Deferred.fromCoroutine(store.run("second", partial(_add_group, "b")))
         await store.close()
-        self.assertIsNone(await asked)
+        await asked
+        look = store_sqlite.open_read_only(url, plain_chain_hash)
+        self.assertEqual(await look.read("look", lambda tx: tx.people.groups()), ("a", "b"))
 
 
 class LookingTests(TestCase):
