@@ -21,7 +21,8 @@ class CertificateRefused(SvcError):
     ``reason`` is one of ``certificate_malformed``,
     ``certificate_chain``, ``certificate_expired``,
     ``certificate_not_yet_valid``, ``certificate_usage``,
-    ``certificate_cluster``, ``certificate_role``, ``certificate_name``.
+    ``certificate_cluster``, ``certificate_role``, ``certificate_name``,
+    ``certificate_key`` (of a request).
     """
 
     fault = Fault.UNAUTHENTICATED

@@ -99,7 +99,7 @@ class EnrollmentDesk:
         Raises:
             CertificateRefused: nothing was signed.
         """
-        return self._issue(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
+        return self.sign_for(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
 
     def renew(self, shown: CertificateFacts, csr: bytes, standing: Standing) -> IssuedCertificate:
         """The next certificate of a holder who showed a valid one in TLS.
@@ -125,11 +125,18 @@ class EnrollmentDesk:
             generation = standing.generation
         else:
             raise CloneSuspected("renewed from another generation than the newest")
-        return self._issue(shown.principal, csr, generation, standing.names)
+        return self.sign_for(shown.principal, csr, generation, standing.names)
 
-    def _issue(
-        self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...]
+    def sign_for(
+        self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...] = ()
     ) -> IssuedCertificate:
+        """A certificate for a principal that the caller vouches for.
+
+        Directly called only by an Authority for its own leaf.
+
+        Raises:
+            CertificateRefused: nothing was signed.
+        """
         lifetime = self.node_lifetime if principal.role.is_node else self.person_lifetime
         request = CertificateRequest(csr, principal, lifetime, generation, names)
         return self.keys.issuer_for(principal.role).sign(request)

@@ -15,8 +15,9 @@ from twisted.internet.task import Clock
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.test.iosim import FakeTransport, IOPump, connect
+from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.certificate import CertificateRequest, IssuedCertificate
+from svc.model.certificate import CertificateRefused, CertificateRequest, IssuedCertificate
 from svc.model.ids import node_id
 from svc.model.principal import Principal, Role
 from svc.pki import profile
@@ -28,6 +29,9 @@ from svc.pki.verify import ChainVerifier
 CLUSTER = "c1.example.test"
 BEGIN = 1_900_000_000.0
 PERSON = "p" * 26
+ALL = frozenset(Role)
+ID = "a" * 26
+GOOD = f"spiffe://{CLUSTER}/proxy/{ID}"
 
 
 class Counted:
@@ -175,3 +179,19 @@ class Joined:
         protocol = factory.buildProtocol(None)
         assert isinstance(protocol, TLSMemoryBIOProtocol)
         return protocol
+
+
+class VerifierTests(SynchronousTestCase):
+    """One cluster and its verifier."""
+
+    def setUp(self) -> None:
+        self.world = World()
+        self.verifier = self.world.verifier
+
+    def refusal(self, chain, roles=ALL) -> CertificateRefused:  # type: ignore[no-untyped-def]
+        error = self.assertRaises(CertificateRefused, self.verifier.verify, chain, roles)
+        assert isinstance(error, CertificateRefused)
+        return error
+
+    def assertRefused(self, reason: str, chain, roles=ALL) -> None:  # type: ignore[no-untyped-def]
+        self.assertEqual(self.refusal(chain, roles).reason, f"certificate_{reason}")

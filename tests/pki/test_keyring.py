@@ -137,6 +137,7 @@ class KeyringTests(SynchronousTestCase):
         key = self.directory / "grant.key"
         key.chmod(0o640)
         self.assertIn("0640", self.refusal("grant.key"))
+        key.chmod(0o600)
         moved = key.rename(self.directory / "moved")
         key.symlink_to(moved)
         self.refusal("grant.key")

@@ -12,7 +12,6 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
-from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.pki.identity import check_material
 from svc.pki.judge import PinnedRoot, exactly
 from svc.pki.root import new_key
@@ -24,7 +23,7 @@ from svc.pki.tls import (
     peer_certificates,
     server_context,
 )
-from tests.pki.support import CLUSTER, PERSON, Joined, World
+from tests.pki.support import CLUSTER, Joined, World
 from tests.proof import proves
 
 PROXY = frozenset({Role.PROXY})
@@ -337,78 +336,3 @@ class PinTests(SynchronousTestCase):
         ):
             check = PinnedRoot(CLUSTER, pin, world.now)
             self.assertRaises(CertificateRefused, check.accept, shown)
-
-
-class EndToEndTests(SynchronousTestCase):
-    """The TLS inside a session: one person, one Connector, nobody else."""
-
-    def setUp(self) -> None:
-        self.world = World()
-        self.connector = self.world.identity(Role.CONNECTOR)
-        self.person = self.world.identity(Role.USER)
-        self.server = ConnectorEnd(self.connector).session(self.person.facts.sha256)
-        self.client = PersonEnd(self.person).session(self.connector.principal.id)
-
-    def assertRefused(self, joined: Joined) -> None:
-        self.assertEqual((joined.server.received, joined.client.ended is None), (b"", False))
-
-    def test_both_named(self) -> None:
-        """Person and Connector that the grant names speak to each other."""
-        joined = Joined(self.server, self.client)
-        self.assertTrue(joined.passed)
-        self.assertEqual(joined.server_tls.negotiatedProtocol, b"svc-e2e")
-        self.assertEqual(joined.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
-
-    def test_other_certificate_of_the_person(self) -> None:
-        """Another certificate of the very same person is refused: the grant names one."""
-        again = PersonEnd(self.world.identity(Role.USER)).session(self.connector.principal.id)
-        self.assertRefused(Joined(self.server, again))
-
-    def test_proxy_in_between(self) -> None:
-        """A Proxy that answers with its own certificate gets no byte."""
-        proxy = self.world.identity(Role.PROXY)
-        between = ConnectorEnd(proxy).session(self.person.facts.sha256)
-        self.assertRefused(Joined(between, self.client))
-
-    def test_other_connector(self) -> None:
-        """Another Connector of the cluster gets no byte."""
-        other = ConnectorEnd(self.world.identity(Role.CONNECTOR)).session(self.person.facts.sha256)
-        self.assertRefused(Joined(other, self.client))
-
-    def test_node_as_person(self) -> None:
-        """A node cannot take a person's place, even if the grant named its certificate."""
-        proxy = self.world.identity(Role.PROXY)
-        server = ConnectorEnd(self.connector).session(proxy.facts.sha256)
-        client = client_context(
-            self.world.verifier, proxy, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
-        )
-        self.assertRefused(Joined(server, client))
-
-    def test_without_certificate(self) -> None:
-        """A peer that shows no certificate is refused."""
-        client = client_context(
-            self.world.verifier, None, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
-        )
-        self.assertRefused(Joined(self.server, client))
-
-    def test_without_protocol(self) -> None:
-        """A peer that names no protocol, or another one, is refused."""
-        for alpn in ((), (b"h2",)):
-            client = client_context(
-                self.world.verifier, self.person, roles=frozenset({Role.CONNECTOR}), alpn=alpn
-            )
-            self.assertRefused(Joined(self.server, client))
-
-    def test_listener_is_no_end(self) -> None:
-        """An ordinary listener of the named Connector does not pass for a session's end."""
-        server = server_context(self.connector, ClientCertificates.REQUIRED)
-        self.assertRefused(Joined(server, self.client))
-
-    def test_other_person_of_another_root(self) -> None:
-        """A person of another root with the same id is refused."""
-        stranger = World().identity(Role.USER, id=PERSON)
-        client = client_context(
-            self.world.verifier, stranger, roles=frozenset({Role.CONNECTOR}), alpn=(b"svc-e2e",)
-        )
-        server = ConnectorEnd(self.connector).session(stranger.facts.sha256)
-        self.assertRefused(Joined(server, client))

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from attrs import evolve
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
-from cryptography.x509.oid import NameOID
-from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
-from svc.model.signing import BadSignature, Purpose, Signed, sign
 from svc.pki import profile
 from svc.pki.issue import der
 from svc.pki.root import new_key
 from svc.pki.verify import MAX_REMEMBERED, ChainVerifier, ca_pin, root_cluster, verify_chain
-from tests.pki.support import BEGIN, CLUSTER, World, forged
-
-ALL = frozenset(Role)
-ID = "a" * 26
-GOOD = f"spiffe://{CLUSTER}/proxy/{ID}"
+from tests.pki.support import ALL, BEGIN, CLUSTER, GOOD, ID, VerifierTests, World, forged
 
 #: URIs that must name nobody, and a word of the refusal that says why.
 BAD_URIS = (
@@ -59,22 +48,6 @@ BAD_URIS = (
     (f"spiffe://{CLUSTER}/proxy/{ID}\0", "id is not"),
     (f"spiffe://{CLUSTER}/proxy/{'a' * 2048}", "2048"),
 )
-
-
-class VerifierTests(SynchronousTestCase):
-    """One cluster and its verifier."""
-
-    def setUp(self) -> None:
-        self.world = World()
-        self.verifier = self.world.verifier
-
-    def refusal(self, chain, roles=ALL) -> CertificateRefused:  # type: ignore[no-untyped-def]
-        error = self.assertRaises(CertificateRefused, self.verifier.verify, chain, roles)
-        assert isinstance(error, CertificateRefused)
-        return error
-
-    def assertRefused(self, reason: str, chain, roles=ALL) -> None:  # type: ignore[no-untyped-def]
-        self.assertEqual(self.refusal(chain, roles).reason, f"certificate_{reason}")
 
 
 class AcceptedTests(VerifierTests):
@@ -317,161 +290,3 @@ class ChainTests(VerifierTests):
         issuer = der(keys.issuers["transport"].certificate)
         for root, cluster in ((keys.root_der, "other.test"), (issuer, CLUSTER), (b"x", CLUSTER)):
             self.assertRaises(CertificateRefused, ChainVerifier, cluster, root, self.world.now)
-
-
-def under_root(
-    world: World,
-    *extensions: tuple[x509.ExtensionType, bool],
-    key: ec.EllipticCurvePrivateKey | None = None,
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """A certificate that the root itself signed, with just these extensions."""
-    key = key or new_key()
-    root_key = world.keys.root_key
-    assert root_key is not None
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "forged")]))
-        .issuer_name(world.keys.root.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.fromtimestamp(BEGIN - 60, UTC))
-        .not_valid_after(datetime.fromtimestamp(BEGIN + 3600, UTC))
-    )
-    for extension, critical in extensions:
-        builder = builder.add_extension(extension, critical=critical)
-    return builder.sign(root_key, SHA256()), key
-
-
-def uri(text: str) -> tuple[x509.ExtensionType, bool]:
-    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(text)]), False
-
-
-class IssuingAuthorityTests(VerifierTests):
-    """Issuing CAs that the root signed by mistake."""
-
-    def chain(self, **changes):  # type: ignore[no-untyped-def]
-        """A Proxy's chain under an issuing CA that is good but for *changes*."""
-        parts = {
-            "constraints": (x509.BasicConstraints(True, 0), True),
-            "usage": (profile.key_usage(authority=True), True),
-            "name": uri(f"spiffe://{CLUSTER}"),
-            "kind": (profile.kind_extension("transport"), False),
-        } | changes
-        key = parts.pop("key", None)
-        issuer, key = under_root(self.world, *filter(None, parts.values()), key=key)
-        transport = evolve(self.world.keys.issuers["transport"], certificate=issuer, key=key)
-        good, self.world.keys = (
-            self.world.keys,
-            evolve(self.world.keys, issuers={"transport": transport}),
-        )
-        chain = forged(self.world, uris=[GOOD])
-        self.world.keys = good
-        return chain
-
-    def test_good(self) -> None:
-        """The issuing CA that the tests below change is accepted as it is."""
-        self.verifier.verify(self.chain(), ALL)
-
-    def test_bad(self) -> None:
-        """One that is no CA, may have others below it, or signs more or less is refused."""
-        for reason, changes in (
-            ("usage", {"constraints": (x509.BasicConstraints(False, None), True)}),
-            ("usage", {"constraints": (x509.BasicConstraints(True, 1), True)}),
-            ("usage", {"constraints": (x509.BasicConstraints(True, None), True)}),
-            ("usage", {"constraints": None}),
-            ("usage", {"usage": (profile.key_usage(authority=False), True)}),
-            ("usage", {"usage": None}),
-            ("usage", {"key": ec.generate_private_key(ec.SECP384R1())}),
-            ("cluster", {"name": uri("spiffe://other.test")}),
-            ("cluster", {"name": uri(GOOD)}),
-            ("name", {"name": None}),
-            ("role", {"kind": (profile.kind_extension("unknown"), False)}),
-            ("role", {"kind": (profile.kind_extension("spiffe"), False)}),
-            ("malformed", {"kind": None}),
-        ):
-            self.assertRefused(reason, self.chain(**changes))
-
-
-class PurposeTests(VerifierTests):
-    """Bytes signed by purpose keys."""
-
-    def signed(self, purpose: Purpose = Purpose.GRANT) -> Signed:
-        return self.world.keys.signer(purpose)(b"bytes")
-
-    def test_good(self) -> None:
-        """What a purpose key signed for its purpose is accepted."""
-        for purpose in profile.SIGNED_BY:
-            facts = self.verifier.verify_signed(self.signed(purpose), purpose)
-            self.assertEqual(facts.principal.id, profile.SIGNED_BY[purpose])
-
-    def test_other_purpose(self) -> None:
-        """A purpose key's signature for another purpose is refused, whatever it signed."""
-        for made in profile.SIGNED_BY:
-            for asked in set(Purpose) - {made}:
-                error = self.assertRaises(
-                    CertificateRefused, self.verifier.verify_signed, self.signed(made), asked
-                )
-                self.assertEqual(error.reason, "certificate_role")
-
-    def test_other_signer(self) -> None:
-        """A node's signature is no purpose key's, and another cluster's key is none of ours."""
-        key = new_key()
-        chain = self.world.issued(Role.PROXY, key).chain
-        node = Signed(b"bytes", sign(key, Purpose.GRANT, b"bytes"), chain)
-        foreign = World().keys.signer(Purpose.GRANT)(b"bytes")
-        for signed in (node, foreign):
-            self.assertRaises(
-                CertificateRefused, self.verifier.verify_signed, signed, Purpose.GRANT
-            )
-
-    def test_usages(self) -> None:
-        """A purpose certificate of another's usage, or one that could serve TLS, is refused."""
-        usages = {row.usage for row in profile.PURPOSES.values()} | {
-            Usage.SERVER_AUTH,
-            Usage.CLIENT_AUTH,
-        }
-        for usage in usages:
-            certificate, key = under_root(
-                self.world,
-                (x509.BasicConstraints(False, None), True),
-                (profile.key_usage(authority=False), True),
-                (x509.ExtendedKeyUsage([usage]), True),
-                uri(f"spiffe://{CLUSTER}/purpose/grant"),
-            )
-            signature = sign(key, Purpose.GRANT, b"bytes")
-            signed = Signed(b"bytes", signature, (der(certificate),))
-            if usage == profile.PURPOSES["grant"].usage:
-                self.verifier.verify_signed(signed, Purpose.GRANT)
-            else:
-                self.assertRefused("usage", signed.chain)
-
-    def test_node_under_the_root(self) -> None:
-        """A node's name directly under the root is refused: the root signs no leafs."""
-        for name in (GOOD, f"spiffe://{CLUSTER}/purpose/unknown"):
-            certificate, _ = under_root(
-                self.world,
-                (x509.BasicConstraints(False, None), True),
-                (profile.key_usage(authority=False), True),
-                (x509.ExtendedKeyUsage([Usage.CLIENT_AUTH, Usage.SERVER_AUTH]), True),
-                (profile.generation_extension(1), False),
-                uri(name),
-            )
-            self.assertRefused("chain", (der(certificate),))
-
-    def test_changed(self) -> None:
-        """Changed bytes, and another's signature under the right certificate, are refused."""
-        good = self.signed()
-        snapshot = self.signed(Purpose.SNAPSHOT)
-        for signed in (
-            Signed(b"other", good.signature, good.chain),
-            Signed(b"bytes", snapshot.signature, good.chain),
-            Signed(b"bytes", b"", good.chain),
-        ):
-            self.assertRaises(BadSignature, self.verifier.verify_signed, signed, Purpose.GRANT)
-
-    def test_expired(self) -> None:
-        """A purpose key signs nothing that counts after its certificate's end."""
-        signed = self.signed()
-        self.verifier.verify_signed(signed, Purpose.GRANT)
-        self.world.clock.advance(profile.PURPOSE_LIFETIME)
-        self.assertRaises(CertificateRefused, self.verifier.verify_signed, signed, Purpose.GRANT)

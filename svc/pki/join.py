@@ -1,0 +1,91 @@
+"""Taking a first identity: the last checks before anything of it is kept.
+
+Used by every joiner, nodes and persons alike, once Authority has answered; and
+by an Authority that signs its own leaf.  Nothing is written unless all of it
+is what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from svc.model.token import TokenGrant
+from svc.pki import profile
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.identity import TransportIdentity, check_material
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.pki.verify import ChainVerifier, ca_pin
+
+
+def adopt_identity(
+    store: IdentityStore,
+    key: ec.EllipticCurvePrivateKey,
+    *,
+    cluster: str,
+    pin: str,
+    root: bytes,
+    chain: tuple[bytes, ...],
+    roles: Set[Role],
+    now: profile.WallTime,
+) -> TransportIdentity:
+    """Check an enrollment's answer, write it, and give the identity.
+
+    Called with ``store.pending_key()`` as *key*; blocks for the disk.
+
+    Args:
+        pin: What the operator gave: SHA-256 of the root in hex.
+        root: DER, as Authority answered.
+        chain: DER: leaf, issuing CA, as Authority answered.
+        roles: What the joiner meant to become.
+
+    Raises:
+        CertificateRefused: another root than the pin's, another key, cluster
+            or role, or not valid now; nothing was written.
+    """
+    if ca_pin(root) != pin.lower():
+        raise CertificateRefused("the answer holds another root than the pinned one")
+    verifier = ChainVerifier(cluster, root, now)
+    material = check_material(key, chain, verifier)
+    material.facts.check(now(), roles)
+    store.pin(root)
+    store.write(key, chain)
+    return TransportIdentity(material, verifier, now)
+
+
+def enroll_authority(
+    desk: EnrollmentDesk,
+    store: IdentityStore,
+    now: profile.WallTime,
+    *,
+    names: tuple[str, ...] = (),
+) -> TransportIdentity:
+    """The leaf of an Authority that holds the keys itself; blocks for the disk.
+
+    Called at start where there is no identity yet, or an expired one: then it
+    keeps its name and counts on.
+
+    Raises:
+        ConfigError: for an old identity that cannot be read.
+    """
+    key = store.pending_key()
+    csr = make_request(key)
+    if store.exists:
+        old = TransportIdentity.load(store, now, desk.keys.cluster)
+        issued = desk.sign_for(old.principal, csr, old.facts.generation + 1, names)
+    else:
+        issued = desk.admit(TokenGrant("", Role.AUTHORITY, names=names), csr)
+    return adopt_identity(
+        store,
+        key,
+        cluster=desk.keys.cluster,
+        pin=desk.keys.ca_pin,
+        root=desk.keys.root_der,
+        chain=issued.chain,
+        roles=frozenset({Role.AUTHORITY}),
+        now=now,
+    )
