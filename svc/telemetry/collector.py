@@ -16,6 +16,10 @@ MAX_ANSWER = 65_536
 class CollectorSession(requests.Session):
     """A session that never reads more of an answer than the limit."""
 
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Nowhere: even to look where a redirect leads would read its whole body."""
+        return
+
     def request(self, *args: Any, **kwargs: Any) -> Any:
         """Send; the answer's body is cut at the limit and its connection closed beyond."""
         kwargs.update(stream=True, allow_redirects=False)
