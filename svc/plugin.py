@@ -26,9 +26,11 @@ from zope.interface import Interface
 from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
+from svc import __version__
 from svc.errors import PluginError
 
 PACKAGE = "svc.plugins"
+_OWN = os.path.dirname(os.path.realpath(__file__))
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 
 
@@ -37,7 +39,7 @@ class PluginRecord:
     """What ``role.start`` records of a drop-in.
 
     ``version`` is that of the distribution which brought it; empty for one
-    that lies beside ``svc`` itself without being installed.
+    that no distribution lists.
     """
 
     name: str
@@ -81,8 +83,7 @@ def plugin_folders() -> tuple[str, ...]:
     The working directory is never one of them unless ``svc`` itself lies there
     or it is where distributions are installed.
     """
-    own = os.path.join(os.path.dirname(os.path.realpath(__file__)), "plugins")
-    found = [own]
+    found = [os.path.join(_OWN, "plugins")]
     for place in sys.path:
         if not place or not os.path.isabs(place) or not _holds_distributions(place):
             continue
@@ -218,7 +219,9 @@ def _provider(interface: type[Interface], name: str, label: str, module: ModuleT
 
 
 def _version(path: str) -> str:
-    """The version of the distribution that installed *path*."""
+    """The version of the distribution that installed *path*; ours for our own drop-ins."""
+    if os.path.dirname(path) == os.path.join(_OWN, "plugins"):
+        return __version__
     place = os.path.dirname(os.path.dirname(os.path.dirname(path)))
     relative = os.path.relpath(path, place)
     for distribution in metadata.distributions(path=[place]):
