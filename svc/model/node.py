@@ -37,7 +37,8 @@ class Node:
 
     ``key_sha256`` is of the key the node was enrolled with; ``generation`` is
     that of its newest leaf, 1 after enrolment; times are seconds since the
-    epoch; ``last_seen`` is None until the node registers for the first time.
+    epoch; ``last_seen`` is None until the node registers for the first time;
+    ``names`` are the host names its certificate carries.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Node:
     state: NodeState = NodeState.ACTIVE
     last_seen: float | None = None
     version: str = ""
+    names: tuple[str, ...] = ()
 
 
 class TokenRole(Enum):
@@ -67,7 +69,8 @@ class JoinToken:
     """A one-use right to join; the secret itself is never kept.
 
     ``bound_to`` is the node name or person id the token is good for, or None
-    where the joiner names itself.
+    where the joiner names itself; ``names`` are the host names its certificate
+    will carry.
     """
 
     id: str
@@ -75,6 +78,7 @@ class JoinToken:
     role: TokenRole
     expires_at: float
     bound_to: str | None = None
+    names: tuple[str, ...] = ()
 
 
 class Spending(Enum):

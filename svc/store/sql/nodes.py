@@ -12,7 +12,7 @@ from svc.store.sql.statements import Row, Statements
 
 _SELECT = (
     "SELECT id, name, role, key_sha256, audit_key, leaf_serial, leaf_key_sha256, leaf_expires,"
-    " enrolled_at, generation, state, last_seen, version FROM nodes "
+    " enrolled_at, generation, state, last_seen, version, public_names FROM nodes "
 )
 
 
@@ -29,6 +29,7 @@ def _node(row: Row) -> Node:
         state=NodeState(row[10]),
         last_seen=row[11],
         version=row[12],
+        names=tuple(row[13].split()),
     )
 
 
@@ -43,8 +44,8 @@ class Nodes:
         """See :class:`INodes`."""
         added = self._db.change(
             "INSERT INTO nodes (id, name, role, key_sha256, audit_key, leaf_serial,"
-            " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version,"
+            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             node.id,
             node.name,
             node.role,
@@ -58,6 +59,7 @@ class Nodes:
             node.state.value,
             node.last_seen,
             node.version,
+            " ".join(node.names),
         )
         if not added:
             raise AlreadyExists("store: a node of this id or this name is registered")

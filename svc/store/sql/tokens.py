@@ -12,12 +12,19 @@ from svc.interfaces.facets import ITokens
 from svc.model.node import JoinToken, Spending, SpentToken, TokenRole
 from svc.store.sql.statements import Row, Statements
 
-_COLUMNS = "id, secret_sha256, role, expires_at, bound_to"
+_COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"
 
 
 def _token(row: Row) -> JoinToken:
-    token_id, secret_sha256, role, expires_at, bound_to = row
-    return JoinToken(token_id, bytes(secret_sha256), TokenRole(role), expires_at, bound_to)
+    token_id, secret_sha256, role, expires_at, bound_to, names = row
+    return JoinToken(
+        token_id,
+        bytes(secret_sha256),
+        TokenRole(role),
+        expires_at,
+        bound_to,
+        tuple(names.split()),
+    )
 
 
 @implementer(ITokens)
@@ -30,14 +37,15 @@ class Tokens:
     def add(self, token: JoinToken, at: float) -> None:
         """See :class:`ITokens`."""
         added = self._db.change(
-            "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at,"
+            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             token.id,
             token.secret_sha256,
             token.role.value,
             token.bound_to,
             at,
             token.expires_at,
+            " ".join(token.names),
         )
         if not added:
             raise AlreadyExists("store: a join token of this id is there")
