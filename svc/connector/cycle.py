@@ -38,7 +38,7 @@ from svc.messages.tunnel import (
 from svc.model.registration import Accepted, DeclaredResource, Registration
 from svc.model.signing import Signed
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.rpc.frames import open_frame
 from svc.service import BackgroundTasks, bounded
 from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes
@@ -272,7 +272,6 @@ class ProxyLink:
             stream = self._channel.stream(CARRY_METHOD)
             try:
                 await stream.send(open_frame(encode_carry_open(session_uid, secret)))
-                await _answered(stream)
             except BaseException:
                 stream.cancel()
                 raise
@@ -287,10 +286,3 @@ class ProxyLink:
             raise
         except SvcError as error:
             _log.debug("tunnel message not sent", reason=error.reason)
-
-
-async def _answered(stream: IRpcStream) -> None:
-    """Wait for the Proxy's empty ``open``: it has joined the stream to its order."""
-    message = await stream.receive()
-    if message is None or parse_frame(message)[0] is not FrameKind.OPEN:
-        raise SvcError("the Proxy did not take the stream", reason="carry_refused")

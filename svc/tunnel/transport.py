@@ -231,16 +231,16 @@ class RegisteredTunnel:
         return None
 
     async def _until(self, uid: str, over: Awaitable[object]) -> None:
-        """Wait for the end of a stream, and only then carry its session no more."""
+        """Wait for the end of a stream, and only then carry its session no more.
+
+        A dying connection breaks its streams before anybody says that the
+        tunnel ended, and these sessions belong into its departure notice: so
+        a session is dropped one turn after its stream.
+        """
         try:
             await over
-        except BaseException:
-            # A dying connection breaks its streams before anybody says that the tunnel
-            # ended, and these sessions belong into its departure notice: so they are
-            # dropped one turn later.
+        finally:
             self._clock.callLater(0, self._carried.pop, uid, None)
-            raise
-        self._carried.pop(uid, None)
 
     def _expire(self, uid: str) -> None:
         pending = self._pending.pop(uid)

@@ -38,7 +38,6 @@ from svc.model.signing import Purpose, Signed
 from svc.model.tunnels import EndReason, TunnelEvent
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.service import BackgroundTasks
-from svc.tunnel.carriage import serve_carry
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason
@@ -46,6 +45,7 @@ from svc.tunnel.tls import SessionTlsEndpoint
 from svc.tunnel.transport import RegisteredTunnel
 from tests.connector.pieces import Cluster
 from tests.rpc.memory import Pair
+from tests.tunnel.pieces import serve_carry
 
 
 @implementer(IHalfCloseableProtocol)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+from typing import cast
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -10,10 +12,15 @@ from twisted.internet.interfaces import IProtocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import IRpcCall, Serve
 from svc.interfaces.transport import OpenOrder
-from svc.messages.tunnel import Down, OpenNotice
+from svc.messages.tunnel import Down, OpenNotice, decode_carry_open
 from svc.model.signing import Signed
 from svc.model.tunnels import EndReason
+from svc.rpc.ends import MessageEnd
+from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.rpc.stream import StreamTransport
 from svc.tunnel.transport import RegisteredTunnel
 
 UID = "0123456789abcdef" * 2
@@ -65,3 +72,31 @@ class Line:
         protocol.makeConnection(StringTransport())
         self.streams.append(Deferred())
         return self.streams[-1]
+
+
+_TAKEN = open_frame(b"")
+
+
+def serve_carry(tunnel_on: Callable[[object], RegisteredTunnel | None]) -> Serve:
+    """Serve ``Carry`` as a Proxy does, but that the stream ends here, in a protocol."""
+
+    async def serve(call: IRpcCall) -> None:
+        first = await call.receive()
+        kind, payload = (None, b"") if first is None else parse_frame(first)
+        tunnel = tunnel_on(call.peer)
+        if kind is not FrameKind.OPEN or tunnel is None:
+            raise SvcError(
+                "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
+            )
+        session_uid, secret = decode_carry_open(bytes(payload))
+        end = cast(MessageEnd, call)
+
+        def attach(protocol: IProtocol) -> Deferred[None]:
+            end.write([_TAKEN], len(_TAKEN))
+            transport = StreamTransport(end)
+            transport.start(protocol)
+            return transport.closed
+
+        await tunnel.carry(session_uid, secret, attach)
+
+    return serve

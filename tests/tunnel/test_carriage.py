@@ -14,11 +14,10 @@ from svc.interfaces.rpc import RpcService
 from svc.messages.tunnel import CARRY_METHOD, encode_carry_open
 from svc.model.tunnels import EndReason
 from svc.rpc.frames import FrameKind, data_head, open_frame, parse_frame
-from svc.tunnel.carriage import serve_carry
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
 from tests.rpc.memory import Pair
-from tests.tunnel.pieces import UID, Line, order
+from tests.tunnel.pieces import UID, Line, order, serve_carry
 
 
 class Heard(Protocol):

@@ -66,6 +66,7 @@ class OpenTests(TunnelCase):
         self.assertEqual(self.tunnel.sessions, {UID})
         self.line.streams[0].callback(None)
         self.successResultOf(over)
+        self.clock.advance(0)
         self.assertEqual(self.tunnel.sessions, frozenset())
         self.tunnel.close(EndReason.CLOSED)
         self.assertEqual(self.clock.getDelayedCalls(), [])
