@@ -29,6 +29,7 @@ from svc.wire.headers import (
 )
 from svc.wire.limits import KIB, FloodGuard, Nuisance, WireLimits
 from svc.wire.machine import Machine, Part
+from svc.wire.reader import Pieces
 from svc.wire.status import Code, Status, parse_trailers, status_of_reset
 from svc.wire.streams import Stream
 
@@ -281,13 +282,14 @@ class Connection:
 
     def _on_data(self, event: h2e.DataReceived) -> None:
         length = event.flow_controlled_length or 0
-        data = event.data or b""
+        data: bytes | Pieces = event.data or b""
         self._returned += length
-        if not data and event.stream_ended is None:
+        if not length and event.stream_ended is None:
             self._floods.count(Nuisance.EMPTY_DATA, self._now)
         stream = self.streams.get(event.stream_id)
         if stream is not None and length:
-            stream.accept(data, length - len(data))
+            parts = data.parts if isinstance(data, Pieces) else [data]
+            stream.accept(parts, len(data), length - len(data))
             self._events.append(Readable(stream))
 
     def _on_request(self, event: h2e.RequestReceived) -> None:

@@ -13,6 +13,7 @@ from svc.errors import Fault, SvcError
 
 _PREFIX = Struct("!BI")
 PREFIX_BYTES = _PREFIX.size
+_SMALL = 2048
 
 
 def prefix(length: int) -> bytes:
@@ -32,10 +33,20 @@ class Inbox:
         self._refusal: SvcError | None = None
         self.held = 0
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes | memoryview) -> None:
         """Keep *data*; whoever calls bounds it by the stream's window."""
-        self._chunks.append(data)
-        self.held += len(data)
+        size = len(data)
+        self.held += size
+        chunks = self._chunks
+        if size >= _SMALL:
+            chunks.append(data)
+        elif size:
+            # Small pieces are put together: each alone would cost many times its bytes.
+            last = chunks[-1] if chunks else None
+            if isinstance(last, bytes) and len(last) < _SMALL:
+                chunks[-1] = last + bytes(data)
+            else:
+                chunks.append(bytes(data))
 
     def take(self) -> bytes | memoryview | None:
         """The next message, or None until more bytes come.

@@ -6,6 +6,7 @@ Changed, each for a reason that was measured or found:
   6.8); ``h2`` alone refuses every frame after one.
 - The count of open streams is kept by the connection above; ``h2`` alone walks all streams for
   each new one, and ends the connection for one stream too many.
+- DATA is received in the pieces it came in (``reader``) and not traced.
 - DATA is written as header and parts, never joined here, because its bytes would be copied four
   times on their way out.
 - Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
@@ -23,9 +24,10 @@ from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, Event
 from h2.settings import SettingCodes, Settings
 from h2.stream import StreamClosedBy, StreamInputs
-from hyperframe.frame import Frame, GoAwayFrame
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame
 
 from svc.wire.limits import WireLimits
+from svc.wire.reader import FrameReader
 
 _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
@@ -58,6 +60,7 @@ class Machine(H2Connection):
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list
+        self.incoming_buffer = FrameReader(server=not is_client)
         self._parts: list[Part] = []
         self.initiate_connection()
         self.increment_flow_control_window(limits.connection_window - 65_535)
@@ -141,6 +144,14 @@ class Machine(H2Connection):
         if self._data_to_send:
             self._parts.append(bytes(self._data_to_send))
             self._data_to_send.clear()
+
+    def _receive_frame(self, frame: Frame) -> list[Event]:
+        if type(frame) is not DataFrame:
+            return list(super()._receive_frame(frame))
+        # As h2 does for DATA, without its trace line, which prints each frame in hexadecimal.
+        frames, events = self._receive_data_frame(frame)
+        self._prepare_for_sending(frames)
+        return events
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         event = ConnectionTerminated()

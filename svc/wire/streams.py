@@ -8,7 +8,7 @@ A stream never writes by itself: it queues, and the connection pumps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from svc.wire.framing import Inbox, prefix
@@ -78,10 +78,11 @@ class Stream:
 
     # -- receiving
 
-    def accept(self, data: bytes, padding: int) -> None:
-        """Keep *data* that the machine received; *padding* is given back at once."""
-        self.inbox.add(data)
-        self._owed += len(data) + padding
+    def accept(self, pieces: Sequence[bytes | memoryview], size: int, padding: int) -> None:
+        """Keep *size* bytes that the machine received; *padding* is given back at once."""
+        for piece in pieces:
+            self.inbox.add(piece)
+        self._owed += size + padding
         if padding:
             self.credit(padding)
         if self._window < self._connection.limits.first_window and self._owed >= self._window // 4:
