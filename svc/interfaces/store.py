@@ -99,7 +99,8 @@ class IStore(IReadOnlyStore):
 class StoreNeeds:
     """What a store is given by whoever opens it.
 
-    ``clock`` times the deadlines; ``call_from_thread`` brings results back to
+    ``clock`` times the deadlines; ``now`` is seconds since the epoch (told to
+    whoever is refused because we hold the store); ``call_from_thread`` brings results back to
     the reactor; ``chain_hash`` links audit rows; ``transaction_secs`` is how
     long a caller waits at most; ``crash_point`` is called with
     ``before_commit``, ``after_commit`` and ``before_answer`` (fault tests end
@@ -107,6 +108,7 @@ class StoreNeeds:
     """
 
     clock: IReactorTime
+    now: Callable[[], float]
     call_from_thread: Callable[..., object]
     chain_hash: ChainHash
     transaction_secs: float = 10.0
@@ -137,8 +139,18 @@ class IStoreFactory(IPlugin):
             StoreUnavailable: the store does not answer.
         """
 
-    def migrate(url: str, binary_version: str, wait_secs: float = 120.0) -> MigrationReport:
+    def migrate(
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+        wait_secs: float = 120.0,
+    ) -> MigrationReport:
         """Apply what is pending, each migration whole; idempotent.
+
+        Args:
+            now: Seconds since the epoch, for the ledger.
+            monotonic: Seconds of a clock nobody sets, for the wait.
 
         Raises:
             LockTimeout: another writer held the store for *wait_secs*; names it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -67,15 +66,11 @@ class SqliteFactory:
     """See :class:`IStoreFactory`.
 
     Args:
-        now: Seconds since the epoch, for the ledger and the lock file.
-        monotonic: Times the wait for the lock.
         pause: Blocks that long between two attempts at the lock.
         folder: Finds the migrations; not looked for before they are needed.
     """
 
     name: str = SCHEME
-    now: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
     pause: Callable[[float], object] = _pause
     folder: Callable[[], Path] = field(default=migrations_folder)
 
@@ -93,16 +88,21 @@ class SqliteFactory:
         except sqlite3.Error as error:
             raise unavailable(error, "migration status") or error from error
 
-    def migrate(self, url: str, binary_version: str, wait_secs: float = 120.0) -> MigrationReport:
+    def migrate(
+        self,
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+        wait_secs: float = 120.0,
+    ) -> MigrationReport:
         """See :class:`IStoreFactory`."""
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         before = self.migration_status(url)
         if before.standing not in (Standing.CURRENT, Standing.PENDING):
             before.require_current()
-        lock = wait_for_lock(
-            lock_path(path), "migrating", wait_secs, self.now, self.monotonic, self.pause
-        )
+        lock = wait_for_lock(lock_path(path), "migrating", wait_secs, now, monotonic, self.pause)
         if lock is None:
             raise LockTimeout(
                 f"store: not free within {wait_secs:g} s: {holder(lock_path(path))} writes to it; "
@@ -110,7 +110,7 @@ class SqliteFactory:
             )
         try:
             create_private(path)
-            return self._migrate(path, migrations, binary_version)
+            return self._migrate(path, migrations, binary_version, now)
         finally:
             lock.release()
 
@@ -119,7 +119,7 @@ class SqliteFactory:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         self.migration_status(url).require_current()
-        lock = take_lock(lock_path(path), "serving", self.now)
+        lock = take_lock(lock_path(path), "serving", needs.now)
         if lock is None:
             raise StoreUnavailable(
                 f"store: {path} is in use: {holder(lock_path(path))} writes to it",
@@ -155,33 +155,36 @@ class SqliteFactory:
     def open_memory(self, needs: StoreNeeds, binary_version: str = "memory") -> MemoryStore:
         """A migrated store in memory, for tests and rehearsals."""
         connection = open_memory()
-        self._apply(connection, self._migrations(), binary_version)
+        _apply(connection, self._migrations(), binary_version, needs.now)
         return MemoryStore.over(connection, needs)
 
     def _migrate(
-        self, path: str, migrations: tuple[Migration, ...], binary_version: str
+        self,
+        path: str,
+        migrations: tuple[Migration, ...],
+        binary_version: str,
+        now: Callable[[], float],
     ) -> MigrationReport:
         try:
             connection = open_writer(path)
         except sqlite3.Error as error:
             raise unavailable(error, "migrate") or error from error
         try:
-            return self._apply(connection, migrations, binary_version)
+            return _apply(connection, migrations, binary_version, now)
         except sqlite3.Error as error:
             raise unavailable(error, "migrate") or error from error
         finally:
             connection.close()
 
-    def _apply(
-        self, connection: sqlite3.Connection, migrations: tuple[Migration, ...], version: str
-    ) -> MigrationReport:
-        return apply_pending(
-            SqliteDatabase(connection),
-            migrations,
-            lambda: read_ledger(connection),
-            version,
-            self.now,
-        )
-
     def _migrations(self) -> tuple[Migration, ...]:
         return discover(self.folder(), SCHEME)
+
+
+def _apply(
+    connection: sqlite3.Connection,
+    migrations: tuple[Migration, ...],
+    version: str,
+    now: Callable[[], float],
+) -> MigrationReport:
+    database = SqliteDatabase(connection)
+    return apply_pending(database, migrations, lambda: read_ledger(connection), version, now)

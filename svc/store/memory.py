@@ -17,8 +17,8 @@ def memory_store(
     chain_hash: ChainHash, crash_point: Callable[[str], None] | None = None
 ) -> MemoryStore:
     """A migrated, empty store; every ``run`` and ``read`` has its answer at once."""
-    clock: Any = Clock()  # never read: nobody waits for an answer that is there at once
-    needs = StoreNeeds(clock=clock, call_from_thread=_at_once, chain_hash=chain_hash)
+    clock: Any = Clock()  # nobody waits for an answer that is there at once
+    needs = StoreNeeds(clock, clock.seconds, _at_once, chain_hash)
     if crash_point is not None:
         needs = evolve(needs, crash_point=crash_point)
     return SqliteFactory().open_memory(needs)

@@ -23,8 +23,9 @@ from svc.model.node import (
 from svc.model.person import IssuedCertificate, Person, PersonState
 from svc.model.resource import Resource, Undeclared
 
-TOKEN = JoinToken("t1", b"s" * 32, TokenRole.CONNECTOR, 100.0, "edge1")
+TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
+NODE = evolve(NODE, names=("a.example", "b.example"))
 OTHER = evolve(NODE, id="n2", name="edge2")
 PERSON = Person("p1", "ada", groups=("dev", "ops"))
 

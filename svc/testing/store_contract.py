@@ -77,6 +77,7 @@ class StoreContract(FacetContract, LedgerContract):
         """Open the store that the test is about, and see that it is closed."""
         self.needs = StoreNeeds(
             clock=self.reactor,
+            now=lambda: 0.0,
             call_from_thread=self.reactor.callFromThread,
             chain_hash=plain_chain_hash,
         )

@@ -12,6 +12,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.store import StoreNeeds
+from svc.model.migration import MigrationReport
 from svc.store.factory import SqliteFactory
 from svc.testing.store_contract import plain_chain_hash
 
@@ -28,8 +29,13 @@ def fresh_url(case: SynchronousTestCase) -> str:
 def migrated_url(case: SynchronousTestCase) -> str:
     """A URL of an empty store that this build may open."""
     url = fresh_url(case)
-    SqliteFactory().migrate(url, "test")
+    migrate(url)
     return url
+
+
+def migrate(url: str, factory: SqliteFactory | None = None) -> MigrationReport:
+    """Migrate a store that nobody else holds, at the beginning of time."""
+    return (factory or SqliteFactory()).migrate(url, "test", lambda: 0.0, lambda: 0.0)
 
 
 def path_of(url: str) -> str:
@@ -48,7 +54,7 @@ _from_thread: Any = reactor.callFromThread  # type: ignore[attr-defined]
 
 def real_needs(clock: Any = reactor) -> StoreNeeds:
     """What a store is given in a test that runs on the real reactor."""
-    return StoreNeeds(clock=clock, call_from_thread=_from_thread, chain_hash=plain_chain_hash)
+    return StoreNeeds(clock, lambda: 0.0, _from_thread, plain_chain_hash)
 
 
 def run_child(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.store.factory import SqliteFactory
 from svc.testing.store_contract import StoreContract
+from tests.store.places import migrated_url
 
 
 class MemoryStoreTests(StoreContract, TestCase):
@@ -27,8 +26,4 @@ class FileStoreTests(StoreContract, TestCase):
     reactor = reactor
 
     def open_store(self, needs: StoreNeeds) -> IStore:
-        directory = os.path.abspath(self.mktemp())
-        os.makedirs(directory, mode=0o700)
-        url = f"sqlite://{directory}/store.db"
-        SqliteFactory().migrate(url, "test")
-        return SqliteFactory().open(url, needs)
+        return SqliteFactory().open(migrated_url(self), needs)

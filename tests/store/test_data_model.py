@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.store.factory import SqliteFactory
 from svc.store.migrate import migrations_folder
-from tests.store.places import ROOT, fresh_url, migrated_url, path_of
+from tests.store.places import ROOT, fresh_url, migrate, migrated_url, path_of
 
 PAGE = ROOT / "docs" / "reference" / "data-model.md"
 
@@ -42,12 +42,12 @@ class RowMigrationTests(SynchronousTestCase):
         folder.mkdir()
         for path in sorted(migrations_folder().iterdir())[:2]:
             shutil.copy(path, folder)
-        SqliteFactory(folder=lambda: folder).migrate(url, "older")
+        migrate(url, SqliteFactory(folder=lambda: folder))
         connection = sqlite3.connect(path_of(url))
         connection.execute("INSERT INTO revisions VALUES ('other', 7)")
         connection.commit()
         connection.close()
-        SqliteFactory().migrate(url, "newer")
+        migrate(url)
         connection = sqlite3.connect(path_of(url))
         self.addCleanup(connection.close)
         rows = connection.execute("SELECT name, value FROM revisions ORDER BY name").fetchall()

@@ -22,7 +22,15 @@ from svc.store.factory import SqliteFactory
 from svc.store.lock import take_lock
 from svc.testing.store_contract import plain_chain_hash
 from tests.proof import proves
-from tests.store.places import files_beside, fresh_url, migrated_url, path_of, real_needs, run_child
+from tests.store.places import (
+    files_beside,
+    fresh_url,
+    migrate,
+    migrated_url,
+    path_of,
+    real_needs,
+    run_child,
+)
 
 
 class UrlTests(SynchronousTestCase):
@@ -78,7 +86,7 @@ class PrivacyTests(TestCase):
         """A directory that others may write to is refused before anything is made in it."""
         url = fresh_url(self)
         os.chmod(os.path.dirname(path_of(url)), 0o777)
-        self.assertRaises(ConfigError, store_sqlite.migrate, url, "test")
+        self.assertRaises(ConfigError, migrate, url)
         self.assertEqual(files_beside(url), {})
 
 

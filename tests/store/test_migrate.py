@@ -19,7 +19,15 @@ from svc.store.location import lock_path
 from svc.store.lock import take_lock
 from svc.store.migrate import discover, migrations_folder, split
 from tests.proof import proves
-from tests.store.places import files_beside, fresh_url, migrated_url, path_of, real_needs, run_child
+from tests.store.places import (
+    files_beside,
+    fresh_url,
+    migrate,
+    migrated_url,
+    path_of,
+    real_needs,
+    run_child,
+)
 
 STEPS = {
     "m0001_first.sql": "CREATE TABLE one (a TEXT) STRICT;\nINSERT INTO one VALUES ('x;y');",
@@ -81,7 +89,7 @@ class DiscoverTests(FolderCase):
         url = fresh_url(self)
         for name in ("m0005_gap.sql", "m0003_again.sql"):
             self.write({name: "SELECT 1;"})
-            self.assertRaises(SvcError, self.factory.migrate, url, "test")
+            self.assertRaises(SvcError, migrate, url, self.factory)
             (self.folder / name).unlink()
         self.assertEqual(files_beside(url), {})
 
@@ -102,10 +110,10 @@ class MigrateTests(FolderCase):
         url = fresh_url(self)
         ids = ("m0001_first", "m0002_second", "m0003_third")
         self.assertEqual(self.factory.migration_status(url).ids, ids)
-        report = self.factory.migrate(url, "0.11.0")
+        report = migrate(url, self.factory)
         self.assertEqual((report.applied, report.level, report.count), (ids, ids[-1], 3))
         self.assertIs(self.factory.migration_status(url).standing, Standing.CURRENT)
-        self.assertEqual(self.factory.migrate(url, "0.11.0").applied, ())
+        self.assertEqual(migrate(url, self.factory).applied, ())
         rows = sqlite3.connect(path_of(url)).execute("SELECT * FROM two").fetchall()
         self.assertEqual(rows, [(3,)])
 
@@ -115,7 +123,7 @@ class MigrateTests(FolderCase):
         url = fresh_url(self)
         self.factory.migration_status(url)
         self.assertEqual(files_beside(url), {})
-        self.factory.migrate(url, "test")
+        migrate(url, self.factory)
         self.write({"m0004_fourth.sql": "CREATE TABLE four (d TEXT) STRICT;"})
         before = files_beside(url)
         self.assertEqual(self.factory.migration_status(url).ids, ("m0004_fourth",))
@@ -127,10 +135,10 @@ class MigrateTests(FolderCase):
         self.write(
             {"m0004_bad.sql": "CREATE TABLE four (d TEXT) STRICT; INSERT INTO nowhere VALUES (1);"}
         )
-        self.assertRaises(sqlite3.OperationalError, self.factory.migrate, url, "test")
+        self.assertRaises(sqlite3.OperationalError, migrate, url, self.factory)
         self.assertEqual(self.factory.migration_status(url).ids, ("m0004_bad",))
         self.write({"m0004_bad.sql": "CREATE TABLE four (d TEXT) STRICT;"})
-        self.assertEqual(self.factory.migrate(url, "test").applied, ("m0004_bad",))
+        self.assertEqual(migrate(url, self.factory).applied, ("m0004_bad",))
 
     @proves("G-ERR-07", "G-STORE-02")
     def test_a_newer_store_is_left_alone(self) -> None:
@@ -140,7 +148,7 @@ class MigrateTests(FolderCase):
         before = files_beside(url)
         status = store_sqlite.migration_status(url)
         self.assertEqual((status.standing, status.ids), (Standing.UNKNOWN_APPLIED, ("m9999_x",)))
-        self.assertRaises(UnknownApplied, store_sqlite.migrate, url, "test")
+        self.assertRaises(UnknownApplied, migrate, url)
         self.assertRaises(UnknownApplied, store_sqlite.open, url, real_needs())
         self.assertEqual(files_beside(url), before)
 
@@ -154,7 +162,7 @@ class MigrateTests(FolderCase):
             url = migrated_url(self)
             edit(url, harm)
             before = files_beside(url)
-            self.assertRaises(MigrationsBroken, store_sqlite.migrate, url, "test")
+            self.assertRaises(MigrationsBroken, migrate, url)
             self.assertRaises(MigrationsBroken, store_sqlite.open, url, real_needs())
             self.assertEqual(files_beside(url), before)
 
@@ -167,9 +175,7 @@ class LockTests(FolderCase):
             clock.advance(secs)
             paused()
 
-        return SqliteFactory(
-            now=lambda: 0.0, monotonic=clock.seconds, pause=pause, folder=lambda: self.folder
-        )
+        return SqliteFactory(pause=pause, folder=lambda: self.folder)
 
     @proves("G-ERR-08", "U-MIG-10", "X-19")
     def test_waits_its_time_and_names_the_holder(self) -> None:
@@ -178,7 +184,9 @@ class LockTests(FolderCase):
         held = take_lock(lock_path(path_of(url)), "serving", lambda: 0.0)
         assert held is not None
         factory = self.waiting_factory(clock, lambda: None)
-        refusal = self.assertRaises(LockTimeout, factory.migrate, url, "test")
+        refusal = self.assertRaises(
+            LockTimeout, factory.migrate, url, "test", lambda: 0.0, clock.seconds
+        )
         self.assertAlmostEqual(clock.seconds(), 120.0)
         self.assertEqual(refusal.exit_code, 5)
         self.assertIn(f"pid {os.getpid()} on ", refusal.text)
@@ -197,7 +205,7 @@ class LockTests(FolderCase):
                 held.release()
 
         factory = self.waiting_factory(clock, end_after_7)
-        self.assertEqual(factory.migrate(url, "test").count, 3)
+        self.assertEqual(factory.migrate(url, "test", lambda: 0.0, clock.seconds).count, 3)
         self.assertLess(clock.seconds(), 8)
 
 
@@ -239,7 +247,7 @@ class KilledTests(SynchronousTestCase):
             url = fresh_url(self)
             done = run_child(_KILLED, path_of(url), str(step))
             self.assertEqual(done.returncode, -9, done.stderr)
-            store_sqlite.migrate(url, "test")
+            migrate(url)
             self.assertEqual(schema_of(url), clean)
 
 

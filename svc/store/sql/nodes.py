@@ -45,7 +45,8 @@ class Nodes:
         added = self._db.change(
             "INSERT INTO nodes (id, name, role, key_sha256, audit_key, leaf_serial,"
             " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version,"
-            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             node.id,
             node.name,
             node.role,
