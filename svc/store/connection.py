@@ -125,16 +125,15 @@ class Glance:
                 return self._once("mode=ro", fn)
             before = self._stamp()
             try:
-                return self._unchanged(before, self._once("mode=ro&immutable=1", fn))
-            except (sqlite3.Error, _Changed):
+                result = self._once("mode=ro&immutable=1", fn)
+            except Exception:
+                # Whatever it says may come from pages of two different moments.
                 if self._stamp() == before:
                     raise
+                continue
+            if self._stamp() == before:
+                return result
         raise StoreUnavailable(f"store: {self.path} changed under every attempt to read it")
-
-    def _unchanged(self, before: tuple[int, int, bool], result: T) -> T:
-        if self._stamp() != before:
-            raise _Changed
-        return result
 
     def _once(self, query: str, fn: Callable[[sqlite3.Connection], T]) -> T:
         connection = _connect(file_uri(self.path, query))
@@ -150,7 +149,3 @@ class Glance:
         except OSError as error:
             raise StoreUnavailable(f"store: {self.path}: {error.strerror}") from None
         return found.st_mtime_ns, found.st_size, os.path.exists(self.path + "-wal")
-
-
-class _Changed(Exception):
-    """A writer came while the file was read as if there were none."""

@@ -15,7 +15,7 @@ from twisted.plugin import IPlugin
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
-from svc.errors import ConfigError, MigrationsPending, StoreUnavailable
+from svc.errors import AuditBroken, ConfigError, MigrationsPending, StoreUnavailable
 from svc.interfaces.store import IReadOnlyStore, IStoreFactory, ITransaction
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.factory import SqliteFactory
@@ -275,6 +275,24 @@ class LookingTests(TestCase):
 
         self.assertEqual(await look.read("look", slow), ("from-child",))
         self.assertEqual(len(looks), 2)
+
+    async def test_what_it_says_of_two_moments_is_not_believed(self) -> None:
+        """A complaint made while a writer came in between is not passed on, a real one is."""
+        url = migrated_url(self)
+        look = store_sqlite.open_read_only(url, plain_chain_hash)
+        looks: list[str] = []
+
+        def complain(tx: ITransaction) -> int:
+            looks.append("look")
+            if len(looks) == 1:
+                run_child(_WRITE_ONE, url)
+            if len(looks) != 2:
+                raise AuditBroken("the chain does not hold")
+            return len(looks)
+
+        self.assertEqual(await look.read("look", complain), 2)
+        with self.assertRaises(AuditBroken):
+            await look.read("look", complain)
 
 
 def _records_of(group: str, tx: ITransaction) -> int:
