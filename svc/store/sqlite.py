@@ -74,9 +74,8 @@ class FileStore:
         """See :class:`IReadOnlyStore`."""
         if not self._stopping:
             self._stopping = True
-            reader, writer = self._reader.stop(), self._writer.stop()
-            await reader
-            await writer
+            await self._reader.stop()
+            await self._writer.stop()  # last, so that it takes the -wal file with it
             self._lock.release()
 
     async def _ask(self, worker: Worker, desc: str, fn: Callable[[ITransaction], T]) -> T:

@@ -206,6 +206,15 @@ class DeadlineTests(TestCase):
         look = store_sqlite.open_read_only(url, plain_chain_hash)
         self.assertEqual(len(await look.read("look", lambda tx: tx.people.groups())), 300)
 
+    async def test_close_leaves_one_file(self) -> None:
+        """A closed store is one file and its lock: a copy of it then is whole."""
+        url = migrated_url(self)
+        store = store_sqlite.open(url, real_needs())
+        await store.run("write", partial(_add_group, "a"))
+        await store.read("look", lambda tx: tx.people.groups())
+        await store.close()
+        self.assertEqual(set(files_beside(url)), {"store.db", "store.db.lock"})
+
     async def test_close_in_an_answer(self) -> None:
         """Who asks once more and closes, both in one answer, still gets what was asked."""
         url = migrated_url(self)
