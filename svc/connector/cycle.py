@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from svc.connector.opening import Openings
 from svc.errors import SvcError
+from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
 from svc.messages.tunnel import (
     CARRY_METHOD,
@@ -35,6 +36,7 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
+from svc.model.principal import Role
 from svc.model.registration import Accepted, DeclaredResource, Registration
 from svc.model.signing import Signed
 from svc.rpc.endpoint import StreamClientEndpoint
@@ -44,6 +46,21 @@ from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes
 
 _log = Logger(namespace="svc_connector")
+
+_PROXIES = frozenset({Role.PROXY})
+
+
+def proxy_by(verifier: IChainVerifier) -> Callable[[Peer], str]:
+    """Gives the node id of the Proxy at the other end of a connection.
+
+    What is given raises CertificateRefused for anybody but a Proxy of our
+    cluster; it is asked anew for each tunnel.
+    """
+
+    def proxy_of(peer: Peer) -> str:
+        return verifier.verify(peer.chain, _PROXIES).principal.id
+
+    return proxy_of
 
 
 @frozen
@@ -70,7 +87,7 @@ class Tunnels:
     Attributes:
         dial: Connects to the Proxy over TLS, keepalive included; raises SvcError.
         proxy_of: The node id of the Proxy at the other end, from its verified
-            certificate; raises SvcError for anybody else.
+            certificate; raises SvcError for anybody else (:func:`proxy_by`).
         sign: Signs the bytes of a registration with our node key.
     """
 

@@ -10,14 +10,15 @@ from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels
-from svc.connector.opening import Openings, SessionEvent
+from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
 from svc.connector.reach import Reach
 from svc.errors import SvcError
-from svc.interfaces.rpc import IRpcCall, RpcService
+from svc.interfaces.rpc import IRpcCall, RpcService, Serve
 from svc.interfaces.transport import OpenOrder
 from svc.kinds.tcp import tcp
 from svc.messages.tunnel import (
@@ -140,10 +141,9 @@ class Gateway:
         self.person_end = PersonEnd(self.cluster.person)
         service = RpcService(
             "gate.v1.Tunnel",
-            {"Register": self.register, "Carry": serve_carry(self.routes.tunnel_on)},
+            {"Register": self.register, "Carry": self.carry()},
         )
         self.pairs = [Pair([service])]
-        self.service = service
         self.clock = self.cluster.world.clock = self.pairs[0].clock
         self.openings = self._openings()
         self.tunnels = self._tunnels()
@@ -151,6 +151,10 @@ class Gateway:
             self.clock, self.tunnels.begin, lambda _: 1.0, lambda *event: self.told.append(event)
         )
         self.machine = make_tunnel(core)
+
+    def carry(self) -> Serve:
+        """What serves ``Carry``: here the person's end is at the Proxy itself."""
+        return serve_carry(self.routes.tunnel_on)
 
     def _openings(self) -> Openings:
         cluster = self.cluster
@@ -271,9 +275,34 @@ class Gateway:
         self.turn()
         return got
 
-    def redial(self) -> None:
-        """The next dial finds a Proxy again."""
-        pair = Pair([self.service])
-        self.clock.advance(0)
-        pair.clock = self.clock
-        self.pairs.append(pair)
+
+class GatewayCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.gateway = self.started()
+
+    def started(self, **kept: Any) -> Gateway:
+        """A gateway whose Connector has dialed; it is stopped after the test."""
+        gateway = Gateway()
+        for name, value in kept.items():
+            setattr(gateway, name, value)
+        gateway.start()
+        self.addCleanup(gateway.stop)
+        return gateway
+
+    def opened(self) -> tuple[Any, Any]:
+        """The person's end and the target's of one session."""
+        [person] = self.gateway.open()
+        self.assertNotIsInstance(person, Failure)
+        return person, self.gateway.kind.targets[-1]
+
+    def refusals(self) -> list[str]:
+        return [e.reason for e in self.gateway.sessions if isinstance(e, SessionRefused)]
+
+    def end(self) -> SessionEnded:
+        event = self.gateway.sessions[-1]
+        assert isinstance(event, SessionEnded)
+        return event
+
+    def target_says(self, target: Any, data: bytes) -> None:
+        target._far.dataReceived(data)
+        self.gateway.turn()

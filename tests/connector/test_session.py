@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import evolve
+from cryptography.x509 import load_der_x509_certificate
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
 
-from svc.connector.opening import SessionEnded, SessionOpened, SessionRefused
+from svc.connector.cycle import proxy_by
+from svc.connector.opening import SessionOpened
 from svc.errors import Fault, SvcError
-from svc.messages.session import encode_grant
-from svc.messages.tunnel import Goodbye, Hello, OpenNotice, Renew, decode_registration
+from svc.interfaces.rpc import Peer
+from svc.messages.tunnel import Goodbye, Hello, Nonce, Renew, decode_registration
+from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, verify
 from svc.model.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
-from svc.pki.end_to_end import PersonEnd
-from tests.connector.gateway import Gateway
+from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID
+from tests.pki.support import World
 from tests.proof import proves
-
-
-class GatewayCase(SynchronousTestCase):
-    def setUp(self) -> None:
-        self.gateway = self.started()
-
-    def started(self, **kept: Any) -> Gateway:
-        """A gateway whose Connector has dialed; it is stopped after the test."""
-        gateway = Gateway()
-        for name, value in kept.items():
-            setattr(gateway, name, value)
-        gateway.start()
-        self.addCleanup(gateway.stop)
-        return gateway
-
-    def opened(self) -> tuple[Any, Any]:
-        """The person's end and the target's of one session."""
-        [person] = self.gateway.open()
-        self.assertNotIsInstance(person, Failure)
-        return person, self.gateway.kind.targets[-1]
-
-    def refusals(self) -> list[str]:
-        return [e.reason for e in self.gateway.sessions if isinstance(e, SessionRefused)]
-
-    def end(self) -> SessionEnded:
-        event = self.gateway.sessions[-1]
-        assert isinstance(event, SessionEnded)
-        return event
-
-    def target_says(self, target: Any, data: bytes) -> None:
-        target._far.dataReceived(data)
-        self.gateway.turn()
 
 
 class TunnelTests(GatewayCase):
@@ -112,8 +80,6 @@ class TunnelTests(GatewayCase):
 
     def test_nonce_again(self) -> None:
         """A nonce that comes later is signed anew on the same tunnel, one generation higher."""
-        from svc.messages.tunnel import Nonce
-
         self.gateway.calls[-1].put(Nonce(b"\x07" * 32))
         self.gateway.turn()
         signed = self.gateway.heard[-1]
@@ -121,6 +87,32 @@ class TunnelTests(GatewayCase):
         said = decode_registration(signed.payload)
         self.assertEqual((said.nonce, said.generation), (b"\x07" * 32, 2))
         self.assertEqual(self.gateway.told, [("registered", "")])
+
+    def test_only_a_proxy(self) -> None:
+        """A tunnel is spoken over to a Proxy of the cluster and to nobody else."""
+        world = self.gateway.cluster.world
+        proxy_of = proxy_by(world.verifier)
+
+        def peer(chain: tuple[bytes, ...]) -> Peer:
+            parsed = tuple(load_der_x509_certificate(each) for each in chain)
+            return Peer("192.0.2.1", 443, tls=True, chain=parsed)
+
+        self.assertEqual(
+            proxy_of(peer(self.gateway.cluster.proxy.chain)), self.gateway.cluster.proxy_id
+        )
+        strangers = [self.gateway.cluster.connector.chain, self.gateway.cluster.person.chain, ()]
+        strangers.append(World("other.example.test").identity(Role.PROXY).chain)
+        for chain in strangers:
+            self.assertRaises(CertificateRefused, proxy_of, peer(chain))
+
+    def test_dialed_somebody_else(self) -> None:
+        """Nothing is registered with whoever is not a Proxy; the Connector dials again."""
+        gateway = Gateway()
+        gateway.tunnels.proxy_of = proxy_by(gateway.cluster.world.verifier)
+        gateway.start()
+        self.addCleanup(gateway.stop)
+        self.assertEqual((gateway.heard, len(gateway.routes)), ([], 0))
+        self.assertEqual([word for word, _ in gateway.told], ["reconnect"])
 
 
 class SessionTests(GatewayCase):
@@ -264,75 +256,3 @@ class SessionTests(GatewayCase):
         openings.close()
         self.gateway.turn()
         self.assertEqual((drained, self.end().reason), ([None], "stopped"))
-
-
-class RefusalTests(GatewayCase):
-    def refused(self, notice: OpenNotice | None = None, **kept: Any) -> str:
-        [failure] = self.gateway.open(notice, **kept)
-        assert isinstance(failure, Failure) and isinstance(failure.value, SvcError)
-        return failure.value.reason
-
-    def test_altered_grants_dial_nothing(self) -> None:
-        """No altered, replayed or misdirected grant makes the Connector dial."""
-        cluster = self.gateway.cluster
-        good = cluster.notice()
-        changed = encode_grant(cluster.grant(good.request, resource="host1"))
-        self.assertEqual(
-            self.refused(evolve(good, grant=evolve(good.grant, payload=changed))), "grant_refused"
-        )
-        self.assertEqual(self.refused(cluster.notice(proxy_id="q" * 26)), "grant_other_proxy")
-        self.assertEqual(self.gateway.kind.dialing, [])
-        self.gateway.open(good)
-        self.assertEqual(len(self.gateway.kind.dialing), 1)
-        self.gateway.kind.targets[0].loseConnection()
-        self.gateway.turn()
-        self.assertEqual(self.refused(good), "session_replayed")
-        self.assertEqual(len(self.gateway.kind.dialing), 1)
-
-    def test_target_does_not_answer(self) -> None:
-        """A target that refuses or stays silent is a refusal with its own word."""
-        self.gateway.kind.answers = "no"
-        self.assertEqual(self.refused(), "target_unreachable")
-        later = self.started()
-        later.kind.answers = "never"
-        got = later.open()
-        self.assertEqual(got, [])
-        later.advance(10)
-        self.assertEqual(got[0].value.reason, "target_deadline")
-
-    def test_somebody_elses_certificate(self) -> None:
-        """Another person at the other end gets no byte of the target, and the target is let go."""
-        stranger = PersonEnd(self.gateway.cluster.world.identity(Role.USER))
-        [got] = self.gateway.open(person=stranger)
-        target = self.gateway.kind.targets[0]
-        # In TLS 1.3 the client is done before the server has judged it; it must then be cut off.
-        if not isinstance(got, Failure):
-            got.transport.write(b"let me in")
-            self.gateway.turn()
-            self.assertEqual(got.received, b"")
-            self.assertTrue(got.lost)
-        self.assertEqual((target.value(), target.gone), (b"", True))
-        self.assertEqual(self.refusals(), ["handshake_failed"])
-        self.assertEqual(self.gateway.openings.sessions, frozenset())
-
-    def test_proxy_in_the_middle(self) -> None:
-        """A Proxy that answers the person's handshake with its own certificate is refused."""
-        middle = PersonEnd(self.gateway.cluster.proxy)
-        [got] = self.gateway.open(person=middle)
-        if not isinstance(got, Failure):
-            self.gateway.turn()
-            self.assertTrue(got.lost)
-        self.assertEqual(self.gateway.kind.targets[0].value(), b"")
-        self.assertEqual(self.refusals(), ["handshake_failed"])
-
-    def test_nobody_shakes_hands(self) -> None:
-        """A stream in which nobody begins TLS ends by its deadline; the target is let go."""
-        tunnel: Any = self.gateway.routes.find("db1")
-        from twisted.internet.protocol import Factory, Protocol
-
-        tunnel.endpoint(self.gateway.order()).connect(Factory.forProtocol(Protocol))
-        self.gateway.turn()
-        self.assertFalse(self.gateway.kind.targets[0].gone)
-        self.gateway.advance(10)
-        self.assertTrue(self.gateway.kind.targets[0].gone)
-        self.assertEqual(self.refusals(), ["handshake_failed"])

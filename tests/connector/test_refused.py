@@ -1,0 +1,121 @@
+"""What a Connector does not open, person to target, and that it then dials nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.address import IPv4Address
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError
+from svc.kinds.tcp import tcp
+from svc.messages.session import encode_grant
+from svc.messages.tunnel import OpenNotice
+from svc.model.principal import Role
+from svc.pki.end_to_end import PersonEnd
+from tests.connector.gateway import GatewayCase
+
+
+class _Reactor:
+    """A clock, a resolver with one answer, and a list of what was dialed."""
+
+    def __init__(self, clock: Clock, address: str) -> None:
+        self._clock = clock
+        self._address = address
+        self.asked: list[str] = []
+        self.dialed: list[str] = []
+        self.nameResolver = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def resolveHostName(self, receiver: Any, name: str, *_: object) -> Any:
+        self.asked.append(name)
+        receiver.resolutionBegan(self)
+        receiver.addressResolved(IPv4Address("TCP", self._address, 0))
+        receiver.resolutionComplete()
+        return self
+
+    def connectTCP(self, host: str, *_: object) -> None:
+        self.dialed.append(host)
+
+
+class RefusalTests(GatewayCase):
+    def refused(self, notice: OpenNotice | None = None, **kept: Any) -> str:
+        [failure] = self.gateway.open(notice, **kept)
+        assert isinstance(failure, Failure) and isinstance(failure.value, SvcError)
+        return failure.value.reason
+
+    def test_altered_grants_dial_nothing(self) -> None:
+        """No altered, replayed or misdirected grant makes the Connector dial."""
+        cluster = self.gateway.cluster
+        good = cluster.notice()
+        changed = encode_grant(cluster.grant(good.request, resource="host1"))
+        self.assertEqual(
+            self.refused(evolve(good, grant=evolve(good.grant, payload=changed))), "grant_refused"
+        )
+        self.assertEqual(self.refused(cluster.notice(proxy_id="q" * 26)), "grant_other_proxy")
+        self.assertEqual(self.gateway.kind.dialing, [])
+        self.gateway.open(good)
+        self.assertEqual(len(self.gateway.kind.dialing), 1)
+        self.gateway.kind.targets[0].loseConnection()
+        self.gateway.turn()
+        self.assertEqual(self.refused(good), "session_replayed")
+        self.assertEqual(len(self.gateway.kind.dialing), 1)
+
+    def test_target_does_not_answer(self) -> None:
+        """A target that refuses or stays silent is a refusal with its own word."""
+        self.gateway.kind.answers = "no"
+        self.assertEqual(self.refused(), "target_unreachable")
+        later = self.started()
+        later.kind.answers = "never"
+        got = later.open()
+        self.assertEqual(got, [])
+        later.advance(10)
+        self.assertEqual(got[0].value.reason, "target_deadline")
+
+    def test_out_of_reach(self) -> None:
+        """A target whose name leads to a metadata address is not dialed."""
+        reactor = _Reactor(self.gateway.clock, "169.254.169.254")
+        self.gateway.openings.reactor = reactor
+        self.gateway.openings.kinds = {"tcp": tcp}
+        self.assertEqual(self.refused(), "address_out_of_reach")
+        self.assertEqual((reactor.asked, reactor.dialed), (["10.0.0.9"], []))
+
+    def test_somebody_elses_certificate(self) -> None:
+        """Another person at the other end gets no byte of the target, and the target is let go."""
+        stranger = PersonEnd(self.gateway.cluster.world.identity(Role.USER))
+        [got] = self.gateway.open(person=stranger)
+        target = self.gateway.kind.targets[0]
+        # In TLS 1.3 the client is done before the server has judged it; it must then be cut off.
+        if not isinstance(got, Failure):
+            got.transport.write(b"let me in")
+            self.gateway.turn()
+            self.assertEqual(got.received, b"")
+            self.assertTrue(got.lost)
+        self.assertEqual((target.value(), target.gone), (b"", True))
+        self.assertEqual(self.refusals(), ["handshake_failed"])
+        self.assertEqual(self.gateway.openings.sessions, frozenset())
+
+    def test_proxy_in_the_middle(self) -> None:
+        """A Proxy that answers the person's handshake with its own certificate is refused."""
+        middle = PersonEnd(self.gateway.cluster.proxy)
+        [got] = self.gateway.open(person=middle)
+        if not isinstance(got, Failure):
+            self.gateway.turn()
+            self.assertTrue(got.lost)
+        self.assertEqual(self.gateway.kind.targets[0].value(), b"")
+        self.assertEqual(self.refusals(), ["handshake_failed"])
+
+    def test_nobody_shakes_hands(self) -> None:
+        """A stream in which nobody begins TLS ends by its deadline; the target is let go."""
+        tunnel: Any = self.gateway.routes.find("db1")
+        tunnel.endpoint(self.gateway.order()).connect(Factory.forProtocol(Protocol))
+        self.gateway.turn()
+        self.assertFalse(self.gateway.kind.targets[0].gone)
+        self.gateway.advance(10)
+        self.assertTrue(self.gateway.kind.targets[0].gone)
+        self.assertEqual(self.refusals(), ["handshake_failed"])
