@@ -19,7 +19,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import rfc3339
-from svc.model.certificate import IssuedCertificate
+from svc.model.certificate import CertificateFacts, IssuedCertificate
 from svc.model.events import (
     ENROLL_REFUSED,
     NODE_ENROLL,
@@ -201,16 +201,17 @@ class RenewalDesk:
         self.knowledge.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
 
     async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
-        chain = await self.renew(call.peer, request.csr)
-        return pb.RenewResponse(chain=chain)
+        shown = self.verifier.verify(call.peer.chain, NODE_ROLES)
+        return pb.RenewResponse(chain=await self.renew(shown, request.csr))
 
-    async def renew(self, peer: Peer, csr: bytes) -> tuple[bytes, ...]:
-        """The next certificate chain of this peer.
+    async def renew(self, shown: CertificateFacts, csr: bytes) -> tuple[bytes, ...]:
+        """The next certificate chain of the holder of a certificate that is good now.
+
+        Called for peers, and by this Authority for its own leaf.
 
         Raises:
-            SvcError: the peer may not renew; a clone is revoked first.
+            SvcError: the holder may not renew; a clone is revoked first.
         """
-        shown = self.verifier.verify(peer.chain, NODE_ROLES)
         self.desk.examine(csr)
 
         def issue(tx: ITransaction) -> IssuedCertificate | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred
 
 from svc.messages.snapshot import Revocation, Snapshot, SnapshotFrame, encode_snapshot
@@ -71,6 +71,12 @@ class SnapshotPublisher:
             parent,
         )
         self.beat()
+
+    def revoke(self, revocations: tuple[Revocation, ...]) -> None:
+        """Put other revocations in force with the bundle as it is."""
+        if self.published is not None:
+            self.published = evolve(self.published, revocations=revocations)
+            self.beat()
 
     def beat(self) -> None:
         """Sign what is in force again, with the time of now; nothing while there is none."""

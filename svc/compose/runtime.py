@@ -73,9 +73,7 @@ class StateDirectory:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise ConfigError(
-                "state_dir", f"{self.path}: another process serves from it"
-            ) from None
+            raise ConfigError("state_dir", f"{self.path}: another process serves from it") from None
         self._lock = lock
 
     def release(self) -> None:
@@ -159,6 +157,4 @@ def load_kinds(names: Iterable[str]) -> Kinds:
 
 def plugin_records(loaded: Iterable[Loaded]) -> list[str]:
     """``name version sha256`` of each drop-in."""
-    return [
-        f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded
-    ]
+    return [f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded]

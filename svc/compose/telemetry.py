@@ -77,9 +77,9 @@ def lane_meters(metrics: Metrics) -> LaneMeters:
         outcome=lambda lane, word: metrics.counter(
             "svc_authority_relay_connections_total", lane=lane, outcome=word
         ).inc(),
-        active=lambda lane, by: metrics.gauge(
-            "svc_active_auth_relay_connections", lane=lane
-        ).inc(by),
+        active=lambda lane, by: metrics.gauge("svc_active_auth_relay_connections", lane=lane).inc(
+            by
+        ),
     )
 
 
@@ -115,8 +115,6 @@ def identity_meters(
     metrics.gauge("svc_transport_identity_expires_in_seconds", role=role).read(seconds_left)
 
     def told(outcome: str) -> None:
-        metrics.counter(
-            "svc_transport_identity_renewals_total", role=role, outcome=outcome
-        ).inc()
+        metrics.counter("svc_transport_identity_renewals_total", role=role, outcome=outcome).inc()
 
     return told

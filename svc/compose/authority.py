@@ -1,0 +1,258 @@
+"""The Authority: keys, store, policy, listeners, and what runs beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+
+from svc import __version__
+from svc.audit.anchor import AnchorDirectory
+from svc.audit.heads import AnchorKey
+from svc.audit.record import Sealer
+from svc.audit.writer import HeadWriter
+from svc.authority.admin import AdminService
+from svc.authority.catalog import CatalogDesk
+from svc.authority.control import ControlService
+from svc.authority.enrollment import Enrollment, RenewalDesk
+from svc.authority.explain import Explainer
+from svc.authority.facts import Knowledge
+from svc.authority.intake import Intake
+from svc.authority.issuance import Issuance
+from svc.authority.members import MemberDesk
+from svc.authority.noticing import NoticingStore, StoredChain
+from svc.authority.operators import Operators
+from svc.authority.policies import PolicyDesk
+from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.publishing import Publishing
+from svc.authority.records import Recorder
+from svc.authority.registrations import Registrations
+from svc.authority.sessions import SessionEnds
+from svc.authority.snapshots import SnapshotPublisher
+from svc.compose.authority_life import (
+    LISTENERS,
+    POLICY,
+    STORE,
+    AuthorityRole,
+    Beginning,
+    Bound,
+    StoreClosing,
+    status_of,
+)
+from svc.compose.authority_parts import Parts, load_cluster_keys, open_store, own_identity
+from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
+from svc.compose.runtime import Runtime, StateDirectory, load_kinds
+from svc.compose.telemetry import decisions_meter, identity_meters
+from svc.config import RoleSettings
+from svc.messages.control import Lanes
+from svc.model.events import check_catalogue
+from svc.model.principal import NODE_ROLES, Role
+from svc.model.signing import Purpose, Signed
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.identity_store import IdentityStore
+from svc.pki.renewal import RenewalLoop
+from svc.pki.tls import ClientCertificates, server_context
+from svc.pki.verify import ChainVerifier
+from svc.policy.guard import PolicyGuard
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
+from svc.proto.gate.v1 import admin_pb2
+from svc.service import PeriodicTask, Readiness
+from svc.telemetry.metrics import Metrics
+
+
+def make_authority(
+    runtime: Runtime, settings: RoleSettings, metrics: Metrics, state: StateDirectory
+) -> AuthorityRole:
+    """Wire an Authority; refuses at once what document 1 refuses at start.
+
+    Blocks for keys, store and migrations; called before the reactor runs.
+    """
+    kinds = load_kinds(settings.plugins.kinds)
+    words = vocabulary(
+        *(kind_terms(kind.request_kind, kind.terms) for kind in kinds.by_name.values())
+    )
+    check_catalogue(facts=words.terms.facts, actions=words.terms.actions)
+    keys = load_cluster_keys(runtime, settings, state)
+    desk = EnrollmentDesk(
+        keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
+    )
+    identity_store = IdentityStore(state.path, crash_point=runtime.crash_point)
+    identity = own_identity(runtime, settings, desk, identity_store)
+    opened = open_store(runtime, settings)
+    recorder = Recorder(
+        identity.principal.id,
+        Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),
+        runtime.now,
+        runtime.entropy,
+    )
+    parts = Parts(
+        runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
+        desk, opened, NoticingStore(opened.store), recorder,
+    )  # fmt: skip
+    return _assembled(parts)
+
+
+def _assembled(p: Parts) -> AuthorityRole:
+    clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
+    cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
+    knowledge, registrations = Knowledge(p.store), Registrations()
+    publisher = SnapshotPublisher(
+        cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs)
+    )
+    applied = p.metrics.gauge("svc_policy_version_applied")
+    publishing = Publishing(cluster, publisher, applied.set)
+    guard = PolicyGuard(clock)
+    policy = PolicyInForce(
+        cluster, p.words, kinds, lambda text: guard.check(text, p.words),
+        _in_thread(p.runtime), publishing.policy_changed,
+    )  # fmt: skip
+    knowledge.on_change(publishing.facts_changed)
+    engine = _engine_of(policy)
+    operators = Operators(cluster, os.geteuid(), engine, p.store, p.recorder, now)
+    policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)
+    ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
+    issuance = Issuance(
+        cluster, knowledge, engine, registrations, kinds, p.store, p.recorder, verifier,
+        p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
+    )  # fmt: skip
+    intake = Intake(
+        cluster, knowledge, registrations, p.store, p.recorder, verifier, clock, now, entropy,
+        int(p.settings.tunnel.lease_secs), p.tasks,
+    )  # fmt: skip
+    explainer = Explainer(cluster, knowledge, engine, kinds, p.store, verifier, now)
+    listeners = _listeners(p)
+    control = ControlService(
+        knowledge, verifier, issuance, intake, ends, publisher, explainer,
+        lambda: _lanes(p, listeners), clock,
+    )  # fmt: skip
+    renewals = RenewalDesk(
+        p.desk, knowledge, verifier, p.store, p.recorder, now,
+        lambda node_id: registrations.evict(node_id, "cloned_node"),
+    )  # fmt: skip
+    members = MemberDesk(
+        knowledge, registrations, p.store, p.recorder, now, entropy, p.keys.ca_pin,
+        p.settings.identity.join_token_secs,
+    )  # fmt: skip
+    catalog = CatalogDesk(knowledge, registrations, kinds, p.store, p.recorder, now)
+    role = AuthorityRole(Readiness(STORE, POLICY, LISTENERS), listeners)
+
+    async def status() -> admin_pb2.StatusResponse:
+        return await status_of(p, knowledge, policy, registrations, control, role)
+
+    admin = AdminService(operators, members, catalog, policies, status)
+    enrollment = Enrollment(p.desk, knowledge, p.store, p.recorder, now)
+    _serve(p, listeners, control, enrollment, renewals)
+    server = rpc_server(p.runtime, p.settings, [admin.service()], operators.admit, plaintext=True)
+    listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
+    heads = _head_writer(p)
+    p.store.committed = heads.appended
+    begin = Beginning(p, role, knowledge, policy, policies, ends, publisher)
+    for service in (
+        StoreClosing(p.opened.store), p.tasks, heads, begin,
+        _renewal_loop(p, renewals),
+        PeriodicTask(
+            clock, p.settings.snapshot.reload_secs, begin.reload, "reload pass", at_once=False
+        ),
+        PeriodicTask(clock, p.settings.snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
+        *listeners.values(),
+        Bound(role),
+    ):  # fmt: skip
+        service.setServiceParent(role)
+    return role
+
+
+def _engine_of(policy: PolicyInForce) -> Callable[[], Any]:
+    return lambda: policy.engine
+
+
+def _in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[object]]:
+    pool = runtime.reactor.getThreadPool
+    return lambda call: deferToThreadPool(runtime.reactor, pool(), call)
+
+
+def _listeners(p: Parts) -> dict[str, RpcListener]:
+    ends = p.settings.endpoints
+    wanted = {
+        "control": ("endpoints.control_listen", ends.control_listen),
+        "join": ("endpoints.join_listen", ends.join_listen),
+        "renewal": ("endpoints.renewal_listen", ends.renewal_listen),
+    }
+    return {
+        name: rpc_listener(p.runtime, p.settings, key, address)
+        for name, (key, address) in wanted.items()
+        if address is not None
+    }
+
+
+def _serve(
+    p: Parts,
+    listeners: dict[str, RpcListener],
+    control: ControlService,
+    enrollment: Enrollment,
+    renewals: RenewalDesk,
+) -> None:
+    """Each listener serves one thing, to one sort of caller (rule R18)."""
+    required, none = ClientCertificates.REQUIRED, ClientCertificates.NONE
+    if "control" in listeners:
+        server = rpc_server(p.runtime, p.settings, [control.service()], control.admit)
+        tls = server_context(p.identity, required, roles={Role.PROXY})
+        listeners["control"].late.serve(server, tls)
+    if "join" in listeners:
+        server = rpc_server(p.runtime, p.settings, [enrollment.service()])
+        tls = server_context(p.identity, none, send_root=True)
+        listeners["join"].late.serve(server, tls)
+    if "renewal" in listeners:
+        server = rpc_server(p.runtime, p.settings, [renewals.service()], renewals.admit)
+        tls = server_context(p.identity, required, roles=NODE_ROLES)
+        listeners["renewal"].late.serve(server, tls)
+
+
+def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:
+    def port(name: str) -> int:
+        listener = listeners.get(name)
+        return 0 if listener is None else getattr(listener.listener.bound, "port", 0)
+
+    return Lanes(
+        p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
+    )
+
+
+def _head_writer(p: Parts) -> HeadWriter:
+    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
+    chain = anchor(b"").chain
+
+    def verify_head(signed: Signed, at: float) -> object:
+        verifier = ChainVerifier(p.settings.cluster, p.keys.root_der, lambda: at)
+        return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
+
+    return HeadWriter(
+        StoredChain(p.store),
+        AnchorDirectory(p.state / "anchor"),
+        AnchorKey(lambda data: anchor(data).signature, chain),
+        verify_head,
+        p.settings.cluster,
+        p.settings.cluster,
+        p.identity.principal.id,
+        p.runtime.reactor,
+        p.runtime.now,
+        p.tasks,
+        run_blocking=_in_thread(p.runtime),
+    )
+
+
+def _renewal_loop(p: Parts, renewals: RenewalDesk) -> RenewalLoop:
+    async def renew(csr: bytes) -> tuple[bytes, ...]:
+        return await renewals.renew(p.identity.facts, csr)
+
+    return RenewalLoop(
+        p.identity,
+        p.identity_store,
+        renew,
+        clock=p.runtime.reactor,
+        now=p.runtime.now,
+        entropy=p.runtime.entropy,
+        told=identity_meters(p.metrics, "authority", p.identity.seconds_left),
+    )

@@ -1,0 +1,209 @@
+"""The life of an Authority: how it begins, what it does again and again, how it ends."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from attrs import define
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from twisted.logger import Logger
+
+from svc import __version__
+from svc.authority.control import ControlService
+from svc.authority.facts import Knowledge
+from svc.authority.policies import PolicyDesk
+from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.records import node
+from svc.authority.registrations import Registrations
+from svc.authority.sessions import SessionEnds
+from svc.authority.snapshots import SnapshotPublisher
+from svc.compose.authority_parts import Parts
+from svc.compose.listeners import RpcListener
+from svc.compose.runtime import plugin_records
+from svc.errors import SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.node import Leaf, Node, NodeState
+from svc.pki.identity import TransportIdentity
+from svc.proto.gate.v1 import admin_pb2
+from svc.service import AsyncMultiService, AsyncService, Readiness
+
+_log = Logger(namespace="svc_authority")
+
+
+LISTENERS = "listeners"
+POLICY = "policy"
+STORE = "store"
+
+
+@define(slots=False, eq=False)
+class AuthorityRole(AsyncMultiService):
+    """The service tree of one Authority.
+
+    Attributes:
+        ready: Met one by one as it starts.
+        listeners: By the names of ``listening.json``.
+    """
+
+    ready: Readiness
+    listeners: dict[str, RpcListener]
+
+    def __attrs_pre_init__(self) -> None:
+        AsyncMultiService.__init__(self)
+
+
+@define(slots=False, eq=False)
+class StoreClosing(AsyncService):
+    """Closes the store when everything that uses it has stopped."""
+
+    store: IStore
+
+    async def stop(self) -> None:
+        """Close."""
+        await self.store.close()
+
+
+@define(slots=False, eq=False)
+class Beginning(AsyncService):
+    """What an Authority does between opening its store and serving, and again and again after."""
+
+    parts: Parts
+    role: AuthorityRole
+    knowledge: Knowledge
+    policy: PolicyInForce
+    policies: PolicyDesk
+    ends: SessionEnds
+    publisher: SnapshotPublisher
+
+    async def start(self) -> None:
+        """Enter ourselves, write the start down, bring the policy in force."""
+        me = node(self.parts.identity.principal.id)
+        await self.parts.store.run("role start", self._record_start)
+        self.role.ready.met(STORE)
+        await self.policies.ensure_first(me)
+        await self.reload()
+        await self.ends.await_claims()
+        _log.info("authority started", version=__version__, cluster=self.parts.settings.cluster)
+
+    async def stop(self) -> None:
+        """Write the stop down."""
+        self.ends.stop()
+        try:
+            await self.parts.store.run("role stop", self._record_stop)
+        except SvcError as e:
+            _log.warn("the stop is not on record", reason=e.reason)
+
+    async def reload(self) -> None:
+        """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
+        facts = await self.knowledge.refresh()
+        stored = self.parts.metrics.gauge("svc_policy_version_stored")
+        stored.set(0 if facts.policy is None else facts.policy.version)
+        await self.policy.follow(facts)
+        if self.policy.engine is not None:
+            self.role.ready.met(POLICY)
+
+    async def beat(self) -> None:
+        """One heartbeat of the snapshot."""
+        self.publisher.beat()
+
+    def _record_start(self, tx: ITransaction) -> None:
+        p, me = self.parts, self.parts.identity.principal.id
+        tx.schema.settle("cluster", p.settings.cluster)
+        self._enter(tx)
+        if p.opened.migrated:
+            details = {"migrations": list(p.opened.migrated), "version": __version__}
+            p.recorder.append(tx, STORE_MIGRATE, node(me), details=details)
+        plugins = [*p.kinds.records, *plugin_records(p.opened.loaded)]
+        p.recorder.append(
+            tx,
+            ROLE_START,
+            node(me),
+            node_id=me,
+            details={"role": "authority", "version": __version__, "plugins": plugins},
+        )
+
+    def _enter(self, tx: ITransaction) -> None:
+        """This Authority is a node like the others: its generation is the registry's."""
+        p, facts = self.parts, self.parts.identity.facts
+        known = tx.nodes.get(facts.principal.id)
+        key_sha256 = _key_sha256(p.identity)
+        leaf = Leaf(facts.serial, key_sha256, facts.not_after)
+        if known is not None:
+            if known.state is NodeState.REVOKED:
+                raise SvcError("this Authority was revoked", reason="revoked_node")
+            if known.generation < facts.generation:
+                tx.nodes.renewed(known.id, known.generation, leaf)
+            return
+        tx.nodes.register(
+            Node(
+                facts.principal.id,
+                f"authority-{facts.principal.id[:8]}",
+                "authority",
+                key_sha256,
+                p.identity_store.audit_key().public_key().public_bytes_raw(),
+                leaf,
+                p.runtime.now(),
+                facts.generation,
+                version=__version__,
+            )
+        )
+        p.recorder.append(
+            tx,
+            NODE_ENROLL,
+            node(facts.principal.id),
+            node_id=facts.principal.id,
+            details={"role": "authority", "serial": facts.serial, "generation": facts.generation},
+        )
+
+    def _record_stop(self, tx: ITransaction) -> None:
+        me = self.parts.identity.principal.id
+        details = {"role": "authority", "version": __version__}
+        self.parts.recorder.append(tx, ROLE_STOP, node(me), node_id=me, details=details)
+
+
+@define(slots=False, eq=False)
+class Bound(AsyncService):
+    """Comes last: everything is bound and served."""
+
+    role: AuthorityRole
+
+    async def start(self) -> None:
+        """Say so."""
+        self.role.ready.met(LISTENERS)
+
+
+def _key_sha256(identity: TransportIdentity) -> bytes:
+    key = identity.facts.public_key
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+
+
+async def status_of(
+    p: Parts,
+    knowledge: Knowledge,
+    policy: PolicyInForce,
+    registrations: Registrations,
+    control: ControlService,
+    role: AuthorityRole,
+) -> admin_pb2.StatusResponse:
+    """What `svc authority status` shows."""
+
+    def look(tx: ITransaction) -> tuple[int, str, int]:
+        head = tx.audit.head()
+        return head.seq, head.hash.hex(), len(tx.sessions.open())
+
+    seq, head, sessions = await p.store.read("status", look)
+    engine = policy.engine
+    return admin_pb2.StatusResponse(
+        version=__version__,
+        cluster=p.settings.cluster,
+        authority_id=p.identity.principal.id,
+        policy_version=0 if engine is None else engine.version,
+        catalog_version=knowledge.facts.revision,
+        audit_seq=seq,
+        audit_head=head,
+        connectors=registrations.connectors,
+        proxies=control.proxies,
+        open_sessions=sessions,
+        not_ready=role.ready.missing,
+        ca_pin=p.keys.ca_pin,
+    )

@@ -1,0 +1,141 @@
+"""RPC listeners: TLS or plaintext, TCP or the control socket; drained when they stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXServerEndpoint
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from zope.interface import implementer
+
+from svc.compose.runtime import Runtime, server_endpoint
+from svc.config import Address, RoleSettings
+from svc.interfaces.rpc import Admit, RpcService
+from svc.pki.tls import ServerTLS
+from svc.rpc.server import RpcServerFactory, admit_all
+from svc.service import AsyncService, Listener
+from svc.wire.limits import WireLimits
+
+
+@define(slots=False, eq=False)
+class RpcListener(AsyncService):
+    """One listener with its server; a stop drains the open calls first.
+
+    The port is bound early (``privilegedStartService``), so an address in use
+    ends the start; connections that come before the server is there are closed.
+    """
+
+    listener: Listener
+    late: LateFactory
+    drain_secs: float
+
+    def privilegedStartService(self) -> None:
+        """Bind."""
+        self.listener.privilegedStartService()
+
+    async def start(self) -> None:
+        """Serve."""
+        self.listener.startService()
+
+    async def stop(self) -> None:
+        """Accept no more, let open calls finish, then end."""
+        await self.listener.stopService()
+        if self.late.server is not None:
+            await self.late.server.drain(self.drain_secs)
+
+
+@implementer(IProtocolFactory)
+class LateFactory:
+    """Accepts connections for a server that is made later."""
+
+    def __init__(self) -> None:
+        self.server: RpcServerFactory | None = None
+        self._factory: Any = None
+
+    def serve(self, server: RpcServerFactory, tls: ServerTLS | None) -> None:
+        """Serve from now on."""
+        self.server = server
+        self._factory = server if tls is None else TLSMemoryBIOFactory(tls, False, server)
+
+    def doStart(self) -> None:
+        """Nothing to begin with."""
+
+    def doStop(self) -> None:
+        """Nothing to end."""
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A connection, or None while there is no server."""
+        return None if self._factory is None else self._factory.buildProtocol(addr)
+
+
+def rpc_listener(
+    runtime: Runtime, settings: RoleSettings, key: str, address: Address
+) -> RpcListener:
+    """A listener on TCP, for a server that is given to its ``late`` factory."""
+    late = LateFactory()
+    endpoint = server_endpoint(runtime.reactor, address)
+    listener = Listener(key, str(address), endpoint, late)
+    return RpcListener(listener, late, settings.limits.drain_secs)
+
+
+def rpc_server(
+    runtime: Runtime,
+    settings: RoleSettings,
+    services: Iterable[RpcService],
+    admit: Admit = admit_all,
+    *,
+    plaintext: bool = False,
+    told: Callable[[str, str], object] = lambda what, detail: None,
+) -> RpcServerFactory:
+    """A server with the configured limits."""
+    limits = WireLimits(max_streams=settings.limits.max_streams)
+    return RpcServerFactory(
+        list(services), runtime.reactor, limits, told, admit, plaintext=plaintext
+    )
+
+
+@implementer(IStreamServerEndpoint)
+@define
+class ControlSocketEndpoint:
+    """``control.sock`` in a directory whose path may be longer than a socket's may be.
+
+    The socket is bound through ``/proc/self/fd``, so only the directory's
+    descriptor counts; what an earlier process left is removed first, which is
+    safe because the directory is locked by us.
+    """
+
+    reactor: Any
+    directory: Path
+
+    def listen(self, factory: Any) -> Deferred[IListeningPort]:
+        """Bind, 0600 from the first moment on."""
+        handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            (self.directory / "control.sock").unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                path = f"/proc/self/fd/{handle}/control.sock"
+                return UNIXServerEndpoint(self.reactor, path, mode=0o600).listen(factory)
+            finally:
+                os.umask(before)
+        finally:
+            os.close(handle)
+
+
+def control_listener(
+    runtime: Runtime, settings: RoleSettings, directory: Path, server: RpcServerFactory
+) -> RpcListener:
+    """The control socket of a role."""
+    late = LateFactory()
+    late.serve(server, None)
+    path = directory / "control.sock"
+    endpoint = ControlSocketEndpoint(runtime.reactor, directory)
+    return RpcListener(
+        Listener("state_dir", str(path), endpoint, late), late, settings.limits.drain_secs
+    )

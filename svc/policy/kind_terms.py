@@ -1,0 +1,60 @@
+"""From what a resource kind says of itself to terms of the vocabulary."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from svc.interfaces.kinds import KindTerms
+from svc.model.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.policy.refusals import VocabularyError
+from svc.policy.words import CORE, PEOPLE
+
+_VIEW = next(action for action in CORE.actions if action.name == "view")
+_KINDED = next(entity for entity in CORE.entities if entity.name == "TcpService")
+
+
+def kind_terms(request_kind: str, kind: KindTerms) -> Terms:
+    """The terms of a kind's drop-in, to be joined with the core's.
+
+    A fact or attribute the core already has is used as it is.  One of the
+    kind's own is written with its class: ``"String personal"``.
+
+    Raises:
+        VocabularyError: for a fact of the kind's own without a class.
+    """
+    core = {fact.name for fact in CORE.facts}
+    own = tuple(_fact(name, spec) for name, spec in kind.context.items() if name not in core)
+    actions = tuple(
+        ActionTerm(
+            name,
+            request_kind,
+            PEOPLE,
+            (kind.entity_type,),
+            _help(name),
+            ("use",),
+            (*_VIEW.context, *(fact for fact in kind.context if fact not in _VIEW.context)),
+        )
+        for name in kind.actions
+    )
+    view = evolve(_VIEW, resources=(kind.entity_type,))
+    return Terms((_entity(kind),), (), own, (view, *actions))
+
+
+def _entity(kind: KindTerms) -> EntityTerm:
+    known = next((e for e in CORE.entities if e.name == kind.entity_type), None)
+    entity = known or evolve(_KINDED, name=kind.entity_type, help="A resource of its kind.")
+    there = {attribute.name for attribute in entity.attributes}
+    added = tuple(_fact(n, spec) for n, spec in kind.attributes.items() if n not in there)
+    return evolve(entity, attributes=(*entity.attributes, *added))
+
+
+def _help(action: str) -> str:
+    known = next((each for each in CORE.actions if each.name == action), None)
+    return "An action of its kind." if known is None else known.help
+
+
+def _fact(name: str, spec: str) -> AttributeTerm:
+    type_, _, classified = spec.rpartition(" ")
+    if classified not in ("public", "personal") or not type_:
+        raise VocabularyError(f"fact {name}: written as its type and public or personal")
+    return AttributeTerm(name, type_, classified, "A fact of its kind.")  # type: ignore[arg-type]
