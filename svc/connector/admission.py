@@ -18,11 +18,11 @@ from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
-from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.certificate import CertificateFacts
 from svc.model.grant import OPEN_WITHIN_MS, Grant
 from svc.model.principal import Role
 from svc.model.session_request import MAX_AGE_MS, SessionRequest
-from svc.model.signing import BadSignature, Purpose, verify
+from svc.model.signing import Purpose, verify
 from svc.model.target import Target
 from svc.tunnel.refusals import refused
 
@@ -125,8 +125,8 @@ class Admission:
     def _grant(self, notice: OpenNotice) -> Grant:
         try:
             self._verifier.verify_signed(notice.grant, Purpose.GRANT)
-        except (CertificateRefused, BadSignature) as error:
-            raise refused("grant_refused", error.text) from error
+        except Exception as error:
+            raise refused("grant_refused", _why(error)) from error
         try:
             return decode_grant(notice.grant.payload)
         except Malformed as error:
@@ -177,8 +177,8 @@ class Admission:
     ) -> CertificateFacts:
         try:
             person = self._verifier.verify(notice.person_chain, _PERSONS)
-        except CertificateRefused as error:
-            raise refused("person_refused", error.text) from error
+        except Exception as error:
+            raise refused("person_refused", _why(error)) from error
         if (
             person.sha256 != grant.person_certificate_sha256
             or person.sha256 != request.certificate_sha256
@@ -200,3 +200,8 @@ class Admission:
         if target.kind != grant.kind:
             raise refused("kind_mismatch", "the resource is of another kind here")
         return target
+
+
+def _why(error: Exception) -> str:
+    """What a verifier said; whatever else a peer's bytes made it trip over refuses them too."""
+    return error.text if isinstance(error, SvcError) else f"not readable: {type(error).__name__}"

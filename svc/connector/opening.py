@@ -133,13 +133,15 @@ class Openings:
 
         Run as a background task; raises nothing but cancellation.
         """
+        relay = Relay()
         try:
             admitted = self._admit(notice, link)
-            relay = Relay()
             await self._dial(admitted, relay)
-        except OpenRefusedHere as refusal:
-            self._refuse(notice.session_uid, refusal)
-            link.refuse(notice.session_uid, refusal.reason)
+        except CancelledError:
+            relay.abort()
+            raise
+        except Exception as error:
+            self._refuse_to(link, notice.session_uid, error)
             return
         try:
             await self._serve(admitted, relay, link.carry(notice.session_uid, notice.secret))
@@ -229,6 +231,14 @@ class Openings:
             waiting, self._idle[:] = list(self._idle), []
             for idle in waiting:
                 idle.callback(None)
+
+    def _refuse_to(self, link: Link, uid: str, error: Exception) -> None:
+        """Tell both sides; a failure nobody planned for is logged, and refuses as well."""
+        if not isinstance(error, OpenRefusedHere):
+            _log.failure("opening a session failed", session=uid, reason="connector_failed")
+            error = refused("connector_failed", f"the Connector failed: {type(error).__name__}")
+        self._refuse(uid, error)
+        link.refuse(uid, error.reason)
 
     def _refuse(self, uid: str, refusal: SvcError) -> None:
         _log.warn("session not opened", session=uid, reason=refusal.reason, text=refusal.text)

@@ -85,6 +85,17 @@ class RefusalTests(GatewayCase):
         self.assertEqual(self.refused(), "address_out_of_reach")
         self.assertEqual((reactor.asked, reactor.dialed), (["10.0.0.9"], []))
 
+    def test_failure_of_a_kind(self) -> None:
+        """A kind that fails is a refusal too: it is logged, and nobody waits for its session."""
+
+        def broken(reactor: Any, target: Any) -> Any:
+            raise ZeroDivisionError
+
+        self.gateway.kind.endpoint = broken  # type: ignore[method-assign]
+        self.assertEqual(self.refused(), "connector_failed")
+        self.assertEqual(self.refusals(), ["connector_failed"])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
     def test_somebody_elses_certificate(self) -> None:
         """Another person at the other end gets no byte of the target, and the target is let go."""
         stranger = PersonEnd(self.gateway.cluster.world.identity(Role.USER))
