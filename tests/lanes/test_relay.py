@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -16,10 +18,10 @@ class Wire(StringTransport):
     wrote_end = False
     aborted = False
 
-    def loseWriteConnection(self):
+    def loseWriteConnection(self) -> None:
         self.wrote_end = True
 
-    def abortConnection(self):
+    def abortConnection(self) -> None:
         self.aborted = True
 
 
@@ -28,18 +30,19 @@ class WholeWire(StringTransport):
 
 
 class RelayTests(SynchronousTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.relay = Relay()
-        self.left, self.right = Wire(), Wire()
+        self.left: Any = Wire()
+        self.right: Any = Wire()
 
-    def connect(self):
+    def connect(self) -> None:
         self.relay.left.makeConnection(self.left)
         self.relay.right.makeConnection(self.right)
 
-    def lose(self, side, reason=None):
+    def lose(self, side: Any, reason: Any = None) -> None:
         side.connectionLost(Failure(reason or ConnectionDone()))
 
-    def test_waits_for_both(self):
+    def test_waits_for_both(self) -> None:
         """Nothing is read before both sides are there, and nothing that came early is lost."""
         self.relay.left.makeConnection(self.left)
         self.assertEqual(self.left.producerState, "paused")
@@ -48,7 +51,7 @@ class RelayTests(SynchronousTestCase):
         self.assertEqual(self.right.value(), b"early")
         self.assertEqual(self.left.producerState, "producing")
 
-    def test_bytes_both_ways(self):
+    def test_bytes_both_ways(self) -> None:
         """What one side reads the other writes, and it is counted."""
         self.connect()
         self.relay.left.dataReceived(b"to the right")
@@ -61,7 +64,7 @@ class RelayTests(SynchronousTestCase):
             self.successResultOf(self.relay.done), RelayEnded(12, 4, is_clean=True, first="left")
         )
 
-    def test_slow_writer_holds_reader(self):
+    def test_slow_writer_holds_reader(self) -> None:
         """A side that cannot write stops the other side's reading."""
         self.connect()
         self.right.producer.pauseProducing()
@@ -70,7 +73,7 @@ class RelayTests(SynchronousTestCase):
         self.right.producer.resumeProducing()
         self.assertEqual(self.left.producerState, "producing")
 
-    def test_half_close(self):
+    def test_half_close(self) -> None:
         """The end of one side's writing passes; the other way goes on until it ends too."""
         self.connect()
         self.relay.left.readConnectionLost()
@@ -82,7 +85,7 @@ class RelayTests(SynchronousTestCase):
         self.assertTrue(self.left.disconnecting)
         self.assertTrue(self.right.disconnecting)
 
-    def test_half_close_before_the_join(self):
+    def test_half_close_before_the_join(self) -> None:
         """An end that came before the other side was there passes when it is."""
         self.relay.left.makeConnection(self.left)
         self.relay.left.dataReceived(b"all")
@@ -91,7 +94,7 @@ class RelayTests(SynchronousTestCase):
         self.assertEqual(self.right.value(), b"all")
         self.assertTrue(self.right.wrote_end)
 
-    def test_half_close_where_there_is_none(self):
+    def test_half_close_where_there_is_none(self) -> None:
         """A side that cannot say "no more" is closed instead."""
         self.right = WholeWire()
         self.connect()
@@ -99,7 +102,7 @@ class RelayTests(SynchronousTestCase):
         self.assertTrue(self.right.disconnecting)
         self.assertTrue(self.left.disconnecting)
 
-    def test_abort_passes(self):
+    def test_abort_passes(self) -> None:
         """A reset on one side is a reset on the other."""
         self.connect()
         self.lose(self.relay.right, ConnectionLost())
@@ -108,7 +111,7 @@ class RelayTests(SynchronousTestCase):
         ended = self.successResultOf(self.relay.done)
         self.assertEqual((ended.is_clean, ended.first), (False, "right"))
 
-    def test_owner_aborts(self):
+    def test_owner_aborts(self) -> None:
         """An owner may cut both sides."""
         self.connect()
         self.relay.abort()
@@ -118,7 +121,7 @@ class RelayTests(SynchronousTestCase):
         self.lose(self.relay.right, ConnectionAborted())
         self.assertFalse(self.successResultOf(self.relay.done).is_clean)
 
-    def test_one_side_only(self):
+    def test_one_side_only(self) -> None:
         """A side that goes before the other came ends the relay."""
         self.relay.left.makeConnection(self.left)
         self.lose(self.relay.left)

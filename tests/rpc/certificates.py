@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
+from typing import Any
 
 from attrs import frozen
 from cryptography import x509
@@ -27,7 +28,7 @@ class Leaf:
     certificate: bytes
 
     @property
-    def both(self) -> PrivateCertificate:
+    def both(self) -> Any:
         return PrivateCertificate.loadPEM(self.key + self.certificate)
 
 
@@ -56,7 +57,7 @@ class TestCA:
             certificate.public_bytes(serialization.Encoding.PEM),
         )
 
-    def _build(self, subject, key, uri, *, is_ca):
+    def _build(self, subject: Any, key: Any, uri: Any, *, is_ca: Any) -> Any:
         now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()

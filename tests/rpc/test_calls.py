@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.protobuf.wrappers_pb2 import StringValue
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,25 +18,25 @@ from tests.proof import proves
 from tests.rpc.memory import Pair
 
 
-async def greet(request, call):
+async def greet(request: Any, call: Any) -> Any:
     return StringValue(value=f"hello {request.value}")
 
 
-async def refuse(request, call):
+async def refuse(request: Any, call: Any) -> StringValue:
     raise Denied("ünicode %\r\n refusal", reason="no_such_luck", details={"decision": "d1"})
 
 
-async def crash(request, call):
+async def crash(request: Any, call: Any) -> StringValue:
     raise RuntimeError("a secret")
 
 
-async def echo(call):
+async def echo(call: Any) -> None:
     while (message := await call.receive()) is not None:
         await call.send(message)
 
 
 class CallsTests(SynchronousTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.calls: list[ServerCall] = []
         self.ends: list[SvcError] = []
         self.pair = Pair(
@@ -54,18 +56,18 @@ class CallsTests(SynchronousTestCase):
             limits=WireLimits(max_streams=4),
         )
 
-    async def stall(self, call):
+    async def stall(self, call: Any) -> None:
         self.calls.append(call)
         call.on_cancel(self.ends.append)
         await Deferred()
 
-    async def pour(self, call):
+    async def pour(self, call: Any) -> None:
         self.sent = 0
         for _ in range(200):
             await call.send(b"x" * 65536)
             self.sent += 1
 
-    def unary(self, method, **options):
+    def unary(self, method: Any, **options: Any) -> Any:
         options.setdefault("timeout", None)
         return self.pair.settle(
             self.pair.channel.unary(
@@ -73,12 +75,13 @@ class CallsTests(SynchronousTestCase):
             )
         )
 
-    def refusal(self, results) -> SvcError:
+    def refusal(self, results: Any) -> SvcError:
         [failure] = results
         failure.trap(SvcError)
-        return failure.value
+        refusal: SvcError = failure.value
+        return refusal
 
-    def test_ends_provide_their_interfaces(self):
+    def test_ends_provide_their_interfaces(self) -> None:
         """Calls, streams and channels are what the interface page says."""
         stream = self.pair.channel.stream("/test.Echo/Stall")
         self.pair.turn()
@@ -86,14 +89,14 @@ class CallsTests(SynchronousTestCase):
         verifyObject(IRpcChannel, self.pair.channel)
         verifyObject(IRpcCall, self.calls[0])
 
-    def test_unary(self):
+    def test_unary(self) -> None:
         """A call is answered."""
         [answer] = self.unary("Greet")
         self.assertEqual(answer.value, "hello you")
         self.assertEqual(self.pair.channel.open_streams, 0)
 
     @proves("G-OPEN-06")
-    def test_refusal_keeps_its_reason(self):
+    def test_refusal_keeps_its_reason(self) -> None:
         """A refusal arrives with fault, sentence, reason word and details."""
         refusal = self.refusal(self.unary("Refuse"))
         self.assertEqual(refusal.fault, Fault.DENIED)
@@ -101,26 +104,26 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(refusal.reason, "no_such_luck")
         self.assertEqual(refusal.details, {"decision": "d1"})
 
-    def test_crash_tells_nothing(self):
+    def test_crash_tells_nothing(self) -> None:
         """What went wrong inside is logged here and not told to the peer."""
         refusal = self.refusal(self.unary("Crash"))
         self.assertEqual((refusal.fault, refusal.reason), (Fault.INTERNAL, "internal"))
         self.assertNotIn("secret", refusal.text)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
-    def test_unknown_method(self):
+    def test_unknown_method(self) -> None:
         """A method nobody serves is UNIMPLEMENTED."""
         self.assertEqual(self.refusal(self.unary("Nothing")).fault, Fault.UNIMPLEMENTED)
 
-    def test_long_messages_both_ways(self):
+    def test_long_messages_both_ways(self) -> None:
         """Messages longer than any window pass whole and in order."""
 
-        async def talk():
+        async def talk() -> Any:
             stream = self.pair.channel.stream("/test.Echo/Both")
             sizes = []
             for size in (0, 1, 65_535, 271_828, 3_000_000):
                 sending = Deferred.fromCoroutine(stream.send(b"x" * size))
-                sizes.append(len(await stream.receive()))
+                sizes.append(len(await stream.receive() or b""))
                 await sending
             stream.end()
             return sizes, await stream.receive()
@@ -128,10 +131,10 @@ class CallsTests(SynchronousTestCase):
         [answer] = self.pair.settle(talk(), 400)
         self.assertEqual(answer, ([0, 1, 65_535, 271_828, 3_000_000], None))
 
-    def test_message_past_the_limit(self):
+    def test_message_past_the_limit(self) -> None:
         """A message past the limit ends its call, not the connection."""
 
-        async def talk():
+        async def talk() -> None:
             stream = self.pair.channel.stream("/test.Echo/Both")
             await stream.send(b"x" * (5 << 20))
             await stream.receive()
@@ -140,7 +143,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(refusal.reason, "message_too_long")
         self.assertEqual(self.unary("Greet")[0].value, "hello you")
 
-    def test_deadline_ends_both_ends(self):
+    def test_deadline_ends_both_ends(self) -> None:
         """A deadline travels: the server's handler is cancelled and the caller hears of it."""
         stream = self.pair.channel.stream("/test.Echo/Stall", timeout=2)
         received = self.pair.settle(stream.receive())
@@ -151,7 +154,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual([end.fault for end in self.ends], [Fault.DEADLINE])
         self.assertEqual(self.pair.clock.getDelayedCalls(), [])
 
-    def test_caller_cancels(self):
+    def test_caller_cancels(self) -> None:
         """A cancelled call cancels what serves it."""
         stream = self.pair.channel.stream("/test.Echo/Stall")
         closed = stream.closed
@@ -162,7 +165,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual([end.fault for end in self.ends], [Fault.CANCELLED])
         self.assertEqual(len(self.pair.server.wire.streams), 0)
 
-    def test_reader_that_stops_holds_its_sender_only(self):
+    def test_reader_that_stops_holds_its_sender_only(self) -> None:
         """A reader that does not read bounds what is sent to it; other calls go on."""
         stream = self.pair.channel.stream("/test.Echo/Pour")
         self.pair.turn(100)
@@ -172,7 +175,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(self.sent, stalled_at)
         self.assertEqual(self.unary("Greet")[0].value, "hello you")
 
-        async def drain():
+        async def drain() -> Any:
             count = 0
             while await stream.receive() is not None:
                 count += 1
@@ -180,7 +183,7 @@ class CallsTests(SynchronousTestCase):
 
         self.assertEqual(self.pair.settle(drain(), 400), [200])
 
-    def test_past_the_stream_limit(self):
+    def test_past_the_stream_limit(self) -> None:
         """A call past the peer's limit is refused before it is sent."""
         for _ in range(4):
             self.pair.channel.stream("/test.Echo/Stall")
@@ -190,7 +193,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(caught.exception.reason, "too_many_streams")
         self.assertEqual(len(self.calls), 4)
 
-    def test_drain(self):
+    def test_drain(self) -> None:
         """A draining server lets open calls end, takes no new one, then closes."""
         stream = self.pair.channel.stream("/test.Echo/Both")
         reasons: list[str] = []
@@ -206,7 +209,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(drained, [None])
         self.assertEqual(reasons, ["going_away"])
 
-    def test_drain_has_an_end(self):
+    def test_drain_has_an_end(self) -> None:
         """Calls that outlast the drain are broken off."""
         stream = self.pair.channel.stream("/test.Echo/Stall")
         received = self.pair.settle(stream.receive())
@@ -216,7 +219,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(drained, [None])
         self.assertEqual(self.refusal(received).fault, Fault.UNAVAILABLE)
 
-    def test_lost_connection(self):
+    def test_lost_connection(self) -> None:
         """A lost connection fails every open call and tells the channel's owner."""
         stream = self.pair.channel.stream("/test.Echo/Stall")
         received = self.pair.settle(stream.receive())
@@ -229,11 +232,11 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual([end.fault for end in self.ends], [Fault.UNAVAILABLE])
         self.assertEqual(reasons, ["lost"])
 
-    def test_admission_at_every_call(self):
+    def test_admission_at_every_call(self) -> None:
         """Admission runs when each call starts, with the method and the peer."""
         seen = []
 
-        def admit(method, peer):
+        def admit(method: Any, peer: Any) -> None:
             seen.append((method, peer.tls))
             if len(seen) > 1:
                 raise SvcError("expired", reason="expired", fault=Fault.UNAUTHENTICATED)
@@ -248,7 +251,7 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(seen, [("/t.T/Greet", False)] * 2)
 
 
-async def echo_once(stream):
+async def echo_once(stream: Any) -> Any:
     await stream.send(b"still here")
     answer = await stream.receive()
     stream.end()
@@ -257,7 +260,7 @@ async def echo_once(stream):
 
 
 class KeepaliveTests(SynchronousTestCase):
-    def test_silent_server(self):
+    def test_silent_server(self) -> None:
         """A server that stops answering is found out in interval plus timeout."""
         pair = Pair([], keepalive=Keepalive(10, 3))
         reasons: list[str] = []
@@ -273,13 +276,14 @@ class KeepaliveTests(SynchronousTestCase):
         pair.clock.advance(0)
         self.assertIn(("keepalive_failed", pair.client.peer.host), pair.told)
 
-    def test_silent_caller(self):
+    def test_silent_caller(self) -> None:
         """A connection that never speaks HTTP/2 is dropped at the handshake deadline."""
         from twisted.internet.testing import StringTransport
 
         pair = Pair([])
         protocol = pair.factory.buildProtocol(None)
         transport = StringTransport()
+        assert protocol is not None
         protocol.makeConnection(transport)
         pair.clock.advance(9.9)
         self.assertFalse(transport.disconnected)

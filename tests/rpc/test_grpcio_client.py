@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from threading import Event
+from typing import Any
 
 import grpc
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
@@ -33,7 +34,7 @@ def raw(data: bytes) -> bytes:
 class GrpcioClientTests(TestCase):
     timeout = 30
 
-    async def setUp(self):
+    async def setUp(self) -> None:  # type: ignore[override]
         self.cancelled: Deferred[SvcError] = Deferred()
         self.service = RpcService(
             "test.Interop",
@@ -50,7 +51,7 @@ class GrpcioClientTests(TestCase):
         self.factory = RpcServerFactory([self.service], reactor, plaintext=True)
         await self.listen(self.factory)
 
-    async def listen(self, factory):
+    async def listen(self, factory: Any) -> None:
         endpoint = TCP4ServerEndpoint(reactor, 0, interface="127.0.0.1")
         port = await endpoint.listen(factory)
         self.addCleanup(port.stopListening)
@@ -59,42 +60,42 @@ class GrpcioClientTests(TestCase):
 
     # -- what is served
 
-    async def large(self, request, call):
+    async def large(self, request: Any, call: Any) -> Any:
         self.assertEqual(len(request.value), LARGE_REQUEST)
         return BytesValue(value=b"\0" * LARGE_RESPONSE)
 
-    async def who(self, request, call):
+    async def who(self, request: Any, call: Any) -> Any:
         metadata = ",".join(f"{key}={call.metadata[key]!r}" for key in sorted(call.metadata))
         certificate = call.peer.certificate
         serial = 0 if certificate is None else certificate.serial_number
         return StringValue(value=f"{metadata} {serial} {len(call.peer.chain)}")
 
-    async def refuse(self, request, call):
+    async def refuse(self, request: Any, call: Any) -> StringValue:
         raise Denied(TEXT, reason="not_today", details={"decision_id": "d1"})
 
-    async def collect(self, call):
+    async def collect(self, call: Any) -> None:
         total = 0
         while (message := await call.receive()) is not None:
             total += len(message)
         await call.send(b"%d" % total)
 
-    async def spread(self, call):
+    async def spread(self, call: Any) -> None:
         request = await call.receive()
         for size in request.split(b","):
             await call.send(b"y" * int(size))
 
-    async def both(self, call):
+    async def both(self, call: Any) -> None:
         while (message := await call.receive()) is not None:
             await call.send(message)
 
-    async def hang(self, call):
+    async def hang(self, call: Any) -> None:
         call.on_cancel(self.cancelled.callback)
         await Deferred()
 
     # -- grpcio, in a thread
 
-    def call(self, function, credentials=None):
-        def run():
+    def call(self, function: Any, credentials: Any = None) -> Any:
+        def run() -> Any:
             options = [("grpc.max_receive_message_length", 8 << 20)]
             if credentials is None:
                 channel = grpc.insecure_channel(self.address, options)
@@ -105,7 +106,7 @@ class GrpcioClientTests(TestCase):
 
         return deferToThread(run)
 
-    async def refusal(self, function, credentials=None):
+    async def refusal(self, function: Any, credentials: Any = None) -> Any:
         try:
             await self.call(function, credentials)
         except grpc.RpcError as error:
@@ -113,7 +114,9 @@ class GrpcioClientTests(TestCase):
         raise AssertionError("not refused")
 
     @staticmethod
-    def unary(channel, method, request, response_type=StringValue, **options):
+    def unary(
+        channel: Any, method: Any, request: Any, response_type: Any = StringValue, **options: Any
+    ) -> Any:
         options.setdefault("timeout", 10)
         stub = channel.unary_unary(
             f"/test.Interop/{method}",
@@ -122,7 +125,7 @@ class GrpcioClientTests(TestCase):
         )
         return stub(request, **options)
 
-    async def test_large_unary(self):
+    async def test_large_unary(self) -> None:
         """A large unary call, as in gRPC's interoperability cases."""
         answer = await self.call(
             lambda channel: self.unary(
@@ -131,45 +134,45 @@ class GrpcioClientTests(TestCase):
         )
         self.assertEqual(len(answer.value), LARGE_RESPONSE)
 
-    async def test_client_streaming(self):
+    async def test_client_streaming(self) -> None:
         """Many messages up, one down."""
         sizes = [27182, 8, 1828, 45904, 0, 1]
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.stream_unary("/test.Interop/Collect", raw, raw)
             return stub(iter([b"x" * size for size in sizes]), timeout=10)
 
         self.assertEqual(await self.call(run), b"%d" % sum(sizes))
 
-    async def test_server_streaming(self):
+    async def test_server_streaming(self) -> None:
         """One message up, many down."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.unary_stream("/test.Interop/Spread", raw, raw)
             return [len(message) for message in stub(b"31415,9,2653,58979,3000000", timeout=10)]
 
         self.assertEqual(await self.call(run), [31415, 9, 2653, 58979, 3_000_000])
 
-    async def test_ping_pong(self):
+    async def test_ping_pong(self) -> None:
         """Messages go to and fro on one call."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.stream_stream("/test.Interop/Both", raw, raw)
             requests = [b"x" * size for size in (27182, 8, 1828, 45904)]
             return [len(message) for message in stub(iter(requests), timeout=10)]
 
         self.assertEqual(await self.call(run), [27182, 8, 1828, 45904])
 
-    async def test_empty_stream(self):
+    async def test_empty_stream(self) -> None:
         """A call without any message ends well."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.stream_stream("/test.Interop/Both", raw, raw)
             return list(stub(iter([]), timeout=10))
 
         self.assertEqual(await self.call(run), [])
 
-    async def test_custom_metadata(self):
+    async def test_custom_metadata(self) -> None:
         """Text and binary metadata arrive as they were sent."""
         metadata = [("x-name", "value one"), ("x-raw-bin", b"\x00\xab\xff")]
         answer = await self.call(
@@ -178,7 +181,7 @@ class GrpcioClientTests(TestCase):
         self.assertIn("x-name='value one',x-raw-bin=b'\\x00\\xab\\xff'", answer.value)
 
     @proves("G-OPEN-06")
-    async def test_status_message_and_details(self):
+    async def test_status_message_and_details(self) -> None:
         """Status code, Unicode message and ErrorInfo arrive."""
         error = await self.refusal(lambda channel: self.unary(channel, "Refuse", StringValue()))
         self.assertEqual(error.code(), grpc.StatusCode.PERMISSION_DENIED)
@@ -190,25 +193,25 @@ class GrpcioClientTests(TestCase):
         self.assertEqual((info.reason, info.domain), ("not_today", "svc"))
         self.assertEqual(dict(info.metadata), {"decision_id": "d1"})
 
-    async def test_unimplemented(self):
+    async def test_unimplemented(self) -> None:
         """Unknown methods and unknown services are UNIMPLEMENTED."""
         for path in ("/test.Interop/Nothing", "/test.Nothing/Who", "/test.Interop/Who/", "//a/b"):
 
-            def run(channel, path=path):
+            def run(channel: Any, path: Any = path) -> Any:
                 return channel.unary_unary(path, raw, raw)(b"", timeout=10)
 
             error = await self.refusal(run)
             self.assertEqual(error.code(), grpc.StatusCode.UNIMPLEMENTED, path)
 
-    async def test_cancel_after_begin(self):
+    async def test_cancel_after_begin(self) -> None:
         """A call cancelled by its caller is cancelled here."""
 
-        def wait_then_cancel(channel):
+        def wait_then_cancel(channel: Any) -> Any:
             stub = channel.stream_stream("/test.Interop/Both", raw, raw)
 
             waiting = Event()
 
-            def requests():
+            def requests() -> Any:
                 yield b"one"
                 waiting.wait(5)
 
@@ -220,10 +223,10 @@ class GrpcioClientTests(TestCase):
 
         self.assertEqual(await self.call(wait_then_cancel), grpc.StatusCode.CANCELLED)
 
-    async def test_timeout(self):
+    async def test_timeout(self) -> None:
         """A caller's short deadline ends the call on both sides."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.stream_stream("/test.Interop/Hang", raw, raw)
             return list(stub(iter([b"x"]), timeout=0.25))
 
@@ -231,10 +234,10 @@ class GrpcioClientTests(TestCase):
         self.assertEqual(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
         self.assertIsInstance(await self.cancelled, SvcError)
 
-    async def test_timeout_of_a_millisecond(self):
+    async def test_timeout_of_a_millisecond(self) -> None:
         """A deadline that is over before the call arrives."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             return list(
                 channel.stream_stream("/test.Interop/Hang", raw, raw)(iter([]), timeout=0.001)
             )
@@ -242,10 +245,10 @@ class GrpcioClientTests(TestCase):
         error = await self.refusal(run)
         self.assertEqual(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
 
-    async def test_compressed(self):
+    async def test_compressed(self) -> None:
         """A compressed message is refused as such."""
 
-        def run(channel):
+        def run(channel: Any) -> Any:
             stub = channel.unary_unary("/test.Interop/Who", raw, raw)
             return stub(
                 b"\x0a\x80\x20" + b"a" * 4096, compression=grpc.Compression.Gzip, timeout=10
@@ -255,7 +258,7 @@ class GrpcioClientTests(TestCase):
         self.assertEqual(error.code(), grpc.StatusCode.UNIMPLEMENTED)
 
     @proves("X-32")
-    async def test_optional_client_certificates(self):
+    async def test_optional_client_certificates(self) -> None:
         """One TLS 1.3 listener serves callers with and without a certificate."""
         ours, foreign = TestCA("ours"), TestCA("foreign")
         options = ours.server_options(ours.leaf("spiffe://c.example/proxy/x"))
@@ -274,7 +277,7 @@ class GrpcioClientTests(TestCase):
         error = await self.refusal(who, unknown)
         self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
 
-    async def test_plaintext_is_never_a_fallback(self):
+    async def test_plaintext_is_never_a_fallback(self) -> None:
         """A listener meant for TLS serves nothing in plaintext."""
         self.factory = RpcServerFactory([self.service], reactor)
         await self.listen(self.factory)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHalfCloseableProtocol
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -24,14 +27,16 @@ from tests.rpc.memory import Pair
 class Recorder(Protocol):
     """Keeps what it is told."""
 
-    def __init__(self):
-        self.data = b""
-        self.lost = None
+    transport: Any
 
-    def dataReceived(self, data):
+    def __init__(self) -> None:
+        self.data = b""
+        self.lost: BaseException | None = None
+
+    def dataReceived(self, data: Any) -> None:
         self.data += data
 
-    def connectionLost(self, reason):
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.lost = reason.value
 
 
@@ -41,17 +46,17 @@ class HalfRecorder(Recorder):
 
     read_ended = False
 
-    def readConnectionLost(self):
+    def readConnectionLost(self) -> None:
         self.read_ended = True
 
-    def writeConnectionLost(self):
+    def writeConnectionLost(self) -> None:
         pass
 
 
 class FrameTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.binary(max_size=300))
-    def test_data_as_generated(self, payload):
+    def test_data_as_generated(self, payload: Any) -> None:
         """Our data and open frames are those of the generated module."""
         self.assertEqual(
             data_head(len(payload)) + payload, StreamFrame(data=payload).SerializeToString()
@@ -63,7 +68,7 @@ class FrameTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.binary(max_size=60))
-    def test_any_bytes(self, message):
+    def test_any_bytes(self, message: Any) -> None:
         """Any message is what the generated module says it is, or Malformed."""
         try:
             kind, payload = parse_frame(message)
@@ -81,12 +86,12 @@ class StreamTests(SynchronousTestCase):
     server_protocol = HalfRecorder
     client_protocol = HalfRecorder
 
-    def setUp(self):
+    def setUp(self) -> None:
         self.served: list[HalfRecorder] = []
         self.ends: list[object] = []
         self.pair = Pair([RpcService("t.T", {"Open": streaming(self.serve)})])
 
-    async def serve(self, call):
+    async def serve(self, call: Any) -> None:
         transport = StreamTransport(call)
         protocol = self.server_protocol()
         self.served.append(protocol)
@@ -101,10 +106,10 @@ class StreamTests(SynchronousTestCase):
             raise
         self.ends.append("ok")
 
-    def connect(self, protocol=None):
+    def connect(self, protocol: Any = None) -> Any:
         protocol = protocol or self.client_protocol()
 
-        async def opened():
+        async def opened() -> Any:
             return self.pair.channel.stream("/t.T/Open")
 
         endpoint = StreamClientEndpoint(opened)
@@ -113,7 +118,7 @@ class StreamTests(SynchronousTestCase):
         self.assertIs(self.successResultOf(connecting), protocol)
         return protocol, self.served[-1]
 
-    def test_bytes_both_ways(self):
+    def test_bytes_both_ways(self) -> None:
         """What is written arrives whole and in order, whatever the size of writes."""
         client, server = self.connect()
         client.transport.write(b"a" * 10)
@@ -123,7 +128,7 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(server.data, b"a" * 10 + b"b" * 20 + b"c" * 700_000)
         self.assertEqual(client.data, b"d" * 300_000)
 
-    def test_half_close(self):
+    def test_half_close(self) -> None:
         """Either side may end its writing and still read to the other's end."""
         client, server = self.connect()
         client.transport.write(b"question")
@@ -140,7 +145,7 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(self.ends, ["ok"])
         self.assertEqual(self.pair.channel.open_streams, 0)
 
-    def test_server_half_closes_first(self):
+    def test_server_half_closes_first(self) -> None:
         """A server's end of writing does not stop what the client still writes."""
         client, server = self.connect()
         server.transport.loseWriteConnection()
@@ -153,7 +158,7 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(client.lost, ConnectionDone)
         self.assertEqual(self.ends, ["ok"])
 
-    def test_client_closes(self):
+    def test_client_closes(self) -> None:
         """A client's close reaches the server after all its bytes."""
         client, server = self.connect()
         client.transport.write(b"x" * 500_000)
@@ -163,7 +168,7 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(server.lost, ConnectionDone)
         self.assertIsInstance(client.lost, ConnectionDone)
 
-    def test_client_aborts(self):
+    def test_client_aborts(self) -> None:
         """A client's abort is an abort at the server."""
         client, server = self.connect()
         client.transport.abortConnection()
@@ -172,7 +177,7 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(server.lost, ConnectionLost)
         self.assertEqual(self.ends, ["cancelled"])
 
-    def test_server_aborts(self):
+    def test_server_aborts(self) -> None:
         """A server's abort is an abort at the client."""
         client, server = self.connect()
         server.transport.abortConnection()
@@ -180,7 +185,7 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(client.lost, ConnectionLost)
         self.assertIsInstance(server.lost, ConnectionAborted)
 
-    def test_lost_connection(self):
+    def test_lost_connection(self) -> None:
         """When the connection goes, both protocols are told of an abort."""
         client, server = self.connect()
         self.pair.client_side.abortConnection()
@@ -189,14 +194,14 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(client.lost, ConnectionLost)
         self.assertIsInstance(server.lost, ConnectionLost)
 
-    def test_plain_protocol_closes_on_the_end(self):
+    def test_plain_protocol_closes_on_the_end(self) -> None:
         """A protocol that knows no half-close is closed by its peer's end of writing."""
         client, server = self.connect(Recorder())
         server.transport.loseWriteConnection()
         self.pair.turn()
         self.assertIsInstance(client.lost, ConnectionDone)
 
-    def test_reader_that_pauses(self):
+    def test_reader_that_pauses(self) -> None:
         """A paused reader pauses the writer's producer; bytes on the way are bounded."""
         client, server = self.connect()
         server.transport.pauseProducing()
@@ -216,7 +221,7 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(len(server.data), producer.written)
         self.assertEqual(producer.left, 0)
 
-    def test_pull_producer(self):
+    def test_pull_producer(self) -> None:
         """A pull producer is asked as long as there is room."""
         client, server = self.connect()
         producer = PullProducer(client.transport, 20)
@@ -230,11 +235,11 @@ class StreamTests(SynchronousTestCase):
 class Producer:
     """Writes while it may."""
 
-    def __init__(self, transport, left):
+    def __init__(self, transport: Any, left: Any) -> None:
         self.transport, self.left, self.written, self.is_paused = transport, left, 0, True
         self.resumeProducing()
 
-    def resumeProducing(self):
+    def resumeProducing(self) -> None:
         self.is_paused = False
         while self.left and not self.is_paused:
             size = min(self.left, 65536)
@@ -244,27 +249,27 @@ class Producer:
             if self.written % (1 << 18) == 0 and self.transport._producer is None:
                 break
 
-    def pauseProducing(self):
+    def pauseProducing(self) -> None:
         self.is_paused = True
 
-    def stopProducing(self):
+    def stopProducing(self) -> None:
         self.is_paused, self.left = True, 0
 
 
 class PullProducer:
     """Writes one piece whenever asked."""
 
-    def __init__(self, transport, count):
+    def __init__(self, transport: Any, count: Any) -> None:
         self.transport, self.count = transport, count
 
-    def resumeProducing(self):
+    def resumeProducing(self) -> None:
         if self.count:
             self.count -= 1
             self.transport.write(b"q" * 50_000)
         else:
             self.transport.unregisterProducer()
 
-    def stopProducing(self):
+    def stopProducing(self) -> None:
         self.count = 0
 
 
@@ -273,13 +278,13 @@ class JoinedTests(StreamTests):
 
     hops = 2
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.back = self.pair
         self.pair = JoinedPair(self.back, self.join)
         self.joined: list[object] = []
 
-    async def join(self, call):
+    async def join(self, call: Any) -> None:
         stream = self.back.channel.stream("/t.T/Open")
         self.joined.append(await join_streams(call, stream))
 
@@ -287,11 +292,11 @@ class JoinedTests(StreamTests):
 class JoinedPair(Pair):
     """The front connection; a turn moves both."""
 
-    def __init__(self, back, join):
+    def __init__(self, back: Any, join: Any) -> None:
         self.back = back
         super().__init__([RpcService("t.T", {"Open": streaming(join)})])
 
-    def turn(self, times=30):
+    def turn(self, times: Any = 30) -> None:
         for _ in range(times):
             super().turn(1)
             self.back.turn(1)
@@ -300,32 +305,32 @@ class JoinedPair(Pair):
 class JoinTests(SynchronousTestCase):
     """Two served calls joined, as a session's two halves at the Proxy."""
 
-    def setUp(self):
-        self.waiting: Deferred | None = None
-        self.results: list[object] = []
+    def setUp(self) -> None:
+        self.waiting: Deferred[None] | None = None
+        self.results: list[Any] = []
         self.pair = Pair(
             [RpcService("t.T", {"Left": streaming(self.left), "Right": streaming(self.right)})]
         )
 
-    async def left(self, call):
+    async def left(self, call: Any) -> None:
         self.first = call
-        self.over: Deferred = Deferred()
+        self.over: Deferred[None] = Deferred()
         await self.over
 
-    async def right(self, call):
+    async def right(self, call: Any) -> None:
         try:
             self.results.append(await join_streams(call, self.first))
         finally:
             self.over.callback(None)
 
-    def both(self):
+    def both(self) -> Any:
         left = self.pair.channel.stream("/t.T/Left")
         self.pair.turn()
         right = self.pair.channel.stream("/t.T/Right")
         self.pair.turn()
         return left, right
 
-    def test_messages_pass(self):
+    def test_messages_pass(self) -> None:
         """Messages of any size pass both ways, and one caller's end is both calls' end."""
         left, right = self.both()
         sending = Deferred.fromCoroutine(left.send(b"x" * 2_000_000))
@@ -341,7 +346,7 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual(self.results[0].from_second, 2_000_005)
         self.assertEqual(self.pair.channel.open_streams, 0)
 
-    def test_caller_resets(self):
+    def test_caller_resets(self) -> None:
         """A caller that resets breaks the other call."""
         left, right = self.both()
         received = self.pair.settle(right.receive())

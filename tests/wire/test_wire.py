@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
@@ -36,7 +38,7 @@ HEAD = [
 ]
 
 
-def head(**changes):
+def head(**changes: Any) -> Any:
     fields = dict(HEAD)
     fields.update({name.encode(): value for name, value in changes.items()})
     return list(fields.items())
@@ -45,7 +47,7 @@ def head(**changes):
 class HeaderTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.binary())
-    def test_binary_round_trip(self, value):
+    def test_binary_round_trip(self, value: Any) -> None:
         """A binary value survives, with its padding and without."""
         encoded = encode_binary(value)
         self.assertEqual(decode_binary(encoded), value)
@@ -53,12 +55,12 @@ class HeaderTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.floats(min_value=1e-9, max_value=3e11))
-    def test_timeout_round_trip(self, seconds):
+    def test_timeout_round_trip(self, seconds: Any) -> None:
         """A timeout loses less than one part in a million, or a nanosecond."""
         decoded = decode_timeout(encode_timeout(seconds))
         self.assertLessEqual(abs(decoded - seconds), max(seconds * 1e-6, 1e-9))
 
-    def test_timeouts_refused(self):
+    def test_timeouts_refused(self) -> None:
         """Broken timeouts are refused, and zero is zero."""
         for raw in (b"", b"1", b"x", b"1x", b"-1S", b"123456789S", b"1 S", b"1S\n"):
             with self.assertRaises(Malformed):
@@ -66,14 +68,14 @@ class HeaderTests(SynchronousTestCase):
         self.assertEqual(decode_timeout(b"0n"), 0)
         self.assertEqual(decode_timeout(b"99999999H"), 99999999 * 3600)
 
-    def test_paths(self):
+    def test_paths(self) -> None:
         """Only /package.Service/Method is a method; anything else is none."""
         self.assertEqual(parse_request(HEAD).method, "/a.B/C")
         for path in (b"a.B/C", b"//a.B/C", b"/a.B/C/", b"/a.B%2fC", b"/a.B", b"*", b"/a..B/C"):
             changed = [(name, path if name == b":path" else value) for name, value in HEAD]
             self.assertEqual(parse_request(changed).method, "", path)
 
-    def test_not_grpc(self):
+    def test_not_grpc(self) -> None:
         """What is not gRPC gets an HTTP status."""
         for fields, status in (
             (head(**{":method": b"GET"}), 405),
@@ -84,7 +86,7 @@ class HeaderTests(SynchronousTestCase):
                 parse_request(fields)
             self.assertEqual(caught.exception.http_status, status)
 
-    def test_metadata(self):
+    def test_metadata(self) -> None:
         """Own metadata is what the caller set, HTTP and gRPC fields left out."""
         fields = request_headers(
             "/a.B/C",
@@ -104,7 +106,7 @@ class HeaderTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.sampled_from(Code), st.text(max_size=100), st.binary(max_size=50))
-    def test_status_round_trip(self, code, message, details):
+    def test_status_round_trip(self, code: Any, message: Any, details: Any) -> None:
         """Code, message and details survive; the trailers are plain ASCII."""
         message = message.encode("utf-8", "replace").decode("utf-8")
         fields = dict(trailers(Status(code, message, details)))
@@ -114,7 +116,7 @@ class HeaderTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.binary(max_size=30), st.binary(max_size=30), st.binary(max_size=30))
-    def test_any_trailers(self, status, message, details):
+    def test_any_trailers(self, status: Any, message: Any, details: Any) -> None:
         """Whatever a server sends as status is some status."""
         parse_trailers(
             {b"grpc-status": status, b"grpc-message": message, b"grpc-status-details-bin": details}
@@ -124,7 +126,7 @@ class HeaderTests(SynchronousTestCase):
 class InboxTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(1, 20), min_size=1))
-    def test_any_split(self, messages, sizes):
+    def test_any_split(self, messages: Any, sizes: Any) -> None:
         """Messages come out as they went in, however their bytes are cut."""
         data = b"".join(prefix(len(message)) + message for message in messages)
         inbox, out, at, turn = Inbox(100), [], 0, 0
@@ -137,7 +139,7 @@ class InboxTests(SynchronousTestCase):
         self.assertEqual(out, messages)
         self.assertFalse(inbox.is_partial)
 
-    def test_refused(self):
+    def test_refused(self) -> None:
         """Too long and compressed messages are refused before they are whole, again and again."""
         for data, fault in (
             (b"\0\xff\xff\xff\xff", Fault.EXHAUSTED),
@@ -155,17 +157,17 @@ class InboxTests(SynchronousTestCase):
 class Caller:
     """A bare h2 client against our server connection."""
 
-    def __init__(self, limits=None):
+    def __init__(self, limits: Any = None) -> None:
         self.limits = limits or WireLimits()
         self.server = Connection(self.limits, is_client=False)
         self.h2 = H2Connection(H2Configuration(client_side=True, validate_outbound_headers=False))
         self.h2.initiate_connection()
         self.now = 0.0
-        self.events = []
-        self.seen = []
+        self.events: list[Any] = []
+        self.seen: list[Any] = []
         self.turn()
 
-    def turn(self):
+    def turn(self) -> None:
         for _ in range(4):
             data = self.h2.data_to_send()
             if data:
@@ -174,13 +176,13 @@ class Caller:
             if parts:
                 self.seen += self.h2.receive_data(b"".join(parts))
 
-    def request(self, fields=HEAD, end=False):
+    def request(self, fields: Any = HEAD, end: Any = False) -> Any:
         stream_id = self.h2.get_next_available_stream_id()
         self.h2.send_headers(stream_id, fields, end_stream=end)
         self.turn()
         return stream_id
 
-    def pour(self, stream_id, size):
+    def pour(self, stream_id: Any, size: Any) -> Any:
         """Send up to *size* bytes as the window allows; how many went."""
         sent = 0
         while sent < size:
@@ -196,29 +198,29 @@ class Caller:
             self.turn()
         return sent
 
-    def opened(self):
+    def opened(self) -> Any:
         return [event.stream for event in self.events if isinstance(event, Opened)]
 
-    def refused(self):
+    def refused(self) -> Any:
         return [event.error_code for event in self.seen if type(event).__name__ == "StreamReset"]
 
 
 class FlowTests(SynchronousTestCase):
-    def test_settings(self):
+    def test_settings(self) -> None:
         """What we advertise is what we mean."""
         remote = Caller().h2.remote_settings
         self.assertEqual(remote[SettingCodes.MAX_CONCURRENT_STREAMS], 1000)
         self.assertEqual(remote[SettingCodes.INITIAL_WINDOW_SIZE], 64 * KIB)
         self.assertEqual(remote[SettingCodes.MAX_FRAME_SIZE], 256 * KIB)
 
-    def test_stalled_reader(self):
+    def test_stalled_reader(self) -> None:
         """A stream nobody reads takes 256 KiB, 32 of them leave the others their windows."""
         caller = Caller()
         sent = [caller.pour(caller.request(), 8 * MIB) for _ in range(80)]
         self.assertEqual(set(sent), {256 * KIB})
         self.assertGreater(caller.h2.outbound_flow_control_window, 8 * MIB)
 
-    def test_window_grows_with_its_reader(self):
+    def test_window_grows_with_its_reader(self) -> None:
         """A reader that keeps up has a window of 1 MiB, and no more."""
         caller = Caller()
         stream_id = caller.request()
@@ -230,14 +232,39 @@ class FlowTests(SynchronousTestCase):
         self.assertEqual(stream.window, MIB)
         self.assertEqual(caller.pour(stream_id, 8 * MIB) <= MIB, True)
 
-    def test_crowded(self):
+    def test_small_pieces_are_put_together(self) -> None:
+        """Bytes that come one by one are not kept one by one."""
+        inbox = Inbox(100_000)
+        for _ in range(20_000):
+            inbox.add(b"x")
+        self.assertEqual(inbox.held, 20_000)
+        self.assertLess(len(inbox.take_raw()), 20)
+
+    def test_frame_in_any_pieces(self) -> None:
+        """A long DATA frame, however cut and followed by whatever, arrives whole."""
+        for size in (9, 100, 16_384, 100_000):
+            caller = Caller()
+            caller.h2.max_outbound_frame_size = 200_000
+            first, second = caller.request(), caller.request()
+            streams = caller.opened()
+            caller.h2.send_data(first, bytes(range(250)) * 160)
+            caller.h2.send_data(second, b"s" * 30_000, pad_length=7)
+            caller.h2.send_data(first, b"end", end_stream=True)
+            data = caller.h2.data_to_send()
+            for at in range(0, len(data), size):
+                caller.server.receive(data[at : at + size], 0)
+            self.assertEqual(b"".join(streams[0].take_raw()), bytes(range(250)) * 160 + b"end")
+            self.assertEqual(b"".join(streams[1].take_raw()), b"s" * 30_000)
+            self.assertTrue(streams[0].input_ended)
+
+    def test_crowded(self) -> None:
         """Once the windows add up to the bound, further streams stay at 64 KiB."""
         caller = Caller(WireLimits(crowded=MIB))
         sent = [caller.pour(caller.request(), MIB) for _ in range(8)]
         self.assertEqual(sent[0], 256 * KIB)
         self.assertEqual(sent[-1], 64 * KIB)
 
-    def test_stream_limit(self):
+    def test_stream_limit(self) -> None:
         """Past the limit one stream is refused and the others live."""
         caller = Caller(WireLimits(max_streams=2))
         caller.h2.remote_settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 1000
@@ -251,7 +278,7 @@ class FlowTests(SynchronousTestCase):
         caller.request()
         self.assertEqual(len(caller.opened()), 3)
 
-    def test_drain_notice(self):
+    def test_drain_notice(self) -> None:
         """After our GOAWAY open streams go on and new ones are refused."""
         caller = Caller()
         caller.request()
@@ -268,7 +295,7 @@ class FlowTests(SynchronousTestCase):
 
 
 class FloodTests(SynchronousTestCase):
-    def assert_flood(self, nuisance):
+    def assert_flood(self, nuisance: Any) -> None:
         caller = Caller(WireLimits(nuisances=50))
         with self.assertRaises(WireError) as caught:
             for _ in range(60):
@@ -281,34 +308,34 @@ class FloodTests(SynchronousTestCase):
             nuisance(caller)
             caller.turn()
 
-    def test_resets(self):
+    def test_resets(self) -> None:
         """Streams begun and reset in a row end the connection."""
 
-        def reset(caller):
+        def reset(caller: Any) -> None:
             caller.h2.reset_stream(caller.request())
 
         self.assert_flood(reset)
 
-    def test_pings(self):
+    def test_pings(self) -> None:
         """So do pings."""
         self.assert_flood(lambda caller: caller.h2.ping(b"12345678"))
 
-    def test_settings(self):
+    def test_settings(self) -> None:
         """So do settings."""
         self.assert_flood(lambda caller: caller.h2.update_settings({SettingCodes.ENABLE_PUSH: 0}))
 
-    def test_empty_data(self):
+    def test_empty_data(self) -> None:
         """So does empty DATA."""
         streams: dict[object, int] = {}
 
-        def empty(caller):
+        def empty(caller: Any) -> None:
             if caller not in streams:
                 streams[caller] = caller.request()
             caller.h2.send_data(streams[caller], b"")
 
         self.assert_flood(empty)
 
-    def test_answers_never_read(self):
+    def test_answers_never_read(self) -> None:
         """A peer that asks and does not read is ended by what is held for it."""
         server = Connection(WireLimits(held_control=1000), is_client=False)
         client = H2Connection()
@@ -324,7 +351,7 @@ class FloodTests(SynchronousTestCase):
 class AnyBytesTests(SynchronousTestCase):
     """Whatever comes, only the declared exception leaves."""
 
-    def feed(self, data, sizes, *, is_client, begun=b""):
+    def feed(self, data: Any, sizes: Any, *, is_client: Any, begun: Any = b"") -> None:
         connection = Connection(WireLimits(), is_client=is_client)
         at = turn = 0
         data = begun + data
@@ -341,7 +368,7 @@ class AnyBytesTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(st.binary(max_size=200), st.lists(st.integers(1, 50), min_size=1), st.booleans())
-    def test_any_bytes(self, data, sizes, is_client):
+    def test_any_bytes(self, data: Any, sizes: Any, is_client: Any) -> None:
         """Arbitrary bytes, arbitrarily split."""
         self.feed(data, sizes, is_client=is_client)
 
@@ -356,7 +383,7 @@ class AnyBytesTests(SynchronousTestCase):
         st.lists(st.integers(1, 50), min_size=1),
         st.booleans(),
     )
-    def test_any_frames(self, frames, sizes, is_client):
+    def test_any_frames(self, frames: Any, sizes: Any, is_client: Any) -> None:
         """Well-formed frames of any type, flags and body, after a good beginning."""
         caller = H2Connection(H2Configuration(client_side=not is_client))
         caller.initiate_connection()
@@ -368,7 +395,7 @@ class AnyBytesTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(st.integers(0, 400), st.integers(0, 255), st.integers(1, 60))
-    def test_a_changed_byte(self, at, value, size):
+    def test_a_changed_byte(self, at: Any, value: Any, size: Any) -> None:
         """A real conversation with one byte changed."""
         caller = H2Connection(H2Configuration(client_side=True))
         caller.initiate_connection()
