@@ -315,6 +315,7 @@ class SessionTlsEndpoint:
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         wrapping = Factory.forProtocol(Protocol)
+        wrapping.noisy = False
         wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
         tls = cast(SessionTls, await self._below.connect(wrapping))
         tls.secured.addTimeout(self._seconds, self._clock)

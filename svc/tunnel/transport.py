@@ -190,7 +190,14 @@ class RegisteredTunnel:
             pending.opened.errback(Unavailable("nobody takes the session", reason="cancelled"))
             return
         self._carried[session_uid] = protocol
-        over = attach(protocol)
+        try:
+            over = attach(protocol)
+        except BaseException:
+            del self._carried[session_uid]
+            pending.opened.errback(
+                Unavailable("the session's stream broke at once", reason="carry_broken")
+            )
+            raise
         pending.opened.callback(protocol)
         await self._until(session_uid, over)
 

@@ -152,6 +152,19 @@ class OpenTests(TunnelCase):
         self.carry()
         self.assertEqual(self.refusal(self.open()).reason, "duplicate_session")
 
+    def test_stream_that_breaks_at_once(self) -> None:
+        """A stream that cannot be attached fails the order and carries nothing."""
+
+        def broken(protocol: IProtocol) -> Deferred[None]:
+            raise ConnectionLost
+
+        opening = self.open()
+        secret = self.line.notices()[-1].secret
+        over = Deferred.fromCoroutine(self.tunnel.carry(UID, secret, broken))
+        self.failureResultOf(over, ConnectionLost)
+        self.assertEqual(self.refusal(opening).reason, "carry_broken")
+        self.assertEqual(self.tunnel.sessions, frozenset())
+
     def test_draining(self) -> None:
         """A draining tunnel says so once, opens nothing new and lets open sessions be."""
         self.open()
