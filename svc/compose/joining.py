@@ -1,0 +1,379 @@
+"""Taking a first identity, for nodes and persons alike.
+
+A joiner knows the pin of the cluster root and holds a one-use token.  It
+speaks TLS to Authority, checked against the pin before the token leaves: on
+Authority's join listener itself, or inside the join lane of a Proxy, which
+sees ciphertext only (rule R5).  The token is never logged, and never used
+once an identity exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from cryptography import x509
+from OpenSSL import SSL
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from svc import __version__
+from svc.compose.runtime import Runtime
+from svc.config import Address, RoleSettings
+from svc.errors import ConfigError, Fault, Malformed, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Principal, Role, parse_principal
+from svc.model.token import JoinToken, parse_token
+from svc.pki.files import read_private
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import der, make_request
+from svc.pki.join import adopt_identity
+from svc.pki.judge import PinnedRoot
+from svc.pki.tls import H2, ClientTLS, Contexts
+from svc.pki.verify import ca_pin, root_cluster
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.rpc.channel import dial
+from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.service import bounded
+
+ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
+
+_log = Logger(namespace="svc_join")
+
+_ENROLL_SECS = 25.0
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+_TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTED, Fault.ABORTED)
+
+
+@frozen
+class Asking:
+    """What a joiner says.
+
+    Attributes:
+        pin: SHA-256 of the cluster root in hex.
+        cluster: Which cluster it must be; empty: the one the pinned root names.
+        audit_public_key: A node's Ed25519 key, raw; empty for persons.
+    """
+
+    pin: str
+    token: JoinToken
+    csr: bytes
+    cluster: str = ""
+    audit_public_key: bytes = b""
+    version: str = __version__
+
+
+@frozen
+class Enrolled:
+    """What Authority answered; not yet checked against the key and the pin.
+
+    Attributes:
+        chain: DER: leaf, issuing CA.
+        root: DER.
+        name: The registry's name of the joiner.
+    """
+
+    cluster: str
+    principal: Principal
+    chain: tuple[bytes, ...]
+    root: bytes
+    name: str
+
+
+@frozen
+class _PinnedAuthority:
+    """Accepts an authority of whatever cluster the pinned root names."""
+
+    pin: str
+    cluster: str
+    now: Callable[[], float]
+    anchor: None = None
+
+    def trusts(self, root: x509.Certificate) -> bool:
+        """See PeerCheck."""
+        return PinnedRoot("", self.pin, self.now).trusts(root)
+
+    def accept(self, chain: list[x509.Certificate]) -> None:
+        """See PeerCheck."""
+        cluster = self.cluster
+        if not cluster and self.trusts(chain[-1]):
+            # The pin fixes the root, and the root names its cluster.
+            cluster = root_cluster(der(chain[-1]))
+        PinnedRoot(cluster, self.pin, self.now).accept(chain)
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class _Unjudged:
+    """TLS to a Proxy whose certificate a joiner cannot judge yet.
+
+    Used for the join lane alone, and safe there alone: nothing secret is said
+    to this hop.  What passes it is the joiner's own TLS to Authority, which is
+    checked against the pin before the token is sent; whoever stands in the
+    Proxy's place sees that ciphertext and can do no more than cut it.
+    """
+
+    def __init__(self) -> None:
+        self._contexts = Contexts(None, server=False, alpn=H2)
+
+    def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        return self._contexts.connection()
+
+
+async def enroll_direct(
+    endpoint: IStreamClientEndpoint,
+    clock: IReactorTime,
+    now: Callable[[], float],
+    asking: Asking,
+) -> Enrolled:
+    """Enroll with the Authority whose join listener *endpoint* reaches.
+
+    Args:
+        endpoint: A byte stream without TLS; the TLS is added here.
+
+    Raises:
+        CertificateRefused: whoever answered is no authority under the pinned root;
+            the token was not sent.
+        SvcError: Authority's refusal (``token_refused``), or how it was not reached.
+    """
+    refused: list[SvcError] = []
+    check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
+    tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
+    try:
+        channel = await dial(wrapClientTLS(tls, endpoint), clock, authority="authority")
+    except SvcError:
+        if refused:
+            raise CertificateRefused(
+                f"whoever answers is not the Authority that ca_pin names: {refused[-1].text}",
+                reason=refused[-1].reason,
+            ) from None
+        raise
+    try:
+        return await _enroll(channel, asking)
+    finally:
+        await channel.close()
+
+
+async def enroll_through_proxy(
+    endpoint: IStreamClientEndpoint,
+    clock: IReactorTime,
+    now: Callable[[], float],
+    asking: Asking,
+    *,
+    plaintext: bool = False,
+) -> Enrolled:
+    """Enroll inside the join lane of the Proxy that *endpoint* reaches.
+
+    Args:
+        endpoint: A byte stream without TLS.
+        plaintext: The Proxy's listener is without TLS; the inner TLS is the same.
+
+    Raises:
+        SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
+    """
+    outer = endpoint if plaintext else wrapClientTLS(_Unjudged(), endpoint)
+    channel = await dial(outer, clock, authority="proxy", plaintext=plaintext)
+    try:
+        return await enroll_direct(join_lane(channel, clock), clock, now, asking)
+    finally:
+        await channel.close()
+
+
+def join_lane(channel: IRpcChannel, clock: IReactorTime) -> IStreamClientEndpoint:
+    """The byte stream to Authority's join listener, over a channel to a Proxy."""
+
+    async def opened() -> Any:
+        stream = channel.stream(OPEN_METHOD)
+        try:
+            await stream.send(open_frame(encode_relay_open(Lane.JOIN)))
+            first = await bounded(clock, _ENROLL_SECS, stream.receive(), "the Proxy")
+            if first is None or parse_frame(first)[0] is not FrameKind.OPEN:
+                raise Malformed("the join lane did not open as it should")
+        except BaseException:
+            stream.cancel()
+            raise
+        return stream
+
+    return StreamClientEndpoint(opened)
+
+
+async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
+    request = pb.EnrollRequest(
+        token=asking.token.text,
+        csr=asking.csr,
+        audit_public_key=asking.audit_public_key,
+        version=asking.version,
+    )
+    answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
+    if asking.cluster and answer.cluster != asking.cluster:
+        raise CertificateRefused(
+            "the answer is of another cluster than the configured one",
+            reason="certificate_cluster",
+        )
+    principal = parse_principal(answer.principal)
+    return Enrolled(answer.cluster, principal, tuple(answer.chain), answer.root, answer.name[:253])
+
+
+def dialed(reactor: Any, address: Address) -> IStreamClientEndpoint:
+    """Plain TCP to an address of the configuration."""
+    return HostnameEndpoint(reactor, address.host, address.port)
+
+
+def read_token(path: Path) -> JoinToken:
+    """The token in a private file.  Blocks for the disk.
+
+    Raises:
+        ConfigError: the file is missing, or others may read it.
+        TokenRefused: it holds no token.
+    """
+    return parse_token(read_private(path, os.geteuid()).decode("utf-8", "replace"))
+
+
+async def join_node(
+    runtime: Runtime,
+    settings: RoleSettings,
+    store: IdentityStore,
+    role: Role,
+    ways: tuple[Callable[[Asking], Awaitable[Enrolled]], ...] = (),
+) -> TransportIdentity:
+    """The identity of a node: what is on disk, else what its token brings.
+
+    Tries for ever while nobody answers, waiting longer each time; a refusal
+    ends it.  Once an identity exists token and pin are not even read.
+
+    Args:
+        role: What the node means to become.
+        ways: How Authority is reached; by default as the configuration says.
+
+    Raises:
+        ConfigError: there is neither an identity nor a token to get one.
+        SvcError: Authority refused, or is not the one that the pin names.
+    """
+    if store.exists:
+        return TransportIdentity.load(store, runtime.now, settings.cluster)
+    asking, key = _asking(settings, store, role)
+    ways = ways or _ways(runtime, settings)
+    failures = 0
+    while True:
+        try:
+            enrolled = await ways[failures % len(ways)](asking)
+            break
+        except SvcError as e:
+            if e.fault not in _TRY_AGAIN:
+                raise
+            _log.warn("joining failed; trying again", reason=e.reason, error=e.text)
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
+        failures += 1
+        await deferLater(runtime.reactor, runtime.jitter(wait))
+    identity = adopt_identity(
+        store,
+        key,
+        cluster=settings.cluster,
+        pin=asking.pin,
+        root=enrolled.root,
+        chain=enrolled.chain,
+        roles=frozenset({role}),
+        now=runtime.now,
+    )
+    _log.info("joined the cluster", node=identity.principal.id, name=enrolled.name)
+    return identity
+
+
+def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[Asking, Any]:
+    join = settings.join
+    if join.token_file is None or join.ca_pin is None:
+        raise ConfigError(
+            "join.token_file",
+            "there is no identity in state_dir yet: name a join token and join.ca_pin",
+        )
+    token = read_token(Path(join.token_file))
+    key = store.pending_key()
+    audit = store.audit_key().public_key().public_bytes_raw() if role.is_node else b""
+    return Asking(join.ca_pin, token, make_request(key), settings.cluster, audit), key
+
+
+def _ways(
+    runtime: Runtime, settings: RoleSettings
+) -> tuple[Callable[[Asking], Awaitable[Enrolled]], ...]:
+    reactor, now = runtime.reactor, runtime.now
+
+    def direct(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+        return lambda asking: enroll_direct(dialed(reactor, address), reactor, now, asking)
+
+    def lane(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+        return lambda asking: enroll_through_proxy(dialed(reactor, address), reactor, now, asking)
+
+    if settings.join.authority is not None:
+        return (direct(settings.join.authority),)
+    if settings.endpoints.proxy:
+        return tuple(lane(address) for address in settings.endpoints.proxy)
+    raise ConfigError("join.authority", "required to join: Authority's join listener")
+
+
+@frozen
+class Person:
+    """A person who has just joined on this machine."""
+
+    cluster: str
+    name: str
+    identity: TransportIdentity
+
+
+async def join_person(
+    runtime: Runtime,
+    store: IdentityStore,
+    pin: str,
+    token: JoinToken,
+    enroll: Callable[[Asking], Awaitable[Enrolled]],
+) -> Person:
+    """Exchange a person's token; what was there before stays until all of it is good.
+
+    Args:
+        enroll: One way to Authority; called once.
+
+    Raises:
+        SvcError: refused or not reached; nothing was replaced.
+    """
+    key = store.pending_key()
+    asking = Asking(pin, token, make_request(key))
+    answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
+    enrolled = await bounded(runtime.reactor, 2 * _ENROLL_SECS, answer, "joining")
+    if ca_pin(enrolled.root) != pin.lower():
+        raise CertificateRefused("the answer holds another root than the pinned one")
+    identity = adopt_identity(
+        store,
+        key,
+        cluster=root_cluster(enrolled.root),
+        pin=pin,
+        root=enrolled.root,
+        chain=enrolled.chain,
+        roles=frozenset({Role.USER}),
+        now=runtime.now,
+    )
+    return Person(identity.principal.cluster, enrolled.name, identity)
+
+
+async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
+    return await coming
+
+
+def unreachable(addresses: tuple[Address, ...]) -> Unavailable:
+    """Nobody answered at any of these."""
+    shown = ", ".join(str(address) for address in addresses) or "none"
+    return Unavailable(f"no Proxy answers (endpoints.proxy: {shown})", reason="proxy_unreachable")
