@@ -147,7 +147,8 @@ class ClientConnection(WireProtocol):
         """Tell whoever waits."""
         self._is_over = True
         if not self.ready.called:
-            self.ready.errback(connection_lost(reason))
+            why = f"no HTTP/2 connection came about ({reason}: {self.lost_because})"
+            self.ready.errback(Unavailable(why, reason=reason))
         told, self._on_close = self._on_close, []
         for callback in told:
             callback(reason)

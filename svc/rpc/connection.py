@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import frozen
 from h2.errors import ErrorCodes
+from OpenSSL.SSL import Error as SSLError
 from twisted.internet.interfaces import (
     IDelayedCall,
     IHandshakeListener,
@@ -60,6 +61,13 @@ def ignore(_what: str, _detail: str) -> None:
     """A *told* for those who want no events."""
 
 
+def _told_of(failed: BaseException | None) -> str:
+    """What broke a connection: OpenSSL's own words, or the error's name."""
+    words = failed.args[0] if isinstance(failed, SSLError) and failed.args else ()
+    texts = [entry[-1] for entry in words if isinstance(entry, tuple) and entry]
+    return "; ".join(map(str, texts)) or type(failed).__name__
+
+
 @implementer(IHandshakeListener, IPushProducer)
 class WireProtocol(Protocol):
     """One connection; subclasses say what a call is."""
@@ -79,6 +87,7 @@ class WireProtocol(Protocol):
         self.wire = Connection(limits, is_client=is_client)
         self.peer = Peer("", 0)
         self.end_reason: str | None = None
+        self.lost_because = ""
         self.clock = clock
         self.told = told
         self._plaintext = plaintext
@@ -137,8 +146,10 @@ class WireProtocol(Protocol):
                 timer.cancel()
         self._timers.clear()
         if not self._is_ready and self.end_reason is None:
-            self.told("handshake_failed", type(reason.value).__name__)
+            self.end_reason = "handshake_failed"
+            self.told(self.end_reason, _told_of(reason.value))
         self.end_reason = self.end_reason or "lost"
+        self.lost_because = _told_of(reason.value)
         refusal = connection_lost(self.end_reason)
         for stream in list(self.wire.streams.values()):
             if isinstance(stream.context, MessageEnd):

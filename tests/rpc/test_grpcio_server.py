@@ -168,6 +168,18 @@ class GrpcioServerTests(TestCase):
         refusal = await self.refusal(dial(wrapClientTLS(options, endpoint), reactor))
         self.assertEqual(refusal.fault, Fault.UNAVAILABLE)
 
+    async def test_foreign_server(self) -> None:
+        """A server of another CA is not spoken to, and the refusal says why."""
+        ca, foreign = TestCA("ours"), TestCA("foreign")
+        leaf = foreign.leaf("spiffe://c/authority/x")
+        endpoint = await self.serve(grpc.ssl_server_credentials([(leaf.key, leaf.certificate)]))
+        options = optionsForClientTLS(
+            "localhost", trustRoot=Certificate.loadPEM(ca.pem), acceptableProtocols=[b"h2"]
+        )
+        refusal = await self.refusal(dial(wrapClientTLS(options, endpoint), reactor))
+        self.assertEqual(refusal.reason, "handshake_failed")
+        self.assertIn("certificate verify failed", refusal.text)
+
     async def test_nobody_there(self) -> None:
         """Dialling where nobody listens is UNAVAILABLE."""
         endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", 1)
