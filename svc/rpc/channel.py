@@ -102,6 +102,9 @@ class ClientStream(MessageEnd):
 class ClientConnection(WireProtocol):
     """The protocol under a channel."""
 
+    # A caller that closes has nothing more to say, and some servers answer no TLS close.
+    close_seconds = 0.5
+
     def __init__(
         self,
         clock: IReactorTime,

@@ -38,7 +38,6 @@ from svc.wire.limits import KIB, WireLimits
 from svc.wire.streams import Stream
 
 HANDSHAKE_SECONDS = 10.0
-CLOSE_SECONDS = 5.0
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _log = Logger(namespace="svc_rpc")
@@ -73,6 +72,8 @@ class WireProtocol(Protocol):
     """One connection; subclasses say what a call is."""
 
     transport: Any
+    close_seconds = 5.0
+    """How long a peer may take to read the rest of a closed connection."""
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class WireProtocol(Protocol):
         self._write()
         self.transport.unregisterProducer()
         self.transport.loseConnection()
-        self._after("close", CLOSE_SECONDS, self._abort)
+        self._after("close", self.close_seconds, self._abort)
 
     def fail(self, reason: str) -> None:
         """End the connection at once.  Idempotent."""
