@@ -160,7 +160,7 @@ def _assembled(p: Parts) -> AuthorityRole:
         *listeners.values(),
         Bound(role),
     ):  # fmt: skip
-        service.setServiceParent(role)
+        role.addService(service)
     return role
 
 

@@ -121,7 +121,9 @@ class ControlSocketEndpoint:
             before = os.umask(0o177)
             try:
                 path = f"/proc/self/fd/{handle}/control.sock"
-                return UNIXServerEndpoint(self.reactor, path, mode=0o600).listen(factory)
+                endpoint = UNIXServerEndpoint(self.reactor, path, mode=0o600)
+                port: Deferred[IListeningPort] = endpoint.listen(factory)
+                return port
             finally:
                 os.umask(before)
         finally:

@@ -1,0 +1,129 @@
+"""Running a role in the foreground: ``svc --config c <role>``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from svc.cli import Globals
+from svc.errors import SvcError, UsageError
+
+RUN_ROLES = ("authority", "proxy", "connector", "all")
+
+
+def run_role(globals_: Globals, role: str) -> int:
+    """Serve until a signal; the exit status.
+
+    Everything that document 1 refuses at start is refused here before the
+    reactor runs; refusals go through the log, in its format.
+    """
+    if globals_.config is None:
+        raise UsageError("--config PATH is required to run a role")
+    from twisted.internet import reactor
+
+    from svc.compose.process import make_process
+    from svc.compose.runtime import Runtime
+    from svc.config import load_settings
+    from svc.telemetry.filter import parse_filter
+    from svc.telemetry.logs import begin_logging
+
+    timed: Any = reactor
+    # A stepped host clock moves no timer (D3): before anything is scheduled.
+    timed.seconds = time.monotonic
+    lines = begin_logging(globals_.environ)
+    default = parse_filter(None)
+    try:
+        log_filter = parse_filter(globals_.environ.get("RUST_LOG"))
+        settings = load_settings(globals_.config, role, globals_.environ)
+        lines.settle(log_filter, settings.profile)
+        runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
+        process = make_process(runtime, settings)
+    except SvcError as refusal:
+        lines.settle(default, None)
+        return refused(refusal)
+    return Running(reactor, process).run()
+
+
+def crash_point(globals_: Globals) -> Any:
+    """Ends the process at the point ``SVC_CRASH_AT`` names; for fault tests only."""
+    wanted = globals_.environ.get("SVC_CRASH_AT")
+    if wanted is None:
+        return lambda name: None
+
+    def crash(name: str) -> None:
+        if name == wanted:
+            os._exit(137)
+
+    return crash
+
+
+def refused(refusal: SvcError) -> int:
+    """Say on stderr why nothing was started; the exit status."""
+    click.echo(f"svc: {refusal.text}", err=True)
+    return refusal.exit_code
+
+
+class Running:
+    """One process between its start and its exit status."""
+
+    def __init__(self, reactor: Any, process: Any) -> None:
+        self._reactor = reactor
+        self._process = process
+        self._status = 0
+        process.stopped_by = self._stopped_by
+
+    def run(self) -> int:
+        """Start, serve until the reactor stops, stop; the exit status."""
+        try:
+            self._process.privilegedStartService()
+        except SvcError as refusal:
+            return refused(refusal)
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._process.stopService)
+        self._reactor.callWhenRunning(self._start)
+        self._reactor.run()
+        return self._status
+
+    def _start(self) -> None:
+        started = self._process.startService()
+        started.addErrback(self._failed)
+
+    def _failed(self, failure: Any) -> None:
+        if failure.check(SvcError):
+            self._stopped_by(failure.value)
+            return
+        sys.stderr.write(failure.getTraceback())
+        self._status = 1
+        self._stop()
+
+    def _stopped_by(self, refusal: SvcError) -> None:
+        self._status = refused(refusal) or 1
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._reactor.running:
+            self._reactor.stop()
+
+
+@click.command()
+@click.pass_obj
+def proxy(globals_: Globals) -> int:
+    """Run a Proxy."""
+    return run_role(globals_, "proxy")
+
+
+@click.command()
+@click.pass_obj
+def connector(globals_: Globals) -> int:
+    """Run a Connector."""
+    return run_role(globals_, "connector")
+
+
+@click.command("all")
+@click.pass_obj
+def all_roles(globals_: Globals) -> int:
+    """Run Authority, Proxy and Connector in one process."""
+    return run_role(globals_, "all")

@@ -1,0 +1,220 @@
+"""The Connector: its targets, its tunnels, and the way its renewals take."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.interfaces import IStreamClientEndpoint
+
+from svc import __version__
+from svc.compose.node import (
+    NodeRole,
+    check_identity,
+    identity_store,
+    keepalive,
+    renewal_loop,
+    tls_endpoint,
+    tunnel_times,
+)
+from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
+from svc.config import Address, RoleSettings
+from svc.connector.admission import Admission
+from svc.connector.cycle import Connector, Tunnels
+from svc.connector.opening import Openings
+from svc.connector.reach import Reach, parse_reach
+from svc.connector.service import ConnectorService
+from svc.errors import ConfigError, Malformed, SvcError
+from svc.interfaces.rpc import IRpcChannel, Peer
+from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
+from svc.model.ids import random_id
+from svc.model.principal import Role
+from svc.model.registration import DeclaredResource
+from svc.model.signing import Purpose
+from svc.model.target import Target
+from svc.pki.end_to_end import ConnectorEnd
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.rpc.channel import dial
+from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.service import AsyncMultiService, BackgroundTasks, Readiness, bounded
+from svc.telemetry.metrics import Metrics
+from svc.tunnel.machine import backoff
+
+SERVING = "serving"
+_PROXIES = frozenset({Role.PROXY})
+_LANE_SECS = 15.0
+
+
+@define(slots=False, eq=False)
+class ConnectorRole(AsyncMultiService):
+    """The service tree of one Connector."""
+
+    ready: Readiness
+
+    def __attrs_pre_init__(self) -> None:
+        AsyncMultiService.__init__(self)
+
+
+@define
+class ConnectorParts:
+    """What a Connector is wired from."""
+
+    runtime: Runtime
+    settings: RoleSettings
+    metrics: Metrics
+    kinds: Kinds
+    targets: Mapping[str, Target]
+    reach: Reach
+    identities: IdentityStore
+    ready: Readiness
+    tasks: BackgroundTasks = field(factory=BackgroundTasks)
+
+
+def make_connector(
+    runtime: Runtime,
+    settings: RoleSettings,
+    metrics: Metrics,
+    state: StateDirectory,
+    stopped_by: Callable[[SvcError], object],
+) -> ConnectorRole:
+    """Wire a Connector; refuses at once what document 1 refuses at start."""
+    if not settings.endpoints.proxy:
+        raise ConfigError("endpoints.proxy", "required for a Connector: the Proxies it dials")
+    kinds = load_kinds(settings.plugins.kinds)
+    identities = identity_store(runtime, state)
+    check_identity(runtime, settings, identities)
+    ready = Readiness(SERVING, sticky=True)
+    parts = ConnectorParts(
+        runtime, settings, metrics, kinds, read_targets(settings, kinds),
+        parse_reach(settings.connector.reach), identities, ready,
+    )  # fmt: skip
+    role = ConnectorRole(ready)
+    assembled = Assembling(parts)
+    node = NodeRole(runtime, settings, identities, Role.CONNECTOR, assembled.services, stopped_by)
+    for service in (parts.tasks, node):
+        role.addService(service)
+    return role
+
+
+def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
+    """The targets of the configuration, each table read by its kind.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    targets: dict[str, Target] = {}
+    for table in settings.connector.resources:
+        kind = kinds.by_name.get(table.kind)
+        if kind is None:
+            enabled = ", ".join(sorted(kinds.by_name)) or "none"
+            raise ConfigError(
+                f"{table.key_path}.kind",
+                f"{table.kind}: not a kind that plugins.kinds enables ({enabled})",
+            )
+        if table.id in targets:
+            raise ConfigError(f"{table.key_path}.id", f"{table.id}: declared twice")
+        targets[table.id] = kind.parse(table.id, table.table, table.key_path)
+    return targets
+
+
+@define
+class Assembling:
+    """Wires what needs an identity."""
+
+    parts: ConnectorParts
+
+    def services(self, identity: TransportIdentity) -> list[Service]:
+        """Everything, in the order of its start."""
+        p = self.parts
+        times, clock = tunnel_times(p.settings), p.runtime.reactor
+        end = ConnectorEnd(identity)
+        openings = Openings(
+            Admission(identity.principal.id, identity.verifier, p.targets, p.runtime.now),
+            p.kinds.by_name, clock, p.reach, end.session, p.runtime.now,
+            lambda event: None, times,
+        )  # fmt: skip
+        instance = random_id(p.runtime.entropy)
+        declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
+        me = Connector(p.settings.cluster, identity.principal.id, instance, __version__, declared)
+        tunnels = [
+            Tunnels(
+                me, self._dial(identity, address), self._proxy_of(identity),
+                lambda data: identity.sign(Purpose.REGISTRATION, data),
+                openings, p.tasks, clock, times,
+            )
+            for address in p.settings.endpoints.proxy
+        ]  # fmt: skip
+        service = ConnectorService(
+            tunnels, openings, clock, self._delay(), self._told(),
+            lambda: p.ready.met(SERVING), times,
+        )  # fmt: skip
+        renewal = renewal_loop(
+            p.runtime, p.metrics, p.identities, identity, self._renewal_reach(identity)
+        )
+        return [renewal, service]
+
+    def _dial(
+        self, identity: TransportIdentity, address: Address
+    ) -> Callable[[], Awaitable[IRpcChannel]]:
+        p = self.parts
+
+        async def to_proxy() -> IRpcChannel:
+            endpoint = tls_endpoint(p.runtime.reactor, identity, address, _PROXIES)
+            return await dial(
+                endpoint, p.runtime.reactor, authority="proxy", keepalive=keepalive(p.settings)
+            )
+
+        return to_proxy
+
+    def _proxy_of(self, identity: TransportIdentity) -> Callable[[Peer], str]:
+        return lambda peer: identity.verifier.verify(peer.chain, _PROXIES).principal.id
+
+    def _delay(self) -> Callable[[int], float]:
+        tunnel, entropy = self.parts.settings.tunnel, self.parts.runtime.entropy
+        return backoff(
+            lambda: int.from_bytes(entropy(4), "big") / 2**32,
+            first=tunnel.backoff_first_secs,
+            longest=tunnel.backoff_max_secs,
+        )
+
+    def _told(self) -> Callable[[str, str], None]:
+        metrics = self.parts.metrics
+        reconnects = metrics.counter("svc_connector_reconnects_total")
+        refused = metrics.counter("svc_connector_registrations_refused_total")
+
+        def told(word: str, reason: str) -> None:
+            if word == "reconnect":
+                reconnects.inc()
+            elif word == "refused":
+                refused.inc()
+
+        return told
+
+    def _renewal_reach(self, identity: TransportIdentity) -> Callable[[], Awaitable[Any]]:
+        """The renewal lane of a Proxy: bytes to Authority's renewal listener, TLS inside."""
+        p, clock = self.parts, self.parts.runtime.reactor
+        turn = iter(range(1 << 62))
+
+        async def reach() -> IStreamClientEndpoint:
+            proxies = p.settings.endpoints.proxy
+            address = proxies[next(turn) % len(proxies)]
+            endpoint = tls_endpoint(clock, identity, address, _PROXIES)
+
+            async def opened() -> Any:
+                channel = await dial(endpoint, clock, authority="proxy")
+                stream = channel.stream(OPEN_METHOD)
+                await stream.send(open_frame(encode_relay_open(Lane.RENEWAL)))
+                first = await bounded(clock, _LANE_SECS, stream.receive(), "the Proxy")
+                if first is None or parse_frame(first)[0] is not FrameKind.OPEN:
+                    await channel.close()
+                    raise Malformed("the renewal lane did not open as it should")
+                stream.closed.addBoth(lambda _: p.tasks.spawn("close a lane", channel.close()))
+                return stream
+
+            return StreamClientEndpoint(opened)
+
+        return reach

@@ -1,0 +1,204 @@
+"""What Proxy and Connector share: a node's identity, and its renewal.
+
+A node may begin without an identity: its listeners are bound at once, and the
+rest is wired once it has joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.logger import Logger
+
+from svc import __version__
+from svc.compose.joining import dialed, join_node, read_token
+from svc.compose.runtime import Runtime, StateDirectory
+from svc.compose.telemetry import identity_meters
+from svc.config import Address, RoleSettings
+from svc.errors import ConfigError, SvcError
+from svc.interfaces.rpc import IRpcChannel
+from svc.model.principal import Role
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.renewal import RenewalLoop
+from svc.pki.tls import client_context
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.rpc.channel import dial
+from svc.rpc.connection import Keepalive
+from svc.service import AsyncMultiService, AsyncService
+from svc.telemetry.metrics import Metrics
+from svc.tunnel.times import TunnelTimes
+
+_log = Logger(namespace="svc")
+
+RENEW_METHOD = "/gate.v1.Renewal/Renew"
+_RENEW_SECS = 20.0
+
+Assemble = Callable[[TransportIdentity], list[Service]]
+"""Makes what runs once there is an identity, in the order of its start."""
+
+
+@define(slots=False, eq=False)
+class NodeRole(AsyncService):
+    """Joins where there is no identity yet, then runs what was assembled for it.
+
+    Attributes:
+        stopped_by: Told why, when joining was refused: the process then ends.
+    """
+
+    runtime: Runtime
+    settings: RoleSettings
+    identity_store: IdentityStore
+    role: Role
+    assemble: Assemble
+    stopped_by: Callable[[SvcError], object]
+    _inner: AsyncMultiService | None = field(default=None, init=False)
+    _joining: Deferred[None] | None = field(default=None, init=False)
+
+    async def start(self) -> None:
+        """Start at once with an identity; join in the background without one."""
+        if self.identity_store.exists:
+            identity = TransportIdentity.load(
+                self.identity_store, self.runtime.now, self.settings.cluster
+            )
+            await self._run(identity)
+        else:
+            self._joining = Deferred.fromCoroutine(self._join())
+            self._joining.addErrback(lambda _: None)
+
+    async def stop(self) -> None:
+        """Stop what runs."""
+        if self._joining is not None:
+            self._joining.cancel()
+        if self._inner is not None:
+            await self._inner.stopService()
+
+    async def _join(self) -> None:
+        try:
+            identity = await join_node(self.runtime, self.settings, self.identity_store, self.role)
+            await self._run(identity)
+        except SvcError as refusal:
+            _log.critical("joining was refused", reason=refusal.reason, text=refusal.text)
+            self.stopped_by(refusal)
+
+    async def _run(self, identity: TransportIdentity) -> None:
+        inner = AsyncMultiService()
+        for service in self.assemble(identity):
+            inner.addService(service)
+        self._inner = inner
+        await inner.startService()
+
+
+def identity_store(runtime: Runtime, state: StateDirectory) -> IdentityStore:
+    """The identity files of a role."""
+    return IdentityStore(state.path, crash_point=runtime.crash_point)
+
+
+def check_identity(runtime: Runtime, settings: RoleSettings, store: IdentityStore) -> None:
+    """Refuse at start what is wrong with the identity on disk, or that there is no way to one.
+
+    Raises:
+        ConfigError: naming the file or key.
+    """
+    if store.exists:
+        TransportIdentity.load(store, runtime.now, settings.cluster)
+    else:
+        check_can_join(settings)
+
+
+def check_can_join(settings: RoleSettings) -> None:
+    """See :func:`check_identity`."""
+    join = settings.join
+    if join.token_file is None or join.ca_pin is None:
+        raise ConfigError(
+            "join.token_file",
+            "there is no identity in state_dir yet: name a file with a join token, and "
+            "join.ca_pin; `svc authority nodes add` prints both",
+        )
+    if join.authority is None and not settings.endpoints.proxy:
+        raise ConfigError(
+            "join.authority", "required to join: the address of Authority's join listener"
+        )
+    read_token(Path(join.token_file))
+
+
+def tunnel_times(settings: RoleSettings) -> TunnelTimes:
+    """The configured times of tunnels."""
+    tunnel = settings.tunnel
+    return TunnelTimes(
+        keepalive_interval=tunnel.keepalive_secs,
+        keepalive_timeout=tunnel.keepalive_timeout_secs,
+        lease=tunnel.lease_secs,
+        renew=tunnel.lease_renew_secs,
+        drain=min(10.0, settings.limits.drain_secs),
+    )
+
+
+def keepalive(settings: RoleSettings) -> Keepalive:
+    """The configured pings."""
+    return Keepalive(settings.tunnel.keepalive_secs, settings.tunnel.keepalive_timeout_secs)
+
+
+def tls_endpoint(
+    reactor: Any,
+    identity: TransportIdentity,
+    address: Address,
+    roles: frozenset[Role],
+    *,
+    plaintext: bool = False,
+) -> IStreamClientEndpoint:
+    """Where a server of ours is dialed: its chain and role checked, our certificate shown."""
+    endpoint = dialed(reactor, address)
+    if plaintext:
+        return endpoint
+    return wrapClientTLS(client_context(identity.verifier, identity, roles=roles), endpoint)
+
+
+def renewal_loop(
+    runtime: Runtime,
+    metrics: Metrics,
+    store: IdentityStore,
+    identity: TransportIdentity,
+    reach: Callable[[], Awaitable[IStreamClientEndpoint]],
+) -> RenewalLoop:
+    """Keeps the node's leaf fresh.
+
+    Args:
+        reach: Gives the byte stream to Authority's renewal listener, without TLS.
+    """
+
+    async def renew(csr: bytes) -> tuple[bytes, ...]:
+        context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
+        endpoint = wrapClientTLS(context, await reach())
+        channel: IRpcChannel = await dial(endpoint, runtime.reactor, authority="authority")
+        try:
+            request = pb.RenewRequest(csr=csr, version=__version__)
+            answer = await channel.unary(
+                RENEW_METHOD, request, pb.RenewResponse, timeout=_RENEW_SECS
+            )
+            return tuple(answer.chain)
+        finally:
+            await channel.close()
+
+    role = identity.principal.role.value
+    return RenewalLoop(
+        identity,
+        store,
+        renew,
+        clock=runtime.reactor,
+        now=runtime.now,
+        entropy=runtime.entropy,
+        told=identity_meters(metrics, role, identity.seconds_left),
+    )
+
+
+def host_endpoint(runtime: Runtime, host: str, port: int) -> IStreamClientEndpoint:
+    """Plain TCP to a host and port learnt at run time."""
+    return HostnameEndpoint(runtime.reactor, host, port)

@@ -1,0 +1,135 @@
+"""One process: its state directories, roles, telemetry and tracing under one root service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from svc import __version__
+from svc.compose.authority import make_authority
+from svc.compose.connector import make_connector
+from svc.compose.proxy import make_proxy
+from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
+from svc.compose.telemetry import telemetry_listener
+from svc.config import RoleSettings
+from svc.errors import SvcError
+from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness
+from svc.telemetry.metrics import Metrics
+from svc.telemetry.tracing import make_tracer
+
+_log = Logger(namespace="svc")
+
+ROLES_OF_ALL = ("authority", "proxy", "connector")
+
+
+@define(slots=False, eq=False)
+class Process(AsyncMultiService):
+    """The root service of a role, or of all three.
+
+    Attributes:
+        readiness: Of the whole process.
+        listeners: By the names of ``listening.json``.
+        stopped_by: Set by whoever runs the process: told why it must end.
+    """
+
+    readiness: AllReady
+    listeners: Mapping[str, Listener]
+    stopped_by: Callable[[SvcError], object] = field(default=lambda refusal: None)
+
+    def __attrs_pre_init__(self) -> None:
+        AsyncMultiService.__init__(self)
+
+
+def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
+    """Everything of one role (or of ``all``), refused at once or ready to start.
+
+    Called before the reactor runs; blocks for files.  What it opened on the
+    way to a refusal is closed again.
+    """
+    roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
+    metrics = Metrics(roles, settings.profile)
+    state = StateDirectory(Path(settings.state_dir))
+    state.claim()
+    try:
+        return _assembled(runtime, settings, roles, metrics, state)
+    except BaseException:
+        state.release()
+        raise
+
+
+def role_state(settings: RoleSettings, role: str) -> Path:
+    """Where a role keeps its state: the directory itself, or under it for ``all``."""
+    base = Path(settings.state_dir)
+    return base / role if settings.role == "all" else base
+
+
+def _assembled(
+    runtime: Runtime,
+    settings: RoleSettings,
+    roles: tuple[str, ...],
+    metrics: Metrics,
+    state: StateDirectory,
+) -> Process:
+    ended: list[Callable[[SvcError], object]] = []
+
+    def stopped_by(refusal: SvcError) -> None:
+        for each in ended:
+            each(refusal)
+
+    services: list[Any] = []
+    ready: list[Readiness] = []
+    listeners: dict[str, Listener] = {}
+    for role in roles:
+        where = role_state(settings, role)
+        if settings.role == "all":
+            where.mkdir(mode=0o700, exist_ok=True)
+        made: Any
+        own = StateDirectory(where)
+        if role == "authority":
+            made = make_authority(runtime, settings, metrics, own)
+            listeners |= {name: one.listener for name, one in made.listeners.items()}
+        elif role == "proxy":
+            made = make_proxy(runtime, settings, metrics, own, stopped_by)
+            listeners |= {name: one.listener for name, one in made.listeners.items()}
+        else:
+            made = make_connector(runtime, settings, metrics, own, stopped_by)
+        services.append(made)
+        ready.append(made.ready)
+    readiness = AllReady(ready)
+    telemetry = telemetry_listener(runtime.reactor, settings, metrics, lambda: readiness.missing)
+    if telemetry is not None:
+        listeners["telemetry"] = telemetry
+    process = Process(readiness, listeners)
+    ended.append(lambda refusal: process.stopped_by(refusal))
+    tracing = make_tracer(
+        runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint
+    )
+    listening = ListeningFile(state / "listening.json", listeners)
+    first = [Holding(state), tracing, *([telemetry] if telemetry is not None else [])]
+    for service in (*first, *services, listening, Announcing(settings)):
+        process.addService(service)
+    return process
+
+
+@define(slots=False, eq=False)
+class Announcing(AsyncService):
+    """The first and last word of a process in its log (G-LOG-11)."""
+
+    settings: RoleSettings
+
+    async def start(self) -> None:
+        """Everything has started."""
+        _log.info(
+            "started",
+            role=self.settings.role,
+            version=__version__,
+            cluster=self.settings.cluster,
+        )
+
+    async def stop(self) -> None:
+        """The stop begins."""
+        _log.info("stopping", role=self.settings.role)

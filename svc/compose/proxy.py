@@ -1,0 +1,286 @@
+"""The Proxy: the public listener, the gate, the routes, the way to Authority."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.endpoints import wrapClientTLS
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.threads import deferToThreadPool
+
+from svc import __version__
+from svc.compose.joining import dialed
+from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
+from svc.compose.node import (
+    NodeRole,
+    check_identity,
+    host_endpoint,
+    identity_store,
+    keepalive,
+    renewal_loop,
+    tunnel_times,
+)
+from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
+from svc.compose.telemetry import (
+    gate_meter,
+    lane_meters,
+    relay_streams,
+    session_meters,
+    tunnel_meter,
+)
+from svc.config import RoleSettings
+from svc.errors import ConfigError, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.control import Departure
+from svc.model.ids import random_id
+from svc.model.principal import Role
+from svc.model.tunnels import Miss, TunnelEnded, TunnelEvent
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.tls import ClientCertificates, client_context, server_context
+from svc.policy.bundle import PolicyBundle, engine_of
+from svc.policy.engine import CompiledPolicy
+from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.gate import Gate
+from svc.proxy.health import Health
+from svc.proxy.lanes import RelayLanes
+from svc.proxy.listing import Listings
+from svc.proxy.public import PublicServices
+from svc.proxy.reports import Reports
+from svc.proxy.session import SessionOpens
+from svc.proxy.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.tunnels import TunnelService
+from svc.rpc.channel import dial
+from svc.service import AsyncMultiService, AsyncService, BackgroundTasks, Readiness
+from svc.telemetry.metrics import Metrics
+from svc.tunnel.routes import RouteTable
+
+IDENTITY = "identity"
+CONTROL = "control pool"
+LISTENER = "public listener"
+
+
+@define(slots=False, eq=False)
+class ProxyRole(AsyncMultiService):
+    """The service tree of one Proxy."""
+
+    ready: Readiness
+    listeners: dict[str, RpcListener]
+
+    def __attrs_pre_init__(self) -> None:
+        AsyncMultiService.__init__(self)
+
+
+@define
+class ProxyParts:
+    """What a Proxy is wired from."""
+
+    runtime: Runtime
+    settings: RoleSettings
+    metrics: Metrics
+    state: StateDirectory
+    kinds: Kinds
+    identities: IdentityStore
+    public: RpcListener
+    ready: Readiness
+    tasks: BackgroundTasks = field(factory=BackgroundTasks)
+
+
+def make_proxy(
+    runtime: Runtime,
+    settings: RoleSettings,
+    metrics: Metrics,
+    state: StateDirectory,
+    stopped_by: Callable[[SvcError], object],
+) -> ProxyRole:
+    """Wire a Proxy; refuses at once what document 1 refuses at start."""
+    address = settings.endpoints.public_listen
+    if address is None:
+        raise ConfigError("endpoints.public_listen", "required for a Proxy")
+    kinds = load_kinds(settings.plugins.kinds)
+    identities = identity_store(runtime, state)
+    check_identity(runtime, settings, identities)
+    public = rpc_listener(runtime, settings, "endpoints.public_listen", address)
+    ready = Readiness(IDENTITY, CONTROL, LISTENER, sticky=True)
+    parts = ProxyParts(runtime, settings, metrics, state, kinds, identities, public, ready)
+    role = ProxyRole(ready, {"public": public})
+    assembled = Assembling(parts)
+    node = NodeRole(runtime, settings, identities, Role.PROXY, assembled.services, stopped_by)
+    for service in (parts.tasks, node, public, Listening(ready)):
+        role.addService(service)
+    return role
+
+
+@define(slots=False, eq=False)
+class Listening(AsyncService):
+    """Comes after the public listener: it is bound."""
+
+    ready: Readiness
+
+    async def start(self) -> None:
+        """Say so."""
+        self.ready.met(LISTENER)
+
+
+@define
+class Assembling:
+    """Wires what needs an identity."""
+
+    parts: ProxyParts
+
+    def services(self, identity: TransportIdentity) -> list[Service]:
+        """Everything, in the order of its start."""
+        p = self.parts
+        clock, now = p.runtime.reactor, p.runtime.now
+        holder = self._holder(identity)
+        link = self._link(identity, holder)
+        reports = Reports(
+            link.channel,
+            p.tasks,
+            p.metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
+            lambda outcome: p.metrics.counter(
+                "svc_abandoned_sessions_total", outcome=outcome
+            ).inc(),
+        )
+        listings_changed: list[Callable[[], object]] = []
+        routes = RouteTable(self._tunnel_told(reports, listings_changed))
+        gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
+        sessions = SessionOpens(
+            gate, link.channel, routes, reports, identity.verifier, holder.check_not_revoked,
+            session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
+        )  # fmt: skip
+        link.claims = lambda: sessions.uids
+        listings = Listings(
+            holder.engine, p.kinds.by_name, lambda one: not _is_miss(routes.find(one)),
+            sessions.person, clock, now,
+        )  # fmt: skip
+        listings_changed.append(listings.changed)
+        holder.on_change(listings.changed)
+        tunnels = TunnelService(
+            routes, link, identity.verifier, relay_streams(p.metrics), p.tasks, clock,
+            p.runtime.entropy, tunnel_times(p.settings),
+        )  # fmt: skip
+        lanes = RelayLanes(
+            lambda: link.lanes, self._authority_port, identity.verifier,
+            lane_meters(p.metrics), clock,
+        )  # fmt: skip
+        health = Health()
+        public = PublicServices(
+            health, lanes, tunnels, sessions, listings, link.channel,
+            p.settings.proxy.public_plaintext,
+        )  # fmt: skip
+        self._serve(identity, public)
+        link.on_connected(reports.deliver)
+        link.on_connected(lambda: p.ready.met(CONTROL))
+        p.ready.met(IDENTITY)
+        renewal = renewal_loop(
+            p.runtime, p.metrics, p.identities, identity, self._renewal_reach(link)
+        )
+        return [renewal, link, Ending(health, routes)]
+
+    def _holder(self, identity: TransportIdentity) -> SnapshotHolder:
+        runtime = self.parts.runtime
+
+        async def compiled(bundle: PolicyBundle, engine: CompiledPolicy | None) -> CompiledPolicy:
+            def make() -> CompiledPolicy:
+                if engine is not None and engine.version == bundle.policy_version:
+                    return engine.with_entities(bundle.entities, bundle.entity_revision)
+                return engine_of(bundle)
+
+            pool = runtime.reactor.getThreadPool()
+            return await deferToThreadPool(runtime.reactor, pool, make)
+
+        directory = self.parts.state / "snapshot"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        holder = SnapshotHolder(
+            self.parts.settings.cluster,
+            identity.verifier,
+            runtime.reactor,
+            runtime.now,
+            FloorFile(directory / "floor.json"),
+            compiled,
+        )
+        holder.load()
+        return holder
+
+    def _link(self, identity: TransportIdentity, holder: SnapshotHolder) -> AuthorityLink:
+        runtime, settings = self.parts.runtime, self.parts.settings
+        addresses = settings.endpoints.authority
+        if not addresses:
+            raise ConfigError("endpoints.authority", "required for a Proxy")
+
+        async def to_authority() -> IRpcChannel:
+            context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
+            endpoint = wrapClientTLS(context, dialed(runtime.reactor, addresses[0]))
+            return await dial(
+                endpoint, runtime.reactor, authority="authority", keepalive=keepalive(settings)
+            )
+
+        return AuthorityLink(
+            runtime.reactor,
+            to_authority,
+            holder.take,
+            lambda: holder.digest,
+            tuple,
+            runtime.jitter,
+            __version__,
+            random_id(runtime.entropy),
+        )
+
+    def _tunnel_told(
+        self, reports: Reports, changed: list[Callable[[], object]]
+    ) -> Callable[[TunnelEvent], None]:
+        meter = tunnel_meter(self.parts.metrics)
+
+        def told(event: TunnelEvent) -> None:
+            meter(event)
+            if isinstance(event, TunnelEnded) and event.session_uids:
+                reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
+            for each in changed:
+                each()
+
+        return told
+
+    def _authority_port(self, port: int) -> IStreamClientEndpoint:
+        host = self.parts.settings.endpoints.authority[0].host
+        return host_endpoint(self.parts.runtime, host, port)
+
+    def _renewal_reach(self, link: AuthorityLink) -> Callable[[], Awaitable[Any]]:
+        async def reach() -> IStreamClientEndpoint:
+            if link.lanes is None or not link.lanes.renewal_port:
+                raise Unavailable(
+                    "no Authority serves renewals now", reason="authority_unreachable"
+                )
+            return self._authority_port(link.lanes.renewal_port)
+
+        return reach
+
+    def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
+        p = self.parts
+        plaintext = p.settings.proxy.public_plaintext
+        server = rpc_server(
+            p.runtime, p.settings, public.services(), public.admit, plaintext=plaintext
+        )
+        tls = None if plaintext else server_context(identity, ClientCertificates.OPTIONAL)
+        p.public.late.serve(server, tls)
+
+
+@define(slots=False, eq=False)
+class Ending(AsyncService):
+    """At the stop: no more sessions, tunnels end in order."""
+
+    health: Health
+    routes: RouteTable
+
+    async def stop(self) -> None:
+        """Drain, then close."""
+        self.health.drain()
+        self.routes.drain()
+        self.routes.close()
+
+
+def _is_miss(found: object) -> bool:
+    return isinstance(found, Miss)

@@ -1,0 +1,110 @@
+"""The twistd face of each role: options and the same composition that ``svc`` uses.
+
+One of the two places that import the reactor.  Nothing heavy is imported
+before a role was chosen.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from typing import Any
+
+from attrs import field, frozen
+from twisted.application.service import IService, MultiService
+from twisted.logger import ILogObserver
+from twisted.python import usage
+
+from svc.errors import SvcError
+
+
+class RoleOptions(usage.Options):
+    """Options of every role."""
+
+    optParameters = [["config", "c", None, "Path of the configuration file."]]
+
+    def postOptions(self) -> None:
+        """A role does not start without a configuration."""
+        if self["config"] is None:
+            raise usage.UsageError("--config is required")
+
+
+class Root(MultiService):
+    """Holds the role, and sets our log observer when it gets its application."""
+
+    def __init__(self, lines: Any) -> None:
+        MultiService.__init__(self)
+        self._lines = lines
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Twistd begins the logging with what the application says."""
+        parent.setComponent(ILogObserver, self._lines)
+        MultiService.setServiceParent(self, parent)
+
+
+@frozen
+class Role:
+    """What ``ServiceMaker`` looks up by name."""
+
+    name: str
+    Options: type[usage.Options] = field(default=RoleOptions)
+
+    def makeService(self, options: usage.Options) -> IService:
+        """The role's services; refusals end the start with their exit status."""
+        from twisted.internet import reactor
+
+        from svc.telemetry.logs import bridge_stdlib, make_lines
+
+        timed: Any = reactor
+        timed.seconds = time.monotonic
+        lines = make_lines(os.environ)
+        bridge_stdlib()
+        root = Root(lines)
+        try:
+            self._compose(reactor, options["config"], lines, root)
+        except SvcError as refusal:
+            sys.stderr.write(f"svc: {refusal.text}\n")
+            raise SystemExit(refusal.exit_code) from None
+        return root
+
+    def _compose(self, reactor: Any, path: str, lines: Any, root: Root) -> None:
+        from svc.compose.runtime import Runtime
+        from svc.config import load_settings
+        from svc.telemetry.filter import parse_filter
+
+        log_filter = parse_filter(os.environ.get("RUST_LOG"))
+        settings = load_settings(path, self.name, os.environ)
+        lines.settle(log_filter, settings.profile)
+        runtime = Runtime(reactor, time.time, os.urandom, os.environ)
+        process: Any
+        if self.name == "client":
+            from svc.compose.client import make_client
+
+            process = make_client(runtime, settings)
+        else:
+            from svc.compose.process import make_process
+
+            process = make_process(runtime, settings)
+        process.stopped_by = _Ending(reactor)
+        root.addService(process)
+
+
+class _Ending:
+    """Ends twistd with a refusal's exit status: twistd itself always exits with 0."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+
+    def __call__(self, refusal: SvcError) -> None:
+        sys.stderr.write(f"svc: {refusal.text}\n")
+        atexit.register(os._exit, refusal.exit_code or 1)
+        self._reactor.stop()
+
+
+authority = Role("authority")
+proxy = Role("proxy")
+connector = Role("connector")
+all = Role("all")
+client = Role("client")
