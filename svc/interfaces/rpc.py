@@ -89,6 +89,13 @@ class IRpcCall(Interface):
         The handler's own ``await`` is cancelled as well; this is for what it started elsewhere.
         """
 
+    def keep_alive(interval: float, timeout: float) -> None:
+        """Ping the caller's connection every *interval* seconds from now on.
+
+        A caller silent for *timeout* seconds after a ping loses the connection, and every call
+        on it ends with ``keepalive_failed``.  For calls that stand for hours.
+        """
+
 
 class IRpcStream(Interface):
     """One streaming call as its caller sees it."""

@@ -7,6 +7,8 @@ in either direction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
@@ -28,13 +30,22 @@ class Joined:
     from_second: int
 
 
-async def join_streams(first: IRawEnd, second: IRawEnd) -> Joined:
+def _ignore(_joined: Joined) -> None:
+    """For those who count nothing."""
+
+
+async def join_streams(
+    first: IRawEnd, second: IRawEnd, counted: Callable[[Joined], object] = _ignore
+) -> Joined:
     """Pass everything between two ends until the call that ends first is over.
 
     For a call being served the caller's handler awaits this, and ends as it does: returning is
     OK, raising passes the refusal on.  A stream being made is half-closed when the other end
     is, and broken off when the other end breaks.  Where both are calls being served, the end
     of either caller's half is the end of both.
+
+    Args:
+        counted: Told the bytes that passed, however the join ended; before this returns or raises.
 
     Raises:
         SvcError: how the join broke.
@@ -46,7 +57,10 @@ async def join_streams(first: IRawEnd, second: IRawEnd) -> Joined:
     except CancelledError:
         join.failed(SvcError("the join was cancelled", reason="cancelled", fault=Fault.CANCELLED))
         raise
-    return Joined(join.first.received, join.second.received)
+    finally:
+        joined = Joined(join.first.received, join.second.received)
+        counted(joined)
+    return joined
 
 
 @implementer(IRawSink)

@@ -191,6 +191,13 @@ class WireProtocol(Protocol):
         """Run *call* in the next turn."""
         self.clock.callLater(0, call)
 
+    def keep_alive(self, keepalive: Keepalive) -> None:
+        """Ask the peer for signs of life from now on; the first asker's times stay."""
+        if self._keepalive is None:
+            self._keepalive = keepalive
+            if self._is_ready and self.end_reason is None:
+                self._after("ping", keepalive.interval, self._ping)
+
     def reset(self, stream: Stream, code: ErrorCodes) -> None:
         """Reset one stream."""
         self.wire.reset(stream, code)

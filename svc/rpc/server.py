@@ -27,7 +27,7 @@ from svc.interfaces.rpc import (
     RpcService,
     Serve,
 )
-from svc.rpc.connection import WireProtocol, ignore
+from svc.rpc.connection import Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.events import Event, Opened
@@ -51,6 +51,7 @@ class ServerCall(MessageEnd):
         super().__init__(connection, stream, head.method)
         self.metadata: Mapping[str, MetadataValue] = head.metadata
         self.peer = connection.peer
+        self._connection = connection
         self.deadline: float | None = None
         self._clock = connection.clock
         self._serving: Deferred[None] | None = None
@@ -65,6 +66,10 @@ class ServerCall(MessageEnd):
             told(self.refusal)
         else:
             self._on_cancel.append(told)
+
+    def keep_alive(self, interval: float, timeout: float) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        self._connection.keep_alive(Keepalive(interval, timeout))
 
     def end_raw(self) -> bool:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""

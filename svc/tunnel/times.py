@@ -45,6 +45,7 @@ class TunnelTimes:
 _REASONS = {
     "closed": EndReason.CLOSED,
     "going_away": EndReason.CLOSED,
+    "drained": EndReason.CLOSED,
     "goodbye": EndReason.CLOSED,
     "keepalive_failed": EndReason.KEEPALIVE_FAILED,
 }
