@@ -1,0 +1,45 @@
+"""``svc authority``: bare it runs the role; with a further word it is the operator's hand.
+
+Here is the tree only.  An older spelling is the very same command under
+another name, shown by no help.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import click
+
+from svc.cli.authority_audit import audit
+from svc.cli.authority_catalog import resources
+from svc.cli.authority_members import groups, nodes, persons
+from svc.cli.authority_policy import policy
+from svc.cli.authority_status import status
+from svc.cli.authority_store import store
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def authority(context: click.Context) -> int:
+    """Run the Authority; with a command, ask the running one or look at its store."""
+    if context.invoked_subcommand is not None:
+        return 0
+    from svc.cli.roles import run_role
+
+    return run_role(context.obj, "authority")
+
+
+for _command in (status, nodes, persons, groups, resources, policy, audit, store):
+    authority.add_command(_command)
+
+_OLDER = {
+    "list-nodes": nodes.commands["list"],
+    "list-resources": resources.commands["list"],
+    "verify-audit": audit.commands["verify"],
+    "migrate": store.commands["migrate"],
+}
+
+for _name, _same in _OLDER.items():
+    _alias = copy(_same)
+    _alias.name, _alias.hidden = _name, True
+    authority.add_command(_alias)

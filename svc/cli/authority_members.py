@@ -1,0 +1,153 @@
+"""``svc authority nodes|persons|groups``: who belongs to the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from svc.cli.control import admin, authority_settings
+from svc.cli.forms import TTL, WORD
+from svc.cli.output import document, hint, moment, say, table
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+
+@click.group(no_args_is_help=False)
+def nodes() -> None:
+    """Proxies and Connectors."""
+
+
+@nodes.command("add")
+@click.argument("name", type=WORD)
+@click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
+@click.option("--ttl", type=TTL, metavar="SECS", help="Life of the token.")
+@click.option(
+    "--public-name",
+    "names",
+    multiple=True,
+    type=WORD,
+    metavar="N",
+    help="A DNS name or IP address that a Proxy's certificate carries; may be repeated.",
+)
+@click.pass_context
+def add_node(
+    context: click.Context, name: str, role: str, ttl: int | None, names: tuple[str, ...]
+) -> None:
+    """Make a one-use token with which the node NAME joins; printed once."""
+    if names and role != "proxy":
+        raise click.UsageError("--public-name is for Proxies")
+    settings = authority_settings(context)
+    request = pb.AddNodeRequest(role=role, name=name, ttl_secs=ttl or 0, public_names=names)
+    answer = admin(context)("AddNode", request, pb.TokenResponse)
+    say([answer.token])
+    lines = [
+        f"token of the {role} {name}: good for one join until {moment(answer.expires_at)}",
+        "keep it on that machine in a file of mode 0600 that the role's user owns;",
+        "the configuration there says:",
+        "",
+        f'cluster = "{settings.cluster}"',
+        "[join]",
+        'token_file = "/path/of/that/file"',
+        f'ca_pin = "{answer.ca_pin}"',
+    ]
+    if role == "proxy" and settings.endpoints.join_listen is not None:
+        lines.append(f'authority = "{settings.endpoints.join_listen}"')
+    hint(lines)
+
+
+@nodes.command("list")
+@click.option("--health", is_flag=True, help="Show certificate expiry and when last seen, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
+    """List every node of the registry; status 0 whatever their health."""
+    answer = admin(context)("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
+    if as_json:
+        say([document([_node(row) for row in answer.nodes])])
+        return
+    heads = ["NAME", "ROLE", "STATE", "VERSION", "ID"]
+    rows = [[row.name, row.role, row.state, row.version, row.id] for row in answer.nodes]
+    if health:
+        heads += ["CERTIFICATE EXPIRES", "LAST SEEN"]
+        for shown, row in zip(rows, answer.nodes, strict=True):
+            shown += [moment(row.leaf_expires), moment(row.last_seen)]
+    say(table(heads, rows))
+
+
+@nodes.command("revoke")
+@click.argument("node", type=WORD)
+@click.option("--reason", type=WORD, help="For the audit record.")
+@click.pass_context
+def revoke_node(context: click.Context, node: str, reason: str | None) -> None:
+    """Revoke NODE, an id or a name; its tunnels end at once."""
+    request = pb.RevokeNodeRequest(node=node, reason=reason or "")
+    answer = admin(context)("RevokeNode", request, pb.RevokeNodeResponse)
+    say([f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
+
+
+@click.group(no_args_is_help=False)
+def persons() -> None:
+    """People."""
+
+
+@persons.command("add")
+@click.argument("name", type=WORD)
+@click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
+@click.option("--ttl", type=TTL, metavar="SECS", help="Life of the token.")
+@click.pass_context
+def add_person(context: click.Context, name: str, groups: tuple[str, ...], ttl: int | None) -> None:
+    """Make a one-use token with which the person NAME joins; printed once."""
+    request = pb.AddPersonRequest(name=name, groups=groups, ttl_secs=ttl or 0)
+    answer = admin(context)("AddPerson", request, pb.TokenResponse)
+    say([answer.token])
+    hint(
+        [
+            f"token of {name}: good for one join until {moment(answer.expires_at)}",
+            "give it to that person together with the address of a Proxy and",
+            f"ca_pin {answer.ca_pin}",
+            "for: svc join",
+        ]
+    )
+
+
+@persons.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_persons(context: click.Context, as_json: bool) -> None:
+    """List every person with groups."""
+    answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
+    if as_json:
+        say([document([_person(row) for row in answer.persons])])
+        return
+    rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
+    say(table(["NAME", "STATE", "GROUPS", "ID"], rows))
+
+
+@click.group(no_args_is_help=False)
+def groups() -> None:
+    """Groups of people."""
+
+
+@groups.command("add")
+@click.argument("group", type=WORD)
+@click.pass_context
+def add_group(context: click.Context, group: str) -> None:
+    """Add a group; adding one that is there changes nothing."""
+    answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
+    say([f"added {group}" if answer.added else f"{group} is there already"])
+
+
+def _node(row: pb.NodeRow) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "role": row.role,
+        "state": row.state,
+        "version": row.version or None,
+        "leaf_serial": row.leaf_serial or None,
+        "leaf_expires": moment(row.leaf_expires) or None,
+        "last_seen": moment(row.last_seen) or None,
+        "enrolled_at": moment(row.enrolled_at) or None,
+    }
+
+
+def _person(row: pb.PersonRow) -> dict[str, object]:
+    return {"id": row.id, "name": row.name, "state": row.state, "groups": list(row.groups)}

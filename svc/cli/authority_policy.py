@@ -1,0 +1,88 @@
+"""``svc authority policy``: the Cedar text in force, and those before it."""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+import click
+
+from svc.cli.control import admin
+from svc.cli.output import document, hint, moment, say, table
+from svc.errors import Malformed
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.telemetry.escape import escaped
+
+
+@click.group(no_args_is_help=False)
+def policy() -> None:
+    """The policy."""
+
+
+@policy.command("set")
+@click.argument("file", type=click.File("rb"))
+@click.pass_context
+def set_policy(context: click.Context, file: BinaryIO) -> None:
+    """Check the policy in FILE ("-": stdin) and put it in force."""
+    text = _text(file)
+    answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
+    say([f"policy version {answer.version} is in force, sha256 {answer.sha256}"])
+
+
+@policy.command("show")
+@click.argument("version", required=False, type=click.IntRange(1, 2**63 - 1))
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def show_policy(context: click.Context, version: int | None, as_json: bool) -> None:
+    """Print the text of VERSION, or of the one in force, byte for byte."""
+    request = pb.ShowPolicyRequest(version=version or 0)
+    answer = admin(context)("ShowPolicy", request, pb.ShowPolicyResponse)
+    if as_json:
+        say([document({**_version(answer), "text": answer.text})])
+        return
+    when, author = moment(answer.created_at), escaped(answer.author)
+    hint([f"// version {answer.version} of {when} by {author}, sha256 {answer.sha256}"])
+    if sys.stdout.isatty():
+        say(escaped(line) for line in answer.text.splitlines())
+    else:
+        click.echo(answer.text, nl=False)
+
+
+@policy.command("history")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def policy_history(context: click.Context, as_json: bool) -> None:
+    """List the versions, newest first."""
+    answer = admin(context)("PolicyHistory", pb.PolicyHistoryRequest(), pb.PolicyHistoryResponse)
+    if as_json:
+        say([document([_version(one) for one in answer.versions])])
+        return
+    rows = [
+        [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
+    ]
+    say(table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
+
+
+def _text(file: BinaryIO) -> str:
+    """What is in *file*; never more than a policy may be, whatever the file is."""
+    from svc.policy.prescan import PolicyLimits
+    from svc.policy.refusals import TOO_LARGE, refused
+
+    most = PolicyLimits().bytes
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise refused(TOO_LARGE, f"policy: longer than {most} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Malformed(f"policy: line {line}: is not UTF-8") from None
+
+
+def _version(one: pb.ShowPolicyResponse) -> dict[str, object]:
+    return {
+        "version": one.version,
+        "created_at": moment(one.created_at) or None,
+        "author": one.author or None,
+        "sha256": one.sha256,
+    }

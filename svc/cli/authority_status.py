@@ -1,0 +1,37 @@
+"""``svc authority status``: the running Authority in one look."""
+
+from __future__ import annotations
+
+import click
+
+from svc.cli.control import admin
+from svc.cli.output import document, pairs, say
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def status(context: click.Context, as_json: bool) -> None:
+    """Show versions, counts and what is not ready yet."""
+    answer = admin(context)("Status", pb.StatusRequest(), pb.StatusResponse)
+    facts: dict[str, object] = {
+        "version": answer.version,
+        "cluster": answer.cluster,
+        "authority_id": answer.authority_id,
+        "ca_pin": answer.ca_pin,
+        "ready": not answer.not_ready,
+        "not_ready": list(answer.not_ready),
+        "policy_version": answer.policy_version,
+        "catalog_version": answer.catalog_version,
+        "audit_seq": answer.audit_seq,
+        "audit_head": answer.audit_head,
+        "proxies": answer.proxies,
+        "connectors": answer.connectors,
+        "open_sessions": answer.open_sessions,
+    }
+    if as_json:
+        say([document(facts)])
+        return
+    facts["ready"] = "no" if answer.not_ready else "yes"
+    say(pairs((name.replace("_", " "), value) for name, value in facts.items()))

@@ -1,0 +1,73 @@
+"""What commands print: one form for people, one for programs.
+
+Pure.  Command data goes to stdout and nothing else does; whatever a peer may
+have chosen (names, labels, reasons) is escaped before a terminal sees it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import click
+
+from svc.telemetry.escape import escaped
+
+NOTHING = "-"
+"""What an empty value looks like to a person."""
+
+
+def moment(seconds: float) -> str:
+    """A time in UTC to the second; empty for 0, which stands for never."""
+    if not seconds:
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def labels(pairs: Mapping[str, str]) -> str:
+    """Labels in the form in which they are typed, in order of their keys."""
+    return ",".join(f"{key}={value}" for key, value in sorted(pairs.items()))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Aligned lines, the heads first; the last column is not padded."""
+    shown = [list(heads), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(line[at]) for line in shown) for at in range(len(heads))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in shown
+    ]
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> list[str]:
+    """One line a fact, the names padded to one width."""
+    told = [(name, _cell(value)) for name, value in rows]
+    width = max(len(name) for name, _ in told)
+    return [f"{name.ljust(width)}  {value}" for name, value in told]
+
+
+def document(value: object) -> str:
+    """One JSON document, ASCII only, so that no terminal obeys what it holds."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
+
+
+def say(lines: Iterable[str]) -> None:
+    """Command data, on stdout."""
+    for line in lines:
+        click.echo(line)
+
+
+def hint(lines: Iterable[str]) -> None:
+    """What is meant for the person at the terminal, on stderr."""
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        value = ",".join(str(each) for each in value)
+    return escaped(str(value)) or NOTHING
