@@ -19,7 +19,6 @@ from twisted.internet.interfaces import (
     IPushProducer,
     IReactorTime,
     ISSLTransport,
-    ITCPTransport,
 )
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -103,8 +102,10 @@ class WireProtocol(Protocol):
 
     def connectionMade(self) -> None:
         """Begin at once in plaintext, after the handshake over TLS."""
-        if ITCPTransport.providedBy(self.transport):
-            self.transport.setTcpNoDelay(True)
+        # Asked of the object: TLS says it is TCP whatever it runs over.
+        set_no_delay = getattr(self.transport, "setTcpNoDelay", None)
+        if set_no_delay is not None:
+            set_no_delay(True)
         self._after("handshake", HANDSHAKE_SECONDS, self._handshake_late)
         self.transport.registerProducer(self, True)
         if ISSLTransport.providedBy(self.transport):
