@@ -90,7 +90,7 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
         SvcError: it cannot be opened, is newer than this build, or lacks migrations.
     """
     assert settings.store_url is not None  # the reading refuses a file without it
-    url = f"{settings.store_url.scheme}:{settings.store_url.rest}"
+    url = f"{settings.store_url.scheme}://{settings.store_url.rest}"
     loaded = load(IStoreFactory, "store", settings.plugins.stores)
     factories = {one.record.name: one.provider for one in loaded}
     factory: Any = factories.get(settings.store_url.scheme)

@@ -112,22 +112,21 @@ class ControlSocketEndpoint:
 
     reactor: Any
     directory: Path
+    _handle: int = -1
 
     def listen(self, factory: Any) -> Deferred[IListeningPort]:
         """Bind, 0600 from the first moment on."""
-        handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Kept open for as long as we listen: the port unlinks by this path when it stops.
+        self._handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        (self.directory / "control.sock").unlink(missing_ok=True)
+        before = os.umask(0o177)
         try:
-            (self.directory / "control.sock").unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                path = f"/proc/self/fd/{handle}/control.sock"
-                endpoint = UNIXServerEndpoint(self.reactor, path, mode=0o600)
-                port: Deferred[IListeningPort] = endpoint.listen(factory)
-                return port
-            finally:
-                os.umask(before)
+            path = f"/proc/self/fd/{self._handle}/control.sock"
+            endpoint = UNIXServerEndpoint(self.reactor, path, mode=0o600)
+            port: Deferred[IListeningPort] = endpoint.listen(factory)
+            return port
         finally:
-            os.close(handle)
+            os.umask(before)
 
 
 def control_listener(

@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.compose.authority import make_authority
 from svc.compose.connector import make_connector
+from svc.compose.listeners import RpcListener
 from svc.compose.proxy import make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
 from svc.compose.telemetry import telemetry_listener
@@ -91,10 +92,10 @@ def _assembled(
         own = StateDirectory(where)
         if role == "authority":
             made = make_authority(runtime, settings, metrics, own)
-            listeners |= {name: one.listener for name, one in made.listeners.items()}
+            listeners |= _on_tcp(made.listeners)
         elif role == "proxy":
             made = make_proxy(runtime, settings, metrics, own, stopped_by)
-            listeners |= {name: one.listener for name, one in made.listeners.items()}
+            listeners |= _on_tcp(made.listeners)
         else:
             made = make_connector(runtime, settings, metrics, own, stopped_by)
         services.append(made)
@@ -113,6 +114,11 @@ def _assembled(
     for service in (*first, *services, listening, Announcing(settings)):
         process.addService(service)
     return process
+
+
+def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, Listener]:
+    """What ``listening.json`` tells; the control socket is where it always is."""
+    return {name: one.listener for name, one in listeners.items() if name != "control_socket"}
 
 
 @define(slots=False, eq=False)

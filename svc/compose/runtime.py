@@ -117,10 +117,7 @@ class ListeningFile(Service):
 
 
 def _shown(address: IAddress | None) -> str:
-    host, port = getattr(address, "host", None), getattr(address, "port", None)
-    if host is None:
-        name = getattr(address, "name", b"") or b""
-        return os.fsdecode(name)
+    host, port = getattr(address, "host", ""), getattr(address, "port", 0)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
