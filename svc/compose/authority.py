@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from attrs import define
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
@@ -95,9 +96,54 @@ def make_authority(
     return _assembled(parts)
 
 
+@define
+class Rooms:
+    """What several services of an Authority share."""
+
+    knowledge: Knowledge
+    registrations: Registrations
+    publisher: SnapshotPublisher
+    policy: PolicyInForce
+    operators: Operators
+    policies: PolicyDesk
+    ends: SessionEnds
+    renewals: RenewalDesk
+
+
 def _assembled(p: Parts) -> AuthorityRole:
-    clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
-    cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
+    clock = p.runtime.reactor
+    rooms, listeners = _rooms(p), _listeners(p)
+    role = AuthorityRole(Readiness(STORE, POLICY, LISTENERS), listeners)
+    control = _control(p, rooms, listeners)
+    _serve(p, listeners, control, rooms)
+    admin = _admin(p, rooms, control, role)
+    server = rpc_server(
+        p.runtime, p.settings, [admin.service()], rooms.operators.admit, plaintext=True
+    )
+    listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
+    heads = _head_writer(p)
+    p.store.committed = heads.appended
+    begin = Beginning(
+        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher
+    )
+    snapshot = p.settings.snapshot
+    for service in (
+        StoreClosing(p.opened.store),
+        p.tasks,
+        heads,
+        begin,
+        _renewal_loop(p, rooms.renewals),
+        PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
+        PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
+        *listeners.values(),
+        Bound(role),
+    ):
+        role.addService(service)
+    return role
+
+
+def _rooms(p: Parts) -> Rooms:
+    clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
     knowledge, registrations = Knowledge(p.store), Registrations()
     publisher = SnapshotPublisher(
         cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs)
@@ -106,62 +152,52 @@ def _assembled(p: Parts) -> AuthorityRole:
     publishing = Publishing(cluster, publisher, applied.set)
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
-        cluster, p.words, kinds, lambda text: guard.check(text, p.words),
+        cluster, p.words, p.kinds.by_name, lambda text: guard.check(text, p.words),
         _in_thread(p.runtime), publishing.policy_changed,
     )  # fmt: skip
     knowledge.on_change(publishing.facts_changed)
-    engine = _engine_of(policy)
-    operators = Operators(cluster, os.geteuid(), engine, p.store, p.recorder, now)
+    operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
     policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)
     ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
-    issuance = Issuance(
-        cluster, knowledge, engine, registrations, kinds, p.store, p.recorder, verifier,
-        p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
-    )  # fmt: skip
-    intake = Intake(
-        cluster, knowledge, registrations, p.store, p.recorder, verifier, clock, now, entropy,
-        int(p.settings.tunnel.lease_secs), p.tasks,
-    )  # fmt: skip
-    explainer = Explainer(cluster, knowledge, engine, kinds, p.store, verifier, now)
-    listeners = _listeners(p)
-    control = ControlService(
-        knowledge, verifier, issuance, intake, ends, publisher, explainer,
-        lambda: _lanes(p, listeners), clock,
-    )  # fmt: skip
     renewals = RenewalDesk(
-        p.desk, knowledge, verifier, p.store, p.recorder, now,
+        p.desk, knowledge, p.identity.verifier, p.store, p.recorder, now,
         lambda node_id: registrations.evict(node_id, "cloned_node"),
     )  # fmt: skip
-    members = MemberDesk(
-        knowledge, registrations, p.store, p.recorder, now, entropy, p.keys.ca_pin,
-        p.settings.identity.join_token_secs,
+    return Rooms(knowledge, registrations, publisher, policy, operators, policies, ends, renewals)
+
+
+def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> ControlService:
+    clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
+    cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
+    engine = _engine_of(rooms.policy)
+    issuance = Issuance(
+        cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
+        verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
     )  # fmt: skip
-    catalog = CatalogDesk(knowledge, registrations, kinds, p.store, p.recorder, now)
-    role = AuthorityRole(Readiness(STORE, POLICY, LISTENERS), listeners)
+    intake = Intake(
+        cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
+        entropy, int(p.settings.tunnel.lease_secs), p.tasks,
+    )  # fmt: skip
+    explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
+    return ControlService(
+        rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
+        lambda: _lanes(p, listeners), clock,
+    )  # fmt: skip
+
+
+def _admin(p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole) -> AdminService:
+    members = MemberDesk(
+        rooms.knowledge, rooms.registrations, p.store, p.recorder, p.runtime.now,
+        p.runtime.entropy, p.keys.ca_pin, p.settings.identity.join_token_secs,
+    )  # fmt: skip
+    catalog = CatalogDesk(
+        rooms.knowledge, rooms.registrations, p.kinds.by_name, p.store, p.recorder, p.runtime.now
+    )
 
     async def status() -> admin_pb2.StatusResponse:
-        return await status_of(p, knowledge, policy, registrations, control, role)
+        return await status_of(p, rooms.knowledge, rooms.policy, rooms.registrations, control, role)
 
-    admin = AdminService(operators, members, catalog, policies, status)
-    enrollment = Enrollment(p.desk, knowledge, p.store, p.recorder, now)
-    _serve(p, listeners, control, enrollment, renewals)
-    server = rpc_server(p.runtime, p.settings, [admin.service()], operators.admit, plaintext=True)
-    listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
-    heads = _head_writer(p)
-    p.store.committed = heads.appended
-    begin = Beginning(p, role, knowledge, policy, policies, ends, publisher)
-    for service in (
-        StoreClosing(p.opened.store), p.tasks, heads, begin,
-        _renewal_loop(p, renewals),
-        PeriodicTask(
-            clock, p.settings.snapshot.reload_secs, begin.reload, "reload pass", at_once=False
-        ),
-        PeriodicTask(clock, p.settings.snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
-        *listeners.values(),
-        Bound(role),
-    ):  # fmt: skip
-        role.addService(service)
-    return role
+    return AdminService(rooms.operators, members, catalog, rooms.policies, status)
 
 
 def _engine_of(policy: PolicyInForce) -> Callable[[], Any]:
@@ -191,10 +227,11 @@ def _serve(
     p: Parts,
     listeners: dict[str, RpcListener],
     control: ControlService,
-    enrollment: Enrollment,
-    renewals: RenewalDesk,
+    rooms: Rooms,
 ) -> None:
     """Each listener serves one thing, to one sort of caller (rule R18)."""
+    enrollment = Enrollment(p.desk, rooms.knowledge, p.store, p.recorder, p.runtime.now)
+    renewals = rooms.renewals
     required, none = ClientCertificates.REQUIRED, ClientCertificates.NONE
     if "control" in listeners:
         server = rpc_server(p.runtime, p.settings, [control.service()], control.admit)
