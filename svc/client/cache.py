@@ -1,0 +1,73 @@
+"""``endpoints.json``: where the resources stood last, for other programs and for the next start.
+
+Version 2.  A version 1 file is kept beside as ``endpoints.v1.json``; one of a
+later version is left alone (G-OPEN-65).  Calls block for the disk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from svc.client.addresses import is_ours
+from svc.errors import ConfigError
+from svc.pki.files import replace_private
+
+VERSION = 2
+NAME = "endpoints.json"
+OLD_NAME = "endpoints.v1.json"
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+def read_endpoints(directory: Path) -> dict[str, str]:
+    """The address each resource had, by resource; nothing where there is no file.
+
+    Raises:
+        ConfigError: the file is of a later version: this build must not replace it.
+    """
+    path = directory / NAME
+    document = _document(path)
+    version = document.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ConfigError(
+            str(path),
+            f"is of version {version}, made by a later svc; use that one, "
+            "or move the file away to begin anew",
+        )
+    if version == 1:
+        replace_private(directory / OLD_NAME, path.read_bytes())
+    endpoints = document.get("endpoints")
+    if not isinstance(endpoints, list):
+        return {}
+    return _addresses(each for each in endpoints if isinstance(each, dict))
+
+
+def write_endpoints(directory: Path, cluster: str, endpoints: Iterable[Mapping[str, Any]]) -> None:
+    """Put the file in place whole, readable by its owner alone."""
+    document = {"version": VERSION, "cluster": cluster, "endpoints": list(endpoints)}
+    text = json.dumps(document, indent=2, sort_keys=True) + "\n"
+    replace_private(directory / NAME, text.encode("ascii"))
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()[: _MAX_BYTES + 1]
+    except FileNotFoundError:
+        return {}
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _addresses(endpoints: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The usable ones: of our network, and no address twice."""
+    found: dict[str, str] = {}
+    for each in endpoints:
+        resource, address = each.get("resource"), str(each.get("address", "")).partition(":")[0]
+        if isinstance(resource, str) and is_ours(address) and address not in found.values():
+            found[resource] = address
+    return found

@@ -1,0 +1,139 @@
+"""The resident's control socket: one JSON question a line, one JSON answer.
+
+A unix socket of mode 0600 in a directory of mode 0700, and the peer's uid is
+asked all the same (rule R19).  It tells and refreshes; it opens nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.protocols.basic import LineOnlyReceiver
+
+from svc.errors import Malformed, SvcError, Unavailable
+from svc.pki.files import check_directory
+
+SOCKET = "control.sock"
+
+_log = Logger(namespace="svc_client")
+
+_MAX_ANSWER = 64 * 1024 * 1024
+
+Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""``await answer(question)``; raises SvcError for a question it does not take."""
+
+
+class ControlProtocol(LineOnlyReceiver):
+    """One caller: one question, one answer, the end."""
+
+    transport: Any
+    delimiter = b"\n"
+    MAX_LENGTH = 4096
+
+    def __init__(
+        self,
+        guard: Callable[[Any], bool],
+        answer: Answer,
+        spawn: Callable[[str, Coroutine[Any, Any, object]], object],
+    ) -> None:
+        self._guard = guard
+        self._answer = answer
+        self._spawn = spawn
+        self._asked = False
+
+    def connectionMade(self) -> None:
+        """Let in whom the guard lets in."""
+        if not self._guard(self.transport):
+            self.transport.abortConnection()
+
+    def lineReceived(self, line: bytes) -> None:
+        """The question; further ones are not read."""
+        if not self._asked:
+            self._asked = True
+            self._spawn("control question", self._serve(line))
+
+    async def _serve(self, line: bytes) -> None:
+        try:
+            answer = await self._answer(_question(line))
+        except SvcError as error:
+            answer = {"error": {"reason": error.reason, "text": error.text}}
+        self.transport.write(json.dumps(answer).encode("ascii") + b"\n")
+        self.transport.loseConnection()
+
+
+class ControlFactory(Factory):
+    """Makes the protocol of each caller."""
+
+    noisy = False
+
+    def __init__(
+        self,
+        guard: Callable[[Any], bool],
+        answer: Answer,
+        spawn: Callable[[str, Coroutine[Any, Any, object]], object],
+    ) -> None:
+        self._made = guard, answer, spawn
+
+    def buildProtocol(self, addr: object) -> ControlProtocol:
+        """One a caller."""
+        return ControlProtocol(*self._made)
+
+
+def ask_resident(
+    directory: Path, question: dict[str, Any], seconds: float
+) -> dict[str, Any] | None:
+    """Ask the resident that keeps its sockets in *directory*; None where none runs.
+
+    Blocks; for commands, before or without a reactor.
+
+    Raises:
+        SvcError: it did not answer in time, or refused.
+    """
+    if not directory.exists():
+        return None
+    check_directory(directory, os.geteuid())
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+            asked.settimeout(seconds)
+            try:
+                asked.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+            except (FileNotFoundError, ConnectionRefusedError):
+                return None
+            return _exchange(asked, question)
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(asked: socket.socket, question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        asked.sendall(json.dumps(question).encode("ascii") + b"\n")
+        data = bytearray()
+        while len(data) <= _MAX_ANSWER and (piece := asked.recv(65536)):
+            data += piece
+    except OSError as error:
+        raise Unavailable(
+            f"the resident does not answer: {error}", reason="resident_silent"
+        ) from None
+    answer = _question(bytes(data))
+    refusal = answer.get("error")
+    if isinstance(refusal, dict):
+        raise Unavailable(str(refusal.get("text")), reason=str(refusal.get("reason")))
+    return answer
+
+
+def _question(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise Malformed("control: not JSON") from None
+    if not isinstance(found, dict):
+        raise Malformed("control: not a JSON object")
+    return found

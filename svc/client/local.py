@@ -1,0 +1,218 @@
+"""Local endpoints that let only the person's own processes in (rule R7).
+
+A connection is held unread from its first moment; only when the kernel has
+said that the process at its other end is ours does anything else happen.
+Everybody else's is reset.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from svc.lanes.relay import Relay, RelaySide
+from svc.rpc.peer import peer_of
+
+_log = Logger(namespace="svc_client")
+
+WhoseTcp = Callable[[tuple[str, int], tuple[str, int]], int | None]
+"""``whose(here, peer)``: the uid at the far end of a loopback connection, or None."""
+
+WhoseListener = Callable[[str, int], int | None]
+"""``whose(address, port)``: the uid that listens there, or None."""
+
+Begin = Callable[[Relay], object]
+"""Takes a relay whose left side is a connection that was let in; must not raise."""
+
+
+@frozen
+class TcpGuard:
+    """Lets in connections of one user.
+
+    Attributes:
+        whose: None where the platform cannot tell and the person allowed that.
+    """
+
+    uid: int
+    whose: WhoseTcp | None
+
+    def __call__(self, transport: Any) -> bool:
+        """Whether this connection may come in."""
+        if self.whose is None:
+            return True
+        here, peer = transport.getHost(), transport.getPeer()
+        try:
+            uid = self.whose((here.host, here.port), (peer.host, peer.port))
+        except OSError as error:
+            _log.error("the kernel did not say whose connection it is", error=error.strerror)
+            return False
+        if uid != self.uid:
+            _log.warn("connection of another user reset", address=here.host, uid=uid)
+        return uid == self.uid
+
+
+@frozen
+class UnixGuard:
+    """Likewise, for sockets in the file system."""
+
+    uid: int
+
+    def __call__(self, transport: Any) -> bool:
+        """Whether this connection may come in."""
+        return peer_of(transport).uid == self.uid
+
+
+class LocalSide(RelaySide):
+    """The side of a relay that a person's tool connected."""
+
+    def __init__(self, relay: Relay, guard: Callable[[Any], bool], begin: Begin) -> None:
+        super().__init__(relay, "left")
+        self._guard = guard
+        self._begin = begin
+
+    def connectionMade(self) -> None:
+        """Judge before anything is read."""
+        super().connectionMade()
+        if not self._guard(self.transport):
+            self.transport.abortConnection()
+            return
+        no_delay = getattr(self.transport, "setTcpNoDelay", None)
+        if no_delay is not None:
+            with suppress(OSError):  # A peer already gone has no options to set.
+                no_delay(True)
+        self._begin(self._relay)
+
+
+class LocalConnections(Factory):
+    """Makes the protocol of each local connection."""
+
+    noisy = False
+
+    def __init__(self, guard: Callable[[Any], bool], begin: Begin) -> None:
+        self._guard = guard
+        self._begin = begin
+
+    def buildProtocol(self, addr: object) -> RelaySide:
+        """One relay a connection."""
+        relay = Relay()
+        relay.left = LocalSide(relay, self._guard, self._begin)
+        return relay.left
+
+
+@define
+class Opened:
+    """What came of opening one port: a port, or why there is none."""
+
+    port: IListeningPort | None = None
+    number: int = 0
+    problem: str = ""
+
+
+@define
+class TcpPorts:
+    """Opens loopback ports.
+
+    Attributes:
+        endpoint: Makes the endpoint of an address and a port.
+    """
+
+    endpoint: Callable[[str, int], IStreamServerEndpoint]
+    whose: WhoseListener
+    uid: int
+
+    async def open(self, address: str, tries: Iterator[int], factory: Factory) -> Opened:
+        """Listen on the first of *tries* that is free.
+
+        A port that another user holds ends the search: nothing is moved to
+        where the person does not look for it, beside somebody else's server.
+        """
+        for number in tries:
+            try:
+                port = await self.endpoint(address, number).listen(factory)
+            except CannotListenError as error:
+                problem = self._problem(address, number, error)
+                if problem:
+                    return Opened(problem=problem)
+            else:
+                return Opened(port, number)
+        return Opened(problem=f"no port of {address} is free")
+
+    def _problem(self, address: str, number: int, error: CannotListenError) -> str:
+        """Why not to look further; empty to try the next port."""
+        why = error.socketError
+        code = getattr(why, "errno", None)
+        if code == errno.EACCES:
+            return (
+                f"port {number} needs the right to bind low ports; "
+                "raise client.native_port_offset (10000 is the default)"
+            )
+        if code != errno.EADDRINUSE:
+            return f"cannot listen on {address}:{number}: {why}"
+        holder = self.whose(address, number)
+        if holder is None or holder == self.uid:
+            return ""
+        return f"port {number} of {address} is held by another user (uid {holder})"
+
+
+@define
+class SocketDirectory:
+    """The private directory of our unix sockets; paths in it may be of any length.
+
+    Call :meth:`claim` before the first use, by the one process that may.
+    """
+
+    path: Path
+    uid: int
+    _descriptor: int | None = field(default=None, init=False)
+
+    def claim(self) -> None:
+        """Make it private and empty.  Blocks for the disk.
+
+        Raises:
+            OSError: it is not ours to make so.
+        """
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(self.path, flags)
+        if os.fstat(self._descriptor).st_uid != self.uid:
+            raise PermissionError(errno.EPERM, "belongs to another user", str(self.path))
+        os.fchmod(self._descriptor, 0o700)
+        for name in os.listdir(self._descriptor):
+            if name.endswith(".sock"):
+                os.unlink(name, dir_fd=self._descriptor)
+
+    def address(self, name: str) -> str:
+        """Where to bind a socket of this name: short, whatever the directory's path."""
+        assert self._descriptor is not None
+        return f"/proc/self/fd/{self._descriptor}/{name}"
+
+    def release(self) -> None:
+        """Forget the directory, after every port in it was closed."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+async def close_port(port: IListeningPort | None) -> None:
+    """Accept no more there."""
+    if port is not None:
+        closing: Awaitable[object] = maybeDeferred(port.stopListening)
+        await closing
+
+
+def only_side(side: RelaySide) -> Any:
+    """A factory that connects this one side of a relay."""
+    factory = Factory.forProtocol(lambda: side)
+    factory.noisy = False
+    return factory

@@ -1,0 +1,204 @@
+"""The way to a Proxy: one connection to one of those configured, and the list that follows on it.
+
+Whoever opens a session asks for the channel and is refused at once while there
+is none.  What the person may view stays known while the link is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from attrs import define, field, frozen
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel, IRpcStream
+from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
+from svc.proto.gate.v1 import session_pb2 as pb
+from svc.service import bounded
+
+_log = Logger(namespace="svc_client")
+
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 15.0
+_FIRST_LISTING_SECS = 20.0
+_DIAL_SECS = 20.0
+
+
+@frozen
+class Way:
+    """One configured Proxy.
+
+    Attributes:
+        address: As configured, for people.
+        dial: Opens a channel, TLS done and the Proxy's certificate checked.
+    """
+
+    address: str
+    dial: Callable[[], Awaitable[IRpcChannel]]
+
+
+def merge(known: dict[str, Listed], listing: Listing) -> dict[str, Listed]:
+    """What the person may view after a change; *known* is left as it was."""
+    seen = {} if listing.complete else dict(known)
+    for gone in listing.removed:
+        seen.pop(gone, None)
+    seen.update((one.id, one) for one in listing.upsert)
+    return seen
+
+
+async def list_once(channel: IRpcChannel, clock: IReactorTime) -> dict[str, Listed]:
+    """What the person may view now.
+
+    Raises:
+        SvcError: the Proxy refused or was silent.
+    """
+    stream = channel.stream(LIST_METHOD)
+    try:
+        await stream.send(pb.SessionListRequest().SerializeToString())
+        stream.end()
+        return merge({}, await _next(stream, clock, _FIRST_LISTING_SECS))
+    finally:
+        stream.cancel()
+
+
+async def _next(stream: IRpcStream, clock: IReactorTime, seconds: float | None) -> Listing:
+    coming = stream.receive()
+    data = await (coming if seconds is None else bounded(clock, seconds, coming, "the Proxy"))
+    if data is None:
+        raise Unavailable("the Proxy ended the list", reason="list_ended")
+    return decode_listing(data)
+
+
+@define(slots=False, eq=False)
+class ProxyLink(Service):
+    """Keeps the connection, and dials again for ever.
+
+    Attributes:
+        ways: The Proxies, tried in turn.
+        listed: Told all that the person may view, after each change.
+        jitter: Makes the wait out of the backoff's seconds.
+        resources: What the person may view, as last heard.
+        problem: Why there is no connection; empty while there is one.
+        proxy: The address connected to; empty while there is none.
+    """
+
+    clock: IReactorTime
+    ways: Sequence[Way]
+    listed: Callable[[dict[str, Listed]], object]
+    jitter: Callable[[float], float]
+    resources: dict[str, Listed] = field(factory=dict, init=False)
+    problem: str = field(default="not connected yet", init=False)
+    proxy: str = field(default="", init=False)
+    _channel: IRpcChannel | None = field(default=None, init=False)
+    _list: IRpcStream | None = field(default=None, init=False)
+    _loop: Deferred[None] | None = field(default=None, init=False)
+    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+    _is_refreshing: bool = field(default=False, init=False)
+
+    def startService(self) -> None:
+        """Begin to dial; does not wait for the first connection."""
+        Service.startService(self)
+        self._loop = Deferred.fromCoroutine(self._run())
+        self._loop.addErrback(self._over)
+
+    def stopService(self) -> Deferred[None]:
+        """Close the connection and dial no more."""
+        Service.stopService(self)
+        if self._loop is None:
+            return succeed(None)
+        ended: Deferred[None] = Deferred()
+        loop, self._loop = self._loop, None
+        loop.addBoth(lambda _: ended.callback(None))
+        loop.cancel()
+        return ended
+
+    def channel(self) -> IRpcChannel:
+        """The channel, now.
+
+        Raises:
+            Unavailable: ``proxy_unreachable``, with the last problem met.
+        """
+        if self._channel is None:
+            raise Unavailable(
+                f"no Proxy can be reached now: {self.problem}", reason="proxy_unreachable"
+            )
+        return self._channel
+
+    def refreshed(self) -> Deferred[None]:
+        """Ask for the list anew; fires when it came, on this connection or the next.
+
+        The caller bounds it in time.
+        """
+        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(waiting)
+        if self._list is not None:
+            self._is_refreshing = True
+            self._list.cancel("refresh")
+        return waiting
+
+    def redial(self) -> None:
+        """Dial anew, where something of the connection's own has changed."""
+        if self._list is not None:
+            self._list.cancel("redial")
+
+    async def _run(self) -> None:
+        failures = tried = 0
+        while True:
+            way = self.ways[tried % len(self.ways)]
+            try:
+                await self._connected(way)
+            except SvcError as e:
+                failures = 0 if self.proxy else failures + 1
+                tried += 1
+                self.problem = f"{way.address}: {e.text}"
+                _log.warn("no proxy connection", proxy=way.address, reason=e.reason, error=e.text)
+            finally:
+                self.proxy, channel, self._channel = "", self._channel, None
+                if channel is not None:
+                    await channel.close()
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
+            await deferLater(self.clock, self.jitter(wait))
+
+    async def _connected(self, way: Way) -> None:
+        channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")
+        self._channel = channel
+        while True:
+            try:
+                await self._follow(channel, way)
+            except SvcError:
+                if not self._is_refreshing:
+                    raise
+            finally:
+                self._list = None
+            self._is_refreshing = False
+
+    async def _follow(self, channel: IRpcChannel, way: Way) -> None:
+        stream = self._list = channel.stream(LIST_METHOD)
+        await stream.send(pb.SessionListRequest().SerializeToString())
+        stream.end()
+        # A Proxy that cannot say what there is cannot open it either: only
+        # after its first list is it the Proxy we stay with.
+        self._take(await _next(stream, self.clock, _FIRST_LISTING_SECS))
+        if not self.proxy:
+            self.proxy, self.problem = way.address, ""
+            _log.info("proxy connected", proxy=way.address, resources=len(self.resources))
+        while True:
+            self._take(await _next(stream, self.clock, None))
+
+    def _take(self, listing: Listing) -> None:
+        self.resources = merge(self.resources, listing)
+        self.listed(self.resources)
+        if listing.complete:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
+
+    def _over(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            _log.failure("the proxy connection's loop ended", failure)

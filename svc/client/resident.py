@@ -1,0 +1,249 @@
+"""The resident: a local endpoint for every resource the person may view.
+
+It follows the list, opens and closes local endpoints with it, and turns each
+local connection into a session of its own.  A refused session resets the
+connection; why is told to the person, not to the tool (which would not know
+what to do with it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.logger import Logger
+
+from svc.client.addresses import addresses, ports
+from svc.client.cache import read_endpoints, write_endpoints
+from svc.client.local import (
+    LocalConnections,
+    SocketDirectory,
+    TcpGuard,
+    TcpPorts,
+    UnixGuard,
+    close_port,
+    only_side,
+)
+from svc.client.refused import Refusals
+from svc.client.sessions import SessionDialer, Wish
+from svc.errors import SvcError
+from svc.interfaces.kinds import IResourceKind
+from svc.lanes.relay import Relay
+from svc.messages.session import Listed
+from svc.model.ids import is_resource_id
+from svc.service import AsyncService, BackgroundTasks
+
+_log = Logger(namespace="svc_client")
+
+UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
+
+
+@frozen
+class Endpoint:
+    """One resource on this machine.
+
+    Attributes:
+        address: ``host:port``, or empty where no port is open.
+        socket: Path of its unix socket, or empty.
+        problem: Why something of it is missing; empty when all is well.
+    """
+
+    resource: str
+    kind: str
+    served: bool
+    address: str = ""
+    socket: str = ""
+    problem: str = ""
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """As files and commands show it."""
+        return {
+            "resource": self.resource,
+            "kind": self.kind,
+            "served": self.served,
+            "address": self.address,
+            "socket": self.socket,
+            "problem": self.problem,
+        }
+
+
+@define
+class _Open:
+    """An endpoint's ports, and what they were opened for."""
+
+    endpoint: Endpoint
+    native: int | None
+    ports: list[IListeningPort] = field(factory=list)
+
+
+@frozen
+class Place:
+    """Where this resident's endpoints stand.
+
+    Attributes:
+        state: The directory of ``endpoints.json``.
+        offset: Added to native ports.
+        tcp: Whether TCP ports may be opened at all.
+    """
+
+    cluster: str
+    uid: int
+    state: Path
+    offset: int
+    tcp: bool = True
+
+
+@define(slots=False, eq=False)
+class Resident(AsyncService):
+    """Keeps the endpoints and serves their connections.
+
+    Attributes:
+        unix_endpoint: Makes the endpoint of a unix socket's address.
+        refusals: Hears of every session that was not opened.
+    """
+
+    place: Place
+    kinds: Mapping[str, IResourceKind]
+    dialer: SessionDialer
+    tcp_ports: TcpPorts
+    tcp_guard: TcpGuard
+    sockets: SocketDirectory
+    unix_endpoint: Callable[[str], IStreamServerEndpoint]
+    refusals: Refusals
+    tasks: BackgroundTasks
+    _kept: dict[str, str] = field(factory=dict, init=False)
+    _open: dict[str, _Open] = field(factory=dict, init=False)
+    _relays: set[Relay] = field(factory=set, init=False)
+    _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
+    _is_applying: bool = field(default=False, init=False)
+    _has_stopped: bool = field(default=False, init=False)
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Every endpoint, by resource."""
+        return tuple(self._open[name].endpoint for name in sorted(self._open))
+
+    @property
+    def sessions(self) -> int:
+        """How many local connections are being served."""
+        return len(self._relays)
+
+    async def start(self) -> None:
+        """Read where things stood last."""
+        self._kept = read_endpoints(self.place.state)
+
+    async def stop(self) -> None:
+        """Close every endpoint and end every session."""
+        self._has_stopped, self._wanted = True, None
+        for name in list(self._open):
+            await self._close(name)
+        for relay in list(self._relays):
+            relay.abort()
+
+    def listed(self, resources: Mapping[str, Listed]) -> None:
+        """Make the endpoints those of *resources*; returns before that is done."""
+        if self._has_stopped:
+            return
+        self._wanted = resources
+        if not self._is_applying:
+            self._is_applying = True
+            self.tasks.spawn("local endpoints", self._apply())
+
+    async def _apply(self) -> None:
+        try:
+            while (wanted := self._wanted) is not None:
+                self._wanted = None
+                await self._become({name: one for name, one in wanted.items() if self._known(one)})
+        finally:
+            self._is_applying = False
+
+    def _known(self, one: Listed) -> bool:
+        # The name becomes a file's: whatever a Proxy lists is looked at first.
+        return one.kind in self.kinds and is_resource_id(one.id)
+
+    async def _become(self, wanted: Mapping[str, Listed]) -> None:
+        for name in list(self._open):
+            if name not in wanted or not self._is_same(self._open[name], wanted[name]):
+                await self._close(name)
+        if self._has_stopped:
+            return
+        place = self.place
+        self._kept = addresses(place.cluster, place.uid, wanted, self._kept)
+        for name, one in wanted.items():
+            there = self._open.get(name)
+            if there is None:
+                self._open[name] = await self._make(one, self._kept[name])
+            else:
+                there.endpoint = evolve(there.endpoint, served=one.served)
+        write_endpoints(
+            place.state, place.cluster, (endpoint.public for endpoint in self.endpoints)
+        )
+
+    def _is_same(self, there: _Open, one: Listed) -> bool:
+        return there.endpoint.kind == one.kind and there.native == self._native(one)
+
+    def _native(self, one: Listed) -> int | None:
+        return self.kinds[one.kind].native_port(one.labels)
+
+    async def _make(self, one: Listed, address: str) -> _Open:
+        made = _Open(Endpoint(one.id, one.kind, one.served), self._native(one))
+        await self._make_socket(made)
+        if self.place.tcp:
+            await self._make_tcp(made, address)
+        else:
+            made.endpoint = evolve(made.endpoint, problem=UNPROTECTED)
+        endpoint = made.endpoint
+        if endpoint.problem:
+            _log.warn("local endpoint incomplete", resource=one.id, problem=endpoint.problem)
+        _log.info("local endpoint", resource=one.id, address=endpoint.address)
+        return made
+
+    async def _make_tcp(self, made: _Open, address: str) -> None:
+        place, resource = self.place, made.endpoint.resource
+        tries = ports(place.cluster, resource, made.native, place.offset)
+        factory = LocalConnections(self.tcp_guard, self._begin(resource))
+        opened = await self.tcp_ports.open(address, tries, factory)
+        if opened.port is None:
+            made.endpoint = evolve(made.endpoint, problem=opened.problem)
+            return
+        made.ports.append(opened.port)
+        made.endpoint = evolve(made.endpoint, address=f"{address}:{opened.number}")
+
+    async def _make_socket(self, made: _Open) -> None:
+        name = f"{made.endpoint.resource}.sock"
+        factory = LocalConnections(UnixGuard(self.place.uid), self._begin(made.endpoint.resource))
+        try:
+            port = await self.unix_endpoint(self.sockets.address(name)).listen(factory)
+        except CannotListenError as error:
+            problem = f"no socket: {error.socketError}"
+            made.endpoint = evolve(made.endpoint, problem=problem)
+            return
+        made.ports.append(port)
+        made.endpoint = evolve(made.endpoint, socket=str(self.sockets.path / name))
+
+    async def _close(self, name: str) -> None:
+        for port in self._open.pop(name).ports:
+            await close_port(port)
+
+    def _begin(self, resource: str) -> Callable[[Relay], object]:
+        return lambda relay: self.tasks.spawn("local session", self._serve(resource, relay))
+
+    async def _serve(self, resource: str, relay: Relay) -> None:
+        """One local connection, from its verdict to its end."""
+        there = self._open.get(resource)
+        self._relays.add(relay)
+        try:
+            if there is not None:
+                wish = Wish(resource, self.kinds[there.endpoint.kind])
+                await self.dialer.endpoint(wish).connect(only_side(relay.right))
+                await relay.done
+        except SvcError as refusal:
+            self.refusals.note(resource, refusal)
+        finally:
+            self._relays.discard(relay)
+            relay.abort()

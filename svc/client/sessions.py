@@ -1,0 +1,252 @@
+"""Opening sessions: sign the request, check the grant, speak TLS to the Connector it names.
+
+A Proxy is a courier here: it is told what the person signed, and what it
+brings back is believed only as far as Authority signed it and it fits the
+request (rules R1, R2, R3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from attrs import define, field, frozen
+from OpenSSL import SSL
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from zope.interface import implementer
+
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier, IIdentity
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.session import (
+    OPEN_METHOD,
+    WHY_METHOD,
+    Explanation,
+    decode_grant,
+    decode_opened,
+    encode_open,
+    encode_request,
+    encode_why_request,
+    read_explanation,
+    why_message,
+)
+from svc.model.certificate import CertificateFacts
+from svc.model.grant import Grant
+from svc.model.ids import Entropy, random_id
+from svc.model.principal import Role
+from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.signing import Purpose, Signed
+from svc.proto.gate.v1 import session_pb2 as pb
+from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.service import bounded
+from svc.tunnel.tls import SessionTlsEndpoint
+
+_OPEN_SECS = 45.0
+"""Authority, the notice and the Connector's dial each have their own, shorter times."""
+
+_HANDSHAKE_SECS = 15.0
+_WHY_SECS = 15.0
+_PROXIES = frozenset({Role.PROXY})
+
+
+@frozen
+class Wish:
+    """One session a person asks for.
+
+    Attributes:
+        login_user: The user at the target, where the kind has one.
+    """
+
+    resource: str
+    kind: IResourceKind
+    login_user: str = ""
+
+
+@define
+class SessionDialer:
+    """Makes the endpoints of sessions, and asks about decisions.
+
+    Attributes:
+        channel: The channel to a Proxy now; raises ``Unavailable`` where there is none.
+        connector_tls: The client's side of the TLS inside a session, for
+            exactly the Connector of this id.
+    """
+
+    channel: Callable[[], IRpcChannel]
+    identity: IIdentity
+    verifier: IChainVerifier
+    connector_tls: Callable[[str], IOpenSSLClientConnectionCreator]
+    clock: IReactorTime
+    now: Callable[[], float]
+    entropy: Entropy
+
+    def endpoint(self, wish: Wish) -> Session:
+        """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
+        return Session(self, wish)
+
+    async def why(self, decision_id: str) -> Explanation:
+        """What may be told of a decision; a stranger's and an unknown one are alike.
+
+        Raises:
+            SvcError: the question was not answered.
+        """
+        channel = self.channel()
+        question = encode_why_request(
+            WhyRequest(
+                cluster=self.verifier.cluster,
+                decision_id=decision_id,
+                proxy_id=self.proxy_id(channel),
+                issued_at_ms=int(self.now() * 1000),
+                certificate_sha256=self.identity.facts.sha256,
+            )
+        )
+        signed = self.identity.sign(Purpose.WHY_REQUEST, question)
+        answer = await channel.unary(
+            WHY_METHOD,
+            why_message(question, signed.signature),
+            pb.SessionWhyResponse,
+            timeout=_WHY_SECS,
+        )
+        return read_explanation(answer)
+
+    def proxy_id(self, channel: IRpcChannel) -> str:
+        """The node at the other end, by its certificate as it is judged now (R13)."""
+        return self.verifier.verify(channel.peer.chain, _PROXIES).principal.id
+
+    def request(self, wish: Wish, proxy_id: str) -> SessionRequest:
+        """What the person signs."""
+        return SessionRequest(
+            cluster=self.verifier.cluster,
+            session_uid=random_id(self.entropy),
+            resource=wish.resource,
+            kind=wish.kind.name,
+            action=wish.kind.terms.open_action,
+            proxy_id=proxy_id,
+            issued_at_ms=int(self.now() * 1000),
+            certificate_sha256=self.identity.facts.sha256,
+            login_user=wish.login_user,
+        )
+
+
+@implementer(IStreamClientEndpoint)
+@define(eq=False)
+class Session:
+    """One session: connect it once.
+
+    The Deferred of ``connect`` fails with SvcError; a refusal's ``details``
+    hold ``decision_id`` and ``policies`` where they may be known.
+
+    Attributes:
+        decision_id: Of the decision that let it open; empty before.
+        grant: What Authority granted; None before.
+    """
+
+    _dialer: SessionDialer
+    wish: Wish
+    decision_id: str = field(default="", init=False)
+    grant: Grant | None = field(default=None, init=False)
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Ask, check, and connect what the factory builds once the right Connector answered."""
+        connecting: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
+        return connecting
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        endpoint: IStreamClientEndpoint = StreamClientEndpoint(self._opened)
+        if self.wish.kind.opaque:
+            dialer = self._dialer
+            endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, _HANDSHAKE_SECS)
+        try:
+            return await endpoint.connect(factory)
+        except SvcError as e:
+            raise _with_decision(e, self.decision_id) from e.__cause__
+
+    async def _opened(self) -> Any:
+        """The call to the Proxy, past both opening frames, its grant checked."""
+        dialer = self._dialer
+        channel = dialer.channel()
+        request = dialer.request(self.wish, dialer.proxy_id(channel))
+        data = encode_request(request)
+        signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
+        stream = channel.stream(OPEN_METHOD)
+        try:
+            await stream.send(open_frame(encode_open(data, signed.signature)))
+            answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
+            grant, self.decision_id = _opening(answer)
+            self.grant = check_grant(
+                grant, data, request, dialer.identity.facts, dialer.verifier, dialer.now()
+            )
+        except BaseException:
+            stream.cancel()
+            raise
+        return stream
+
+    def _tls(self, tls: Any) -> SSL.Connection:
+        assert self.grant is not None
+        creator = self._dialer.connector_tls(self.grant.connector_id)
+        return creator.clientConnectionForTLS(tls)
+
+
+def check_grant(
+    signed: Signed,
+    data: bytes,
+    request: SessionRequest,
+    person: CertificateFacts,
+    verifier: IChainVerifier,
+    now: float,
+) -> Grant:
+    """The grant, if Authority made it for exactly this request and it opens something now.
+
+    Args:
+        data: The request's bytes as they were signed.
+        person: Of our certificate.
+
+    Raises:
+        SvcError: ``grant_*``; whoever brought it is not to be trusted with the session.
+    """
+    verifier.verify_signed(signed, Purpose.GRANT)
+    grant = decode_grant(signed.payload)
+    now_ms = now * 1000
+    for word, holds in (
+        ("grant_cluster", grant.cluster == verifier.cluster),
+        ("grant_session", grant.session_uid == request.session_uid),
+        ("grant_request", grant.request_sha256 == sha256(data).digest()),
+        ("grant_other_proxy", grant.proxy_id == request.proxy_id),
+        ("grant_resource", (grant.resource, grant.kind) == (request.resource, request.kind)),
+        ("grant_person", grant.person_id == person.principal.id),
+        ("grant_person", grant.person_certificate_sha256 == person.sha256),
+        ("grant_too_old", now_ms < min(grant.open_before_ms, grant.end_before_ms)),
+        ("grant_times", grant.end_before_ms <= person.not_after * 1000),
+    ):
+        if not holds:
+            raise SvcError(
+                "the Proxy brought a grant that is not for this session; nothing was opened",
+                reason=word,
+                fault=Fault.UNAUTHENTICATED,
+            )
+    return grant
+
+
+def _opening(answer: bytes | None) -> tuple[Signed, str]:
+    if answer is None:
+        raise Malformed("the Proxy ended the session before it opened")
+    kind, payload = parse_frame(answer)
+    if kind is not FrameKind.OPEN:
+        raise Malformed("the Proxy's first frame does not open the session")
+    return decode_opened(bytes(payload))
+
+
+def _with_decision(error: SvcError, decision_id: str) -> SvcError:
+    """The refusal, naming the decision that had allowed the session where there is one."""
+    details = {"decision_id": decision_id, **error.details} if decision_id else error.details
+    return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)

@@ -1,0 +1,72 @@
+"""What the resident tells about itself, over its control socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import asdict, define
+from twisted.internet.interfaces import IReactorTime
+
+from svc.client.proxy_link import ProxyLink
+from svc.client.refused import Refusals
+from svc.client.resident import Resident
+from svc.errors import Malformed
+from svc.interfaces.identity import IIdentity
+from svc.model.audit import rfc3339
+from svc.service import bounded
+
+_REFRESH_SECS = 15.0
+
+
+@define
+class StatusDesk:
+    """Answers the questions of ``svc status`` and ``svc resources list``."""
+
+    resident: Resident
+    link: ProxyLink
+    identity: IIdentity
+    refusals: Refusals
+    clock: IReactorTime
+
+    async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The state of everything; fetched anew first where the question says ``refresh``.
+
+        Raises:
+            SvcError: an unknown question, or no Proxy answered in time.
+        """
+        if question.get("ask") != "status":
+            raise Malformed("control: unknown question")
+        if question.get("refresh") is True:
+            await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
+        return self._status()
+
+    def _status(self) -> dict[str, Any]:
+        link = self.link
+        return {
+            "running": True,
+            **identity_status(self.identity),
+            "proxy": {
+                "connected": bool(link.proxy),
+                "address": link.proxy,
+                "problem": link.problem,
+            },
+            "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
+            "sessions": self.resident.sessions,
+            "refused": [
+                {**asdict(one), "at": rfc3339(one.at), "policies": list(one.policies)}
+                for one in self.refusals.kept
+            ],
+        }
+
+
+def identity_status(identity: IIdentity) -> dict[str, Any]:
+    """Who the person is here, and until when."""
+    facts = identity.facts
+    return {
+        "cluster": facts.principal.cluster,
+        "person": facts.principal.id,
+        "certificate": {
+            "not_after": rfc3339(facts.not_after),
+            "seconds_left": int(identity.seconds_left()),
+        },
+    }

@@ -1,0 +1,77 @@
+"""One session between two file descriptors: what ``svc proxy-ssh`` is.
+
+The bytes are the tool's own; nothing else is ever written to the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.stdio import StandardIO
+from twisted.python.failure import Failure
+
+from svc.client.local import only_side
+from svc.client.sessions import Session
+from svc.lanes.relay import Relay, RelayEnded, RelaySide
+
+
+@frozen
+class Pipes:
+    """Where a tool's bytes come from and go to; the descriptors become ours to close."""
+
+    reactor: Any
+    input: int = 0
+    output: int = 1
+
+
+class StdioTransport(StandardIO):
+    """Twisted's, with an end that always comes: also when one half was closed before."""
+
+    def loseConnection(self) -> None:
+        """Close once what was written has gone."""
+        this: Any = self
+        StandardIO.loseConnection(this)
+        if this._writer is None and not this.disconnected:
+            this.connectionLost(Failure(ConnectionDone()))
+
+    def abortConnection(self) -> None:
+        """Close now; what was not written is lost."""
+        this: Any = self
+        if not this.disconnected:
+            this.disconnecting = True
+            this.connectionLost(Failure(ConnectionAborted()))
+
+
+class StdioSide(RelaySide):
+    """The tool's side of the relay."""
+
+    def writeConnectionLost(self) -> None:
+        """The output is closed: by us at the session's end, or nobody reads it any more."""
+        if not self._relay.right.read_ended:
+            self._relay.abort()
+
+
+async def carry(session: Session, pipes: Pipes, opened: Callable[[Session], object]) -> RelayEnded:
+    """Open the session and carry it until both ways are over.
+
+    Nothing is read from the input before the session stands.
+
+    Args:
+        opened: Told once it does, before the first byte passes.
+
+    Raises:
+        SvcError: it did not open.
+    """
+    relay = Relay()
+    relay.left = StdioSide(relay, "left")
+    await session.connect(only_side(relay.right))
+    opened(session)
+    make: Any = StdioTransport
+    make(relay.left, pipes.input, pipes.output, reactor=pipes.reactor)
+    try:
+        return await relay.done
+    finally:
+        relay.abort()

@@ -1,0 +1,335 @@
+"""The person's side, wired: one identity, one way to a Proxy, the resident around them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from twisted.application.service import IService, Service
+from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
+
+from svc.client.control import SOCKET, ControlFactory
+from svc.client.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
+from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
+from svc.client.proxy_link import ProxyLink, Way
+from svc.client.refused import Refusals
+from svc.client.resident import Place, Resident
+from svc.client.sessions import SessionDialer
+from svc.client.status import StatusDesk
+from svc.compose.joining import dialed
+from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_kinds
+from svc.config import Address, RoleSettings, load_settings
+from svc.errors import ConfigError, Fault, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from svc.pki.end_to_end import PersonEnd
+from svc.pki.identity import TransportIdentity, check_material
+from svc.pki.identity_store import IdentityStore
+from svc.pki.tls import client_context
+from svc.rpc.channel import dial
+from svc.rpc.connection import Keepalive
+from svc.service import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
+
+HOME_DIRECTORY = ".svc"
+CONFIG_NAME = "client.toml"
+SYSTEM_CONFIG = "/etc/svc/client.toml"
+RUN_DIRECTORY = "run"
+
+_LOOK_FOR_IDENTITY_SECS = 15.0
+
+
+class NotJoined(SvcError):
+    """There is no person's identity here."""
+
+    fault = Fault.PRECONDITION
+    reason = "not_joined"
+
+
+class AlreadyRunning(SvcError):
+    """Another resident serves from this directory."""
+
+    fault = Fault.EXISTS
+    reason = "already_running"
+
+
+def find_config(given: str | None, environ: Mapping[str, str]) -> str:
+    """The client's configuration: ``--config``, ``$SVC_CONFIG``, the person's own, the system's.
+
+    Raises:
+        NotJoined: there is none.
+    """
+    chosen = given or environ.get("SVC_CONFIG")
+    if chosen:
+        return chosen
+    own = home(environ) / CONFIG_NAME
+    for path in (str(own), SYSTEM_CONFIG):
+        if os.path.lexists(path):
+            return path
+    raise NotJoined(f"there is no {own}: join a cluster first (svc join)")
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """The person's own directory of svc."""
+    return Path(environ.get("HOME") or "/") / HOME_DIRECTORY
+
+
+def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettings:
+    """The settings of the person's side.  Blocks; before the reactor runs.
+
+    Raises:
+        SvcError: no configuration, or one that is refused.
+    """
+    return load_settings(find_config(given, environ), "client", environ)
+
+
+def state_directory(settings: RoleSettings) -> Path:
+    """Where identity and endpoints are; beside the configuration unless it says otherwise."""
+    return Path(settings.state_dir) if settings.state_dir else Path(settings.path).absolute().parent
+
+
+@frozen
+class PersonSide:
+    """A person's identity and what it takes to use it."""
+
+    runtime: Runtime
+    settings: RoleSettings
+    state: Path
+    store: IdentityStore
+    identity: TransportIdentity
+    kinds: Kinds
+
+    @property
+    def run_directory(self) -> Path:
+        """Where the resident's sockets are."""
+        return self.state / RUN_DIRECTORY
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The configured Proxies."""
+        return tuple(self._way(address) for address in self.settings.endpoints.proxy)
+
+    def _way(self, address: Address) -> Way:
+        return Way(str(address), lambda: self.dial(address))
+
+    async def dial(self, address: Address) -> IRpcChannel:
+        """A channel to one Proxy, its certificate checked.
+
+        Raises:
+            SvcError: nobody answers, or somebody who is no Proxy of our cluster.
+        """
+        refused: list[SvcError] = []
+        reactor = self.runtime.reactor
+        tls = client_context(
+            self.identity.verifier,
+            self.identity,
+            roles=frozenset({Role.PROXY}),
+            server_name=_server_name(address.host),
+            refused=refused.append,
+        )
+        tunnel = self.settings.tunnel
+        keepalive = Keepalive(tunnel.keepalive_secs, tunnel.keepalive_timeout_secs)
+        try:
+            return await dial(
+                wrapClientTLS(tls, dialed(reactor, address)),
+                reactor,
+                authority=str(address),
+                keepalive=keepalive,
+            )
+        except SvcError:
+            if self.identity.expired:
+                raise CertificateRefused(
+                    "your certificate is not valid any more; run `svc join` with a new token",
+                    reason="certificate_expired",
+                ) from None
+            if refused:
+                raise refused[-1] from None
+            raise
+
+    async def connect(self) -> IRpcChannel:
+        """A channel to the first Proxy that answers, for a command.
+
+        Raises:
+            SvcError: of the last one, where none does.
+        """
+        problem: SvcError = Unavailable("no Proxy is configured", reason="proxy_unreachable")
+        for way in self.ways:
+            try:
+                return await way.dial()
+            except SvcError as e:
+                problem = SvcError(f"{way.address}: {e.text}", reason=e.reason, fault=e.fault)
+        raise problem
+
+    def dialer(self, channel: Any) -> SessionDialer:
+        """Opens sessions on whatever *channel()* gives."""
+        runtime = self.runtime
+        return SessionDialer(
+            channel,
+            self.identity,
+            self.identity.verifier,
+            PersonEnd(self.identity).session,
+            runtime.reactor,
+            runtime.now,
+            runtime.entropy,
+        )
+
+    def take_new_identity(self) -> bool:
+        """Use what ``svc join`` has written since; whether there was something.
+
+        Raises:
+            ConfigError: what lies there cannot be trusted.
+        """
+        stored = self.store.load()
+        if stored.chain == self.identity.chain or stored.root != self.identity.verifier.root:
+            return False
+        material = check_material(stored.key, stored.chain, self.identity.verifier)
+        if material.facts.principal != self.identity.principal:
+            return False
+        self.identity.replace(material)
+        return True
+
+
+def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
+    """The person's identity from disk, and the kinds in use.  Blocks; at start.
+
+    Raises:
+        NotJoined: there is no identity.
+        ConfigError: it cannot be trusted, or is not a person's.
+    """
+    state = state_directory(settings)
+    store = IdentityStore(state)
+    if not store.exists:
+        raise NotJoined(f"there is no identity in {state}: run `svc join` first")
+    identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
+    if identity.principal.role is not Role.USER:
+        raise ConfigError("state_dir", "the identity in it is not a person's")
+    if not settings.endpoints.proxy:
+        raise ConfigError("endpoints.proxy", "required for client: a Proxy to dial")
+    return PersonSide(runtime, settings, state, store, identity, load_kinds(settings.plugins.kinds))
+
+
+def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
+    """The resident, for ``svc up`` and ``twistd svc-client``.
+
+    Synchronous: every refusal comes before the reactor runs.
+
+    Raises:
+        AlreadyRunning: another one serves from this directory.
+        SvcError: whatever else keeps it from starting.
+    """
+    side = load_person(runtime, settings)
+    state = StateDirectory(side.state)
+    try:
+        state.claim()
+    except ConfigError:
+        if _is_locked(side.state):
+            raise AlreadyRunning(f"svc up is already running from {side.state}") from None
+        raise
+    uid = os.geteuid()
+    sockets = SocketDirectory(side.run_directory, uid)
+    try:
+        sockets.claim()
+    except OSError as error:
+        state.release()
+        raise ConfigError("state_dir", f"{side.run_directory}: {error.strerror}") from None
+    return _assembled(side, state, sockets, uid)
+
+
+def _assembled(
+    side: PersonSide, state: StateDirectory, sockets: SocketDirectory, uid: int
+) -> IService:
+    runtime, settings = side.runtime, side.settings
+    reactor = runtime.reactor
+    tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
+    link = ProxyLink(
+        reactor, side.ways, lambda resources: resident.listed(resources), runtime.jitter
+    )
+    resident = Resident(
+        place=Place(
+            side.identity.principal.cluster,
+            uid,
+            side.state,
+            settings.client.native_port_offset,
+            AVAILABLE or settings.client.unprotected_loopback,
+        ),
+        kinds=side.kinds.by_name,
+        dialer=side.dialer(link.channel),
+        tcp_ports=TcpPorts(
+            lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
+            listener_uid if AVAILABLE else lambda address, port: None,
+            uid,
+        ),
+        tcp_guard=TcpGuard(uid, peer_uid if AVAILABLE else None),
+        sockets=sockets,
+        unix_endpoint=lambda address: UNIXServerEndpoint(reactor, address, mode=0o600),
+        refusals=refusals,
+        tasks=tasks,
+    )
+    desk = StatusDesk(resident, link, side.identity, refusals, reactor)
+    control = Listener(
+        "state_dir",
+        str(sockets.path / SOCKET),
+        UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
+        ControlFactory(UnixGuard(uid), desk.answer, tasks.spawn),
+    )
+    fresh = PeriodicTask(
+        reactor, _LOOK_FOR_IDENTITY_SECS, _renewing(side, link), "looking for a new identity"
+    )
+    tree = AsyncMultiService()
+    parts: tuple[Any, ...] = (
+        Holding(state),
+        _Sockets(sockets),
+        tasks,
+        resident,
+        control,
+        link,
+        fresh,
+    )
+    for service in parts:
+        service.setServiceParent(tree)
+    return tree
+
+
+def _renewing(side: PersonSide, link: ProxyLink) -> Any:
+    async def look() -> None:
+        if side.take_new_identity():
+            link.redial()
+
+    return look
+
+
+class _Sockets(Service):
+    """Lets the directory of sockets go when every port in it is closed."""
+
+    def __init__(self, sockets: SocketDirectory) -> None:
+        self._sockets = sockets
+
+    def stopService(self) -> None:
+        """Release."""
+        Service.stopService(self)
+        self._sockets.release()
+
+
+def _is_locked(state: Path) -> bool:
+    """Whether a process holds the directory's lock now."""
+    try:
+        descriptor = os.open(state / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _server_name(host: str) -> str | None:
+    """What a front may route by: a DNS name, never an address."""
+    is_address = ":" in host or host.replace(".", "").isdigit()
+    return None if is_address or not host.isascii() else host
