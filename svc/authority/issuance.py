@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder, node, person
+from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
-from svc.errors import Denied, Fault, Malformed, SvcError
+from svc.errors import AlreadyExists, Denied, Fault, Malformed, StoreUnavailable, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
@@ -30,25 +31,35 @@ from svc.model.certificate import CertificateFacts
 from svc.model.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.grant import OPEN_WITHIN_MS, Ceiling, Grant
 from svc.model.ids import Entropy, random_id
-from svc.model.ledger import ChainRow
+from svc.model.ledger import ChainRow, EntitySlice
 from svc.model.node import Node
-from svc.model.person import Person
+from svc.model.person import Person, PersonState
 from svc.model.principal import Role
 from svc.model.questions import context_at, may_open, may_view
 from svc.model.resource import Resource
 from svc.model.session import Session
 from svc.model.session_request import SessionRequest, is_fresh
 from svc.model.signing import Purpose, Signed, verify
+from svc.policy.entities import cedar_json
 
 _log = Logger(namespace="svc_authority")
 
 REFUSAL_TEXT = "access denied, or no such resource"
 """One text for what may not be viewed and for what never was (rule R16)."""
 
+MAX_POLICIES = 256
+"""As many determining policies are named in a record and in an answer."""
+
+_REMEMBERED_SLICES = 10_000
+
 
 @frozen
 class Wish:
-    """A session request that is the person's own, with what is known about it."""
+    """A session request that is the person's own, with what is known about it.
+
+    ``resource`` is None too where the catalog's resource is of another kind: for
+    this kind there is no resource of that name.
+    """
 
     request: SessionRequest
     digest: bytes
@@ -60,14 +71,33 @@ class Wish:
 
 @frozen
 class Outcome:
-    """What was decided about a wish: ``word`` is the metric's, ``reason`` the caller's."""
+    """What was decided about a wish.
+
+    Attributes:
+        word: The metric's: ``allow``, ``deny`` or ``not_served``.
+        reason: The record's, and with ``not_served`` the caller's.
+        entities: What the decision looked at, where the log may not hold it yet.
+    """
 
     decision: Decision
     decision_id: str
     may_view: bool
-    word: str
+    entities: EntitySlice | None
+    word: str = "allow"
     reason: str = ""
     connector: Registered | None = None
+
+    @property
+    def recorded(self) -> str:
+        """The decision as the record says it: what came of it, never ``allow`` for a refusal."""
+        if self.word != "deny":
+            return self.word
+        return "deny" if self.decision.allowed else self.decision.decision
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What determined a refusal or a grant; nothing of ours did where the Proxy refused."""
+        return () if self.reason == "proxy_denied" else self.decision.policies[:MAX_POLICIES]
 
 
 @define
@@ -78,6 +108,7 @@ class Issuance:
         engine: Gives the policy in force; None while there is none.
         sign_grant: Signs with the grant key.
         told: Told action label, decision word and seconds of each decision.
+        refusals: Bounds the records of requests that prove nothing.
     """
 
     cluster: str
@@ -93,7 +124,13 @@ class Issuance:
     now: Callable[[], float]
     entropy: Entropy
     told: Callable[[str, str, float], object]
+    refusals: RefusalRecords = field()
     _seen: dict[bytes, float] = field(factory=dict)
+    _kept_slices: dict[str, None] = field(factory=dict)
+
+    @refusals.default
+    def _own_refusals(self) -> RefusalRecords:
+        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
 
     async def authorize(self, ask: Ask, proxy: Node) -> Answer:
         """Decide one session; a grant leaves only after its record is durable.
@@ -105,11 +142,13 @@ class Issuance:
         began = self.clock.seconds()
         try:
             wish = self._authenticate(ask, proxy)
+            outcome = self._decide(wish, ask, proxy)
+            row = await self._commit(wish, outcome, ask, proxy)
+        except StoreUnavailable:
+            raise  # nowhere to write it down
         except SvcError as refusal:
             await self._record_rejected(ask, proxy, refusal)
             raise
-        outcome = self._decide(wish, ask, proxy)
-        row = await self._commit(wish, outcome, ask, proxy)
         self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(wish, outcome, proxy, row)
 
@@ -126,19 +165,16 @@ class Issuance:
                 "the request is too old; check the clocks of client and Authority",
                 reason="request_stale",
             )
-        digest = sha256(ask.request).digest()
-        self._take_once(digest)
         kind = self.kinds.get(request.kind)
         if kind is None or request.action != kind.terms.open_action:
             raise Malformed("the request names no kind served here", reason="unknown_kind")
-        return Wish(
-            request,
-            digest,
-            self.knowledge.person(certificate.principal),
-            certificate,
-            kind,
-            self.knowledge.facts.catalog.get(request.resource),
-        )
+        asker = self.knowledge.person(certificate.principal)
+        digest = sha256(ask.request).digest()
+        self._take_once(digest)
+        resource = self.knowledge.facts.catalog.get(request.resource)
+        if resource is not None and resource.kind != kind.name:
+            resource = None
+        return Wish(request, digest, asker, certificate, kind, resource)
 
     def _take_once(self, digest: bytes) -> None:
         """A request is good for one use; remembered as long as it could be fresh."""
@@ -161,31 +197,54 @@ class Issuance:
         kind, action = wish.kind.request_kind, wish.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
-        decision_id = random_id(self.entropy)
-        if not decision.allowed or ask.proxy_decision.decision != "allow":
-            return Outcome(decision, decision_id, view.allowed, "deny", "denied")
-        connector = self.registrations.serving(wish.request.resource, proxy.id)
+        outcome = Outcome(
+            decision,
+            random_id(self.entropy),
+            view.allowed,
+            self._slice(engine, decision),
+        )
+        if not decision.allowed:
+            return evolve(outcome, word="deny", reason="denied")
+        if ask.proxy_decision.decision != "allow":
+            return evolve(outcome, word="deny", reason="proxy_denied")
+        if wish.resource is None:
+            return evolve(outcome, word="not_served", reason="unknown")
+        connector = self.registrations.serving(wish.resource.id, proxy.id)
         if connector is None:
-            reason = "unknown" if wish.resource is None else self._miss(wish.resource)
-            return Outcome(decision, decision_id, view.allowed, "not_served", reason)
-        return Outcome(decision, decision_id, view.allowed, "allow", connector=connector)
+            served_before = wish.resource.last_served_at is not None
+            reason = "departed" if served_before else "unknown"
+            return evolve(outcome, word="not_served", reason=reason)
+        return evolve(outcome, connector=connector)
 
-    def _miss(self, resource: Resource) -> str:
-        served_before = resource.last_served_at is not None
-        return "departed" if served_before else "unknown"
+    def _slice(self, engine: IPolicyEngine, decision: Decision) -> EntitySlice | None:
+        """The entities of a decision, until the log is known to hold them (rule R9)."""
+        digest = decision.entities_digest
+        if not digest or digest in self._kept_slices:
+            return None
+        return EntitySlice(digest, cedar_json(engine.entity_slice(decision.request)))
 
     async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
-            issued = tx.certificates.get(wish.certificate.sha256)
-            if issued is None or issued.revoked_at is not None:
-                raise Denied("the certificate was revoked", reason="revoked_certificate")
+            _check_standing(tx, wish)
             self._record_proxy_decision(tx, wish, ask, proxy)
             row = self._record_decision(tx, wish, outcome, ask, proxy)
             if outcome.connector is not None:
-                tx.sessions.insert(self._session(wish, outcome, outcome.connector, proxy))
+                self._insert(tx, self._session(wish, outcome, outcome.connector, proxy))
             return row
 
-        return await self.store.run("authorize session", write)
+        row = await self.store.run("authorize session", write)
+        if outcome.entities is not None:
+            if len(self._kept_slices) >= _REMEMBERED_SLICES:
+                self._kept_slices.clear()
+            self._kept_slices[outcome.entities.digest] = None
+        return row
+
+    def _insert(self, tx: ITransaction, session: Session) -> None:
+        """Enter a session; its uid is good for one, over restarts of ours too."""
+        try:
+            tx.sessions.insert(session)
+        except AlreadyExists:
+            raise Denied("the request was used before", reason="request_replayed") from None
 
     def _session(self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node) -> Session:
         return Session(
@@ -216,6 +275,7 @@ class Issuance:
             policies=said.policies,
             policy_version=said.policy_version,
             reason=said.reason or None,
+            entities_digest=said.entities_digest or None,
             details={"proxy_id": proxy.id, "source_address": said.source_address or None},
         )
 
@@ -234,14 +294,15 @@ class Issuance:
             session_uid=wish.request.session_uid,
             action=wish.kind.request_kind,
             cedar_action=wish.request.action,
-            decision=decision.decision if outcome.word == "deny" else outcome.word,
+            decision=outcome.recorded,
             decision_id=outcome.decision_id,
-            policies=decision.policies,
+            policies=outcome.policies,
             policy_version=decision.policy_version,
             catalog_version=self.knowledge.facts.revision,
             reason=outcome.reason or None,
             request=decision.request,
-            entities_digest=decision.entities_digest,
+            entities_digest=decision.entities_digest or None,
+            entities=outcome.entities,
             details={
                 "proxy_id": proxy.id,
                 "connector_id": outcome.connector.node_id if outcome.connector else None,
@@ -256,17 +317,17 @@ class Issuance:
             grant = self._grant(wish, outcome, outcome.connector, proxy, row)
             signed = self.sign_grant(encode_grant(grant))
             return Answer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
-        if outcome.word == "deny":
-            policies = outcome.decision.policies if outcome.may_view else ()
-            return Answer(
-                outcome.decision_id,
-                reason="denied",
-                text=REFUSAL_TEXT,
-                policies=policies,
-                may_view=outcome.may_view,
-            )
-        text = f"{wish.request.resource}: no Connector serves it now"
-        return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
+        if outcome.word == "not_served" and outcome.may_view:
+            text = f"{wish.request.resource}: no Connector serves it now"
+            return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
+        # What may not be viewed is answered like what never was, whatever kept it closed.
+        return Answer(
+            outcome.decision_id,
+            reason="denied",
+            text=REFUSAL_TEXT,
+            policies=outcome.policies if outcome.may_view else (),
+            may_view=outcome.may_view,
+        )
 
     def _grant(
         self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node, row: ChainRow
@@ -309,7 +370,17 @@ class Issuance:
                 details=details,
             )
 
-        await self.store.run("record a refused request", write)
+        await self.refusals.write(proxy.id, "record a refused request", write)
+
+
+def _check_standing(tx: ITransaction, wish: Wish) -> None:
+    """Refuse a person or certificate revoked since the facts were read."""
+    issued = tx.certificates.get(wish.certificate.sha256)
+    if issued is None or issued.revoked_at is not None:
+        raise Denied("the certificate was revoked", reason="revoked_certificate")
+    known = tx.people.get(wish.person.id)
+    if known is None or known.state is PersonState.REVOKED:
+        raise Denied("the person was revoked", reason="revoked_person")
 
 
 def _target(wish: Wish) -> EntityUid:
