@@ -1,0 +1,140 @@
+"""``svc join`` behind its options: where a person's identity goes, and how it gets there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import frozen
+
+from svc.compose.client import CONFIG_NAME
+from svc.compose.joining import (
+    Asking,
+    Enrolled,
+    dialed,
+    enroll_direct,
+    enroll_through_proxy,
+    join_person,
+)
+from svc.compose.runtime import Runtime
+from svc.config import Address
+from svc.config.forms import DIAL, PIN
+from svc.errors import ConfigError, Fault, SvcError, UsageError
+from svc.model.token import JoinToken
+from svc.pki.files import check_directory, replace_private
+from svc.pki.identity_store import IdentityStore
+
+_NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)
+
+
+@frozen
+class JoinedPerson:
+    """What ``svc join`` came to."""
+
+    cluster: str
+    name: str
+    config: Path
+
+
+def parse_addresses(option: str, texts: Iterable[str]) -> tuple[Address, ...]:
+    """The addresses that an option names.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    try:
+        return tuple(DIAL.check(text) for text in texts)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def check_pin(text: str) -> str:
+    """The pin in lower case.
+
+    Raises:
+        UsageError: it is not 64 hex digits.
+    """
+    try:
+        pin: str = PIN.check(text)
+    except ValueError as error:
+        raise UsageError(f"--ca-pin: {error}") from None
+    return pin
+
+
+def prepare(directory: Path) -> Path:
+    """Make the person's directory where it is not there yet; blocks for the disk.
+
+    Raises:
+        ConfigError: it is not this user's alone.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("--dir", f"{directory}: {error.strerror}") from None
+    check_directory(directory, os.geteuid())
+    return directory
+
+
+async def take_identity(
+    runtime: Runtime,
+    directory: Path,
+    proxies: tuple[Address, ...],
+    authority: Address | None,
+    pin: str,
+    token: JoinToken,
+) -> JoinedPerson:
+    """Join, and write identity and configuration; an earlier one stays until that is done.
+
+    Args:
+        authority: Authority's join listener, to join without a Proxy.
+
+    Raises:
+        SvcError: refused or not reached; nothing was replaced.
+    """
+    reactor, now = runtime.reactor, runtime.now
+
+    async def enroll(asking: Asking) -> Enrolled:
+        if authority is not None:
+            return await enroll_direct(dialed(reactor, authority), reactor, now, asking)
+        problem: SvcError = UsageError("--proxy: required")
+        for proxy in proxies:
+            try:
+                return await enroll_through_proxy(dialed(reactor, proxy), reactor, now, asking)
+            except SvcError as e:
+                if e.fault not in _NEXT_PROXY:
+                    raise
+                problem = SvcError(f"{proxy}: {e.text}", reason=e.reason, fault=e.fault)
+        raise problem
+
+    store = IdentityStore(directory)
+    person = await join_person(runtime, store, check_pin(pin), token, enroll)
+    path = write_config(directory, person.cluster, proxies)
+    return JoinedPerson(person.cluster, person.name, path)
+
+
+def write_config(directory: Path, cluster: str, proxies: tuple[Address, ...]) -> Path:
+    """Write ``client.toml``; one that says something else is kept beside it."""
+    path = directory / CONFIG_NAME
+    text = client_toml(cluster, directory, proxies).encode("utf-8")
+    if path.exists() and path.read_bytes() != text:
+        replace_private(directory / f"{CONFIG_NAME}.before", path.read_bytes())
+    replace_private(path, text)
+    return path
+
+
+def client_toml(cluster: str, state: Path, proxies: tuple[Address, ...]) -> str:
+    """A client's configuration."""
+    addresses = ", ".join(_quoted(str(address)) for address in proxies)
+    return (
+        f"cluster = {_quoted(cluster)}\n"
+        f"state_dir = {_quoted(str(state))}\n\n"
+        "[endpoints]\n"
+        f"proxy = [{addresses}]\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
