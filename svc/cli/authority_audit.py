@@ -21,13 +21,13 @@ from svc.cli.output import document, hint, say
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 
 if TYPE_CHECKING:
-    from svc.audit.verify import Verified
+    from svc.audit.verify import PersonalOf, Verified
     from svc.config import RoleSettings
     from svc.interfaces.audit import HeadVerifier
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
     from svc.model.canonical import Json
-    from svc.model.ledger import ChainRow
+    from svc.model.ledger import ChainRow, PersonalValue
 
 BATCH = 512
 """Records in memory at a time while the log is verified."""
@@ -152,7 +152,7 @@ def _verified(settings: RoleSettings) -> Verified:
             heads,
             judge,
             latest=latest,
-            personal_of=tx.audit.personal,
+            personal_of=_personal(tx.audit),
             cluster=settings.cluster,
         )
 
@@ -183,29 +183,41 @@ def _batches(log: IAuditLog) -> Iterator[Sequence[ChainRow]]:
     after = 0
     while True:
         try:
-            rows: Sequence[ChainRow] = log.rows(after + 1, BATCH)
-        except Exception:
-            # Whatever a damaged store answers is a fault of the log; find the first bad one.
-            rows = _readable(log, after + 1)
+            rows = log.rows(after + 1, BATCH)
+        except Exception as failed:
+            yield from _singly(log, after + 1)
+            raise _unreadable(after + 1, failed) from failed
         if not rows:
             return
         yield rows
         after = rows[-1].seq
 
 
-def _readable(log: IAuditLog, first: int) -> Sequence[ChainRow]:
-    """The rows from *first* on up to the one that cannot be read, of which there is one."""
-    rows: list[ChainRow] = []
+def _singly(log: IAuditLog, first: int) -> Iterator[Sequence[ChainRow]]:
+    """The rows up to the one that cannot be read."""
     for seq in range(first, first + BATCH):
         try:
-            rows += log.rows(seq, 1)
+            rows = log.rows(seq, 1)
         except Exception as failed:
-            if rows:
-                break
-            raise AuditBroken(
-                f"audit log: record {seq}: unreadable: {type(failed).__name__}"
-            ) from failed
-    return rows
+            raise _unreadable(seq, failed) from failed
+        if not rows:
+            return
+        yield rows
+
+
+def _personal(log: IAuditLog) -> PersonalOf:
+    def personal(seq: int) -> Sequence[PersonalValue]:
+        try:
+            return log.personal(seq)
+        except Exception as failed:
+            raise _unreadable(seq, failed) from failed
+
+    return personal
+
+
+def _unreadable(seq: int, failed: Exception) -> AuditBroken:
+    """Whatever a damaged store answers is a fault of the log."""
+    return AuditBroken(f"audit log: record {seq}: unreadable: {type(failed).__name__}")
 
 
 def _root(state: Path) -> bytes:

@@ -45,7 +45,8 @@ def show_policy(context: click.Context, version: int | None, as_json: bool) -> N
     if sys.stdout.isatty():
         say(escaped(line) for line in answer.text.splitlines())
     else:
-        click.echo(answer.text, nl=False)
+        # As bytes: of a text click would drop what looks like a terminal's escape.
+        click.echo(answer.text.encode("utf-8"), nl=False)
 
 
 @policy.command("history")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from svc.config import RoleSettings
+    from svc.interfaces.rpc import IRpcChannel
     from svc.rpc.channel import RpcChannel
 
 _T = TypeVar("_T")
@@ -178,13 +179,24 @@ async def _asked(
 ) -> _Response:
     channel = await _connected(reactor, directory)
     try:
-        return await channel.unary(
-            f"/gate.v1.Admin/{method}", request, response_type, timeout=deadline
-        )
-    except SvcError as refusal:
-        raise _told(refusal) from None
+        return await asked(channel, method, request, response_type, deadline)
     finally:
         await channel.close()
+
+
+async def asked(
+    channel: IRpcChannel,
+    method: str,
+    request: Message,
+    response_type: type[_Response],
+    deadline: float = DEADLINE,
+) -> _Response:
+    """One call over a channel that is there; refusals as :func:`ask` tells them."""
+    path = f"/gate.v1.Admin/{method}"
+    try:
+        return await channel.unary(path, request, response_type, timeout=deadline)
+    except SvcError as refusal:
+        raise _told(refusal) from None
 
 
 async def _connected(reactor: Any, directory: Path) -> RpcChannel:

@@ -1,0 +1,202 @@
+"""An operator's terminal: commands run in this process against an Authority in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve, frozen
+from click.testing import CliRunner
+from google.protobuf.message import Message
+from twisted.internet.defer import succeed
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.record import Sealer
+from svc.authority.admin import AdminService
+from svc.authority.catalog import CatalogDesk
+from svc.authority.facts import Knowledge
+from svc.authority.members import MemberDesk
+from svc.authority.operators import Operators
+from svc.authority.policies import PolicyDesk
+from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.records import Recorder, operator
+from svc.authority.registrations import Registrations
+from svc.cli import USAGE_EXIT, svc
+from svc.cli.control import ADMIN, asked
+from svc.compose.runtime import load_kinds
+from svc.errors import SvcError
+from svc.interfaces.store import IStore
+from svc.model.audit import chain_hash
+from svc.policy.child import try_policy
+from svc.policy.prescan import PolicyLimits
+from svc.policy.vocabulary import Vocabulary, vocabulary
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.store.memory import memory_store
+from tests.pki.support import Counted
+from tests.rpc.memory import Pair
+
+CLUSTER = "c1.example.test"
+NOW = 1_900_000_000.0
+PIN = "ab" * 32
+NODE = "n" * 26
+
+POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+"""
+LESS = """\
+@id("look-only")
+permit (principal is Operator, action in [Action::"viewStatus", Action::"editPolicy"],
+        resource is Cluster);
+"""
+
+STATUS = pb.StatusResponse(
+    version="0.11.0-rc.7",
+    cluster=CLUSTER,
+    authority_id=NODE,
+    policy_version=1,
+    catalog_version=3,
+    audit_seq=12,
+    audit_head="cd" * 32,
+    connectors=2,
+    proxies=1,
+    open_sessions=4,
+    not_ready=["policy", "store"],
+    ca_pin=PIN,
+)
+
+
+@frozen
+class Outcome:
+    """What a command left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def terminal(*arguments: str, stdin: bytes = b"", admin: Any = None) -> Outcome:
+    """Run ``svc`` with these words; *admin* answers in the control socket's place."""
+    with CliRunner().isolation(input=stdin) as (out, err, _):
+        with click.Context(svc) as outer:
+            if admin is not None:
+                outer.meta[ADMIN] = admin
+            status = _status(list(arguments), outer)
+        return Outcome(status, out.getvalue().decode(), err.getvalue().decode())
+
+
+def _status(arguments: list[str], outer: click.Context) -> int:
+    try:
+        result = svc.main(arguments, prog_name="svc", parent=outer, standalone_mode=False)
+    except click.UsageError as e:
+        click.echo(f"svc: {e.format_message()}", err=True)
+        return USAGE_EXIT
+    except SvcError as e:
+        click.echo(f"svc: {e.text}", err=True)
+        return e.exit_code
+    return result if isinstance(result, int) else 0
+
+
+class Place:
+    """A configuration of an Authority, and the directories it names."""
+
+    def __init__(self, case: SynchronousTestCase, *, within: str = "") -> None:
+        self.base = Path(os.path.abspath(case.mktemp()))
+        self.state = self.base / "state" / within
+        self.state.mkdir(mode=0o700, parents=True)
+        self.base.chmod(0o700)
+        self.store = self.state / "store.db"
+        self.url = f"sqlite://{self.store}"
+        self.config = self.base / "authority.toml"
+        self.config.write_text(
+            f'cluster = "{CLUSTER}"\n'
+            f'state_dir = "{self.base / "state"}"\n'
+            f'store_url = "{self.url}"\n'
+        )
+
+    def run(self, *arguments: str, **options: Any) -> Outcome:
+        """``svc --config <this> authority`` with these words."""
+        return terminal("--config", str(self.config), "authority", *arguments, **options)
+
+
+def recorder() -> Recorder:
+    """Writes records of one Authority at one moment."""
+    words = vocabulary()
+    sealer = Sealer(Counted(), {fact.name: fact for fact in words.terms.facts})
+    return Recorder(NODE, sealer, lambda: NOW, Counted())
+
+
+class Authority:
+    """The services behind ``gate.v1.Admin`` over a store in memory."""
+
+    def __init__(self, uid: int = 1000) -> None:
+        self.uid = uid
+        self.store: IStore = memory_store(chain_hash)
+        self.knowledge = Knowledge(self.store)
+        self.registrations = Registrations()
+        self.policy = _policy(vocabulary())
+        writes, now = recorder(), lambda: NOW
+        self.operators = Operators(
+            CLUSTER, uid, lambda: self.policy.engine, self.store, writes, now
+        )
+        kinds = load_kinds(["ssh", "tcp"]).by_name
+        members = MemberDesk(
+            self.knowledge, self.registrations, self.store, writes, now, Counted(), PIN, 3600.0
+        )
+        catalog = CatalogDesk(self.knowledge, self.registrations, kinds, self.store, writes, now)
+        self.policies = PolicyDesk(
+            self.knowledge, self.policy, self.operators, self.store, writes, now
+        )
+        self.service = AdminService(self.operators, members, catalog, self.policies, _standing)
+        self._begin()
+
+    def __call__(self, method: str, request: Message, response_type: Any) -> Any:
+        """As the control socket: one connection, one call."""
+        pair = Pair([self.service.service()], admit=self.operators.admit)
+        pair.server.peer = evolve(pair.server.peer, uid=self.uid)
+        (result,) = pair.settle(asked(pair.channel, method, request, response_type))
+        if isinstance(result, Failure):
+            result.raiseException()
+        return result
+
+    def change(self, fn: Callable[[Any], object]) -> None:
+        """Change the store behind the services, then let them see it."""
+
+        async def changed() -> None:
+            await self.store.run("a test", fn)
+            await self.knowledge.refresh()
+
+        _at_once(changed())
+
+    def _begin(self) -> None:
+        async def begun() -> None:
+            await self.policies.ensure_first(operator(self.uid))
+            await self.policy.follow(self.knowledge.facts)
+
+        _at_once(begun())
+
+
+def _at_once(coroutine: Any) -> None:
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a store in memory does not wait")
+
+
+async def _standing() -> pb.StatusResponse:
+    return STATUS
+
+
+def _policy(words: Vocabulary) -> PolicyInForce:
+    async def guard(text: str) -> None:
+        try_policy(text, words, PolicyLimits())
+
+    return PolicyInForce(
+        CLUSTER, words, load_kinds(["ssh", "tcp"]).by_name, guard,
+        lambda call: succeed(call()), lambda engine, text: None,
+    )  # fmt: skip

@@ -1,0 +1,148 @@
+"""Resources, policies and the status at the operator's terminal."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.policies import FIRST_POLICY
+from svc.authority.registrations import Registered
+from svc.model.resource import Undeclared
+from tests.cli.desk import CLUSTER, PIN, POLICY, STATUS, Authority, Place
+from tests.cli.test_members import SEEN
+from tests.proof import proves
+
+
+class TerminalTests(SynchronousTestCase):
+    """One terminal, one Authority."""
+
+    def setUp(self) -> None:
+        self.place, self.authority = Place(self), Authority()
+
+    def run_it(self, *words: str, **options: Any) -> Any:
+        """Run one command against the Authority of this test."""
+        return self.place.run(*words, admin=self.authority, **options)
+
+
+class ResourceTests(TerminalTests):
+    """`resources`."""
+
+    @proves("G-CLI-10", "G-OPEN-75")
+    def test_states(self) -> None:
+        """Each resource has its state: served, unserved, unassigned, or not in the catalog."""
+        self.authority.change(lambda tx: tx.nodes.register(SEEN))
+        add = ("resources", "add")
+        first = self.run_it(
+            *add, "db", "--kind", "tcp", "--node", "db-1", "--label", "env=prod", "--label", "a=b=c"
+        )
+        self.assertEqual(first.stdout, "added db, catalog version 1\n", first.stderr)
+        self.run_it(*add, "host", "--kind", "ssh", "--node", SEEN.id)
+        self.run_it(*add, "later", "--kind", "tcp")
+        odd = Undeclared("odd", "tcp", SEEN.id, 1.0)
+        self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, {"db"}, (odd,), 1.0))
+        self.authority.registrations.add(
+            Registered(SEEN.id, "p" * 26, "t1", "i1", frozenset({"db"}), 0.0, lambda reason: None)
+        )
+        self.assertEqual(
+            self.run_it("resources", "list").stdout,
+            "ID     KIND  STATE           NODE  LABELS\n"
+            "db     tcp   served          db-1  a=b=c,env=prod\n"
+            "host   ssh   unserved        db-1  -\n"
+            "later  tcp   unassigned      -     -\n"
+            "odd    tcp   not_in_catalog  db-1  -\n",
+        )
+
+    def test_as_json(self) -> None:
+        """The document holds labels as an object and null for nobody."""
+        self.run_it("resources", "add", "later", "--kind", "tcp", "--label", "env=prod")
+        (row,) = json.loads(self.run_it("resources", "list", "--json").stdout)
+        self.assertEqual((row["labels"], row["node_id"]), ({"env": "prod"}, None))
+
+    def test_refusals(self) -> None:
+        """An unknown kind or node is refused by name, and nothing is added."""
+        kind = self.run_it("resources", "add", "r1", "--kind", "vnc")
+        self.assertEqual((kind.status, kind.stdout), (1, ""))
+        self.assertIn("kind: one of ssh, tcp", kind.stderr)
+        node = self.run_it("resources", "add", "r1", "--kind", "tcp", "--node", "nobody")
+        self.assertIn("(unknown_node)", node.stderr)
+        self.assertEqual(self.run_it("resources", "list", "--json").stdout, "[]\n")
+
+
+class PolicyTests(TerminalTests):
+    """`policy`."""
+
+    def test_set_show_history(self) -> None:
+        """A policy set is shown byte for byte; those before stay in the history."""
+        text = "// tab\there, \x1b[31m and ü\n" + POLICY
+        digest = sha256(text.encode()).hexdigest()
+        done = self.run_it("policy", "set", "-", stdin=text.encode())
+        self.assertEqual(done.stdout, f"policy version 2 is in force, sha256 {digest}\n")
+        shown = self.run_it("policy", "show")
+        self.assertEqual(shown.stdout, text)
+        self.assertIn("// version 2 of 2030-03-17T17:46:40Z by local:1000", shown.stderr)
+        self.assertEqual(self.run_it("policy", "show", "1").stdout, FIRST_POLICY)
+        history = self.run_it("policy", "history").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in history], ["VERSION", "2", "1"])
+        document = json.loads(self.run_it("policy", "show", "2", "--json").stdout)
+        self.assertEqual((document["text"], document["sha256"]), (text, digest))
+
+    def test_from_a_file(self) -> None:
+        """A policy is set from a file."""
+        file = self.place.base / "new.cedar"
+        file.write_text(POLICY)
+        self.assertEqual(self.run_it("policy", "set", str(file)).status, 0)
+
+    def test_what_is_refused_before_sending(self) -> None:
+        """A text that is too long or not UTF-8 is never sent, whatever feeds it."""
+
+        def nobody(*asked: object) -> None:
+            self.fail("asked")
+
+        large = self.place.run("policy", "set", "/dev/zero", admin=nobody)
+        self.assertEqual((large.status, large.stdout), (1, ""))
+        self.assertIn("policy: longer than 262144 bytes", large.stderr)
+        odd = self.place.run("policy", "set", "-", admin=nobody, stdin=b"// a\n// \xff\n")
+        self.assertIn("policy: line 2: is not UTF-8", odd.stderr)
+
+    def test_what_the_authority_refuses(self) -> None:
+        """A policy that does not compile, or locks operators out, changes nothing."""
+        broken = self.run_it("policy", "set", "-", stdin=b"permit (")
+        self.assertEqual(broken.status, 1)
+        self.assertIn("(policy_invalid)", broken.stderr)
+        locked = self.run_it("policy", "set", "-", stdin=b"// nothing is permitted\n")
+        self.assertIn("(policy_locks_out)", locked.stderr)
+        missing = self.run_it("policy", "show", "7")
+        self.assertIn("policy version 7: there is none (unknown_version)", missing.stderr)
+        self.assertEqual(self.run_it("policy", "show").stdout, FIRST_POLICY)
+
+
+class StatusTests(TerminalTests):
+    """`status`."""
+
+    def test_text(self) -> None:
+        """One line a fact."""
+        self.assertEqual(
+            self.run_it("status").stdout,
+            "version          0.11.0-rc.7\n"
+            f"cluster          {CLUSTER}\n"
+            f"authority id     {STATUS.authority_id}\n"
+            f"ca pin           {PIN}\n"
+            "ready            no\n"
+            "not ready        policy,store\n"
+            "policy version   1\n"
+            "catalog version  3\n"
+            "audit seq        12\n"
+            f"audit head       {STATUS.audit_head}\n"
+            "proxies          1\n"
+            "connectors       2\n"
+            "open sessions    4\n",
+        )
+
+    def test_json(self) -> None:
+        """One document with the same facts."""
+        document = json.loads(self.run_it("status", "--json").stdout)
+        self.assertEqual((document["ready"], document["not_ready"]), (False, ["policy", "store"]))
+        self.assertEqual(document["open_sessions"], 4)

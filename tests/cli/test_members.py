@@ -1,0 +1,184 @@
+"""Nodes, persons and groups at the operator's terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.model.events import NODE_REVOKE, TOKEN_CREATE
+from svc.model.node import Leaf, Node
+from svc.model.token import parse_token
+from tests.cli.desk import LESS, NOW, PIN, POLICY, Authority, Place
+from tests.proof import proves
+
+SEEN = Node(
+    id="a" * 26,
+    name="db-1",
+    role="connector",
+    key_sha256=b"k" * 32,
+    audit_key=b"a" * 32,
+    leaf=Leaf("5f", b"k" * 32, NOW + 3600),
+    enrolled_at=NOW - 60,
+    last_seen=NOW - 5,
+    version="0.11.0-rc.7\x1b[2J",
+)
+NEW = Node(
+    id="b" * 26,
+    name="edge",
+    role="proxy",
+    key_sha256=b"l" * 32,
+    audit_key=b"b" * 32,
+    leaf=Leaf("60", b"l" * 32, NOW - 1),
+    enrolled_at=NOW - 60,
+)
+
+
+def _register(tx: Any) -> None:
+    tx.nodes.register(SEEN)
+    tx.nodes.register(NEW)
+
+
+class NodeTests(SynchronousTestCase):
+    """`nodes`."""
+
+    def setUp(self) -> None:
+        self.place, self.authority = Place(self), Authority()
+
+    def run_it(self, *words: str, **options: Any) -> Any:
+        """Run one command against the Authority of this test."""
+        return self.place.run(*words, admin=self.authority, **options)
+
+    @proves("X-37")
+    def test_add_prints_the_token_alone(self) -> None:
+        """Stdout is the token and nothing else; how to join with it goes to stderr."""
+        added = self.run_it("nodes", "add", "edge", "--role", "proxy", "--public-name", "g.example")
+        self.assertEqual(added.status, 0, added.stderr)
+        token = added.stdout.removesuffix("\n")
+        self.assertEqual(parse_token(token).text, token)
+        self.assertNotIn(token, added.stderr)
+        self.assertEqual(
+            added.stderr,
+            "token of the proxy edge: good for one join until 2030-03-17T18:46:40Z\n"
+            "keep it on that machine in a file of mode 0600 that the role's user owns;\n"
+            "the configuration there says:\n"
+            "\n"
+            'cluster = "c1.example.test"\n'
+            "[join]\n"
+            'token_file = "/path/of/that/file"\n'
+            f'ca_pin = "{PIN}"\n'
+            'authority = "127.0.0.1:7402"\n',
+        )
+        self.assertEqual(self.recorded(), [TOKEN_CREATE.name])
+
+    def test_connector_joins_through_a_proxy(self) -> None:
+        """A Connector's join lines name no join listener; its life is as long as asked for."""
+        added = self.run_it("nodes", "add", "db-1", "--role", "connector", "--ttl", "60")
+        self.assertNotIn("authority =", added.stderr)
+        self.assertIn("until 2030-03-17T17:47:40Z", added.stderr)
+
+    @proves("G-OPEN-75", "U-NOTE-32")
+    def test_list_is_aligned(self) -> None:
+        """The list is aligned; an empty value is a dash, and no terminal obeys a node's words."""
+        self.authority.change(_register)
+        self.assertEqual(
+            self.run_it("nodes", "list").stdout,
+            "NAME  ROLE       STATE   VERSION             ID\n"
+            f"db-1  connector  active  0.11.0-rc.7\\x1b[2J  {SEEN.id}\n"
+            f"edge  proxy      active  -                   {NEW.id}\n",
+        )
+
+    @proves("X-35")
+    def test_health_of_the_sick(self) -> None:
+        """`--health` shows expiry and when last seen, and exits 0 whatever they are."""
+        self.authority.change(_register)
+        shown = self.run_it("nodes", "list", "--health")
+        self.assertEqual((shown.status, shown.stderr), (0, ""))
+        first, second = shown.stdout.splitlines()[1:]
+        self.assertTrue(first.endswith("2030-03-17T18:46:40Z  2030-03-17T17:46:35Z"), first)
+        self.assertTrue(second.endswith("2030-03-17T17:46:39Z  -"), second)
+
+    @proves("G-OPEN-75", "X-37")
+    def test_list_as_json(self) -> None:
+        """With --json stdout is one document, with null for what is not known."""
+        self.authority.change(_register)
+        shown = self.run_it("nodes", "list", "--json")
+        self.assertEqual(shown.stderr, "")
+        first, second = json.loads(shown.stdout)
+        self.assertEqual(first["version"], SEEN.version)
+        self.assertEqual((second["version"], second["last_seen"]), (None, None))
+        self.assertNotIn("\x1b", shown.stdout)
+
+    def test_revoke(self) -> None:
+        """A node is revoked by its name, once; the change is on record."""
+        self.authority.change(_register)
+        revoked = self.run_it("nodes", "revoke", "db-1", "--reason", "stolen")
+        self.assertEqual(revoked.stdout, f"revoked {SEEN.id}, 0 tunnel(s) ended\n")
+        self.assertEqual(self.recorded(), [NODE_REVOKE.name])
+        self.assertIn("revoked", self.run_it("nodes", "list").stdout.splitlines()[1])
+
+    def test_refusal_names_its_reason(self) -> None:
+        """A refusal of the Authority is one line on stderr with its reason word; status 1."""
+        refused = self.run_it("nodes", "revoke", "nobody")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertEqual(refused.stderr, "svc: node nobody: not in the registry (unknown_node)\n")
+
+    def test_policy_decides_about_operators(self) -> None:
+        """An operator whom the policy does not permit gets the refusal, and no token is made."""
+        self.assertEqual(self.run_it("policy", "set", "-", stdin=LESS.encode()).status, 0)
+        refused = self.run_it("nodes", "add", "edge", "--role", "proxy")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("manageNodes (denied)", refused.stderr)
+        self.assertEqual(self.run_it("nodes", "list").status, 0)
+        self.assertEqual(self.run_it("policy", "set", "-", stdin=POLICY.encode()).status, 0)
+
+    def recorded(self) -> list[str]:
+        """The events on record since the Authority began."""
+        found: list[str] = []
+
+        def look(tx: Any) -> None:
+            found.extend(json.loads(row.canonical)["event"] for row in tx.audit.rows(2, 100))
+
+        self.authority.change(look)
+        return found
+
+
+class PersonTests(SynchronousTestCase):
+    """`persons` and `groups`."""
+
+    def setUp(self) -> None:
+        self.place, self.authority = Place(self), Authority()
+
+    def test_add_and_list(self) -> None:
+        """A person is added with groups; stdout is the token, the pin to join by on stderr."""
+        added = self.place.run(
+            "persons", "add", "ana", "--group", "ops", "--group", "db", admin=self.authority
+        )
+        token = added.stdout.removesuffix("\n")
+        self.assertEqual(parse_token(token).text, token)
+        self.assertIn(f"ca_pin {PIN}", added.stderr)
+        listed = self.place.run("persons", "list", admin=self.authority).stdout.splitlines()
+        self.assertEqual(listed[0].split(), ["NAME", "STATE", "GROUPS", "ID"])
+        self.assertEqual(listed[1].split()[:3], ["ana", "active", "db,ops"])
+        (person,) = json.loads(
+            self.place.run("persons", "list", "--json", admin=self.authority).stdout
+        )
+        self.assertEqual((person["name"], person["groups"]), ("ana", ["db", "ops"]))
+
+    def test_empty_lists(self) -> None:
+        """A list of nothing is its heads alone, or an empty document."""
+        self.assertEqual(
+            self.place.run("persons", "list", admin=self.authority).stdout,
+            "NAME  STATE  GROUPS  ID\n",
+        )
+        self.assertEqual(
+            self.place.run("persons", "list", "--json", admin=self.authority).stdout, "[]\n"
+        )
+
+    def test_groups(self) -> None:
+        """A group is added once; adding it again changes nothing and says so."""
+        first = self.place.run("groups", "add", "ops", admin=self.authority)
+        again = self.place.run("groups", "add", "ops", admin=self.authority)
+        self.assertEqual((first.stdout, again.stdout), ("added ops\n", "ops is there already\n"))
+        self.assertEqual(again.status, 0)

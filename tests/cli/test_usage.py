@@ -1,0 +1,135 @@
+"""What is no command starts nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.cli import main
+from tests.cli.desk import Authority, Place, terminal
+from tests.proof import proves
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("bogus",), "No such command 'bogus'"),
+    (("Status",), "No such command"),
+    (("--bogus",), "No such option"),
+    (("nodes",), "Missing command"),
+    (("nodes", "bogus"), "No such command 'bogus'"),
+    (("nodes", "add"), "Missing argument 'NAME'"),
+    (("nodes", "add", "n1"), "Missing option '--role'"),
+    (("nodes", "add", "n1", "--role", "authority"), "is not one of"),
+    (("nodes", "add", "n1", "--role", "proxy", "--ttl", "0"), "range"),
+    (("nodes", "add", "n1", "--role", "proxy", "--ttl", "604801"), "range"),
+    (("nodes", "add", "n1", "--role", "connector", "--public-name", "a.example"), "for Proxies"),
+    (("nodes", "add", "n1\x1b[2J", "--role", "proxy"), "characters that can be printed"),
+    (("nodes", "add", "", "--role", "proxy"), "characters that can be printed"),
+    (("nodes", "list", "extra"), "unexpected extra argument"),
+    (("nodes", "revoke"), "Missing argument 'NODE'"),
+    (("persons", "add"), "Missing argument 'NAME'"),
+    (("groups", "list"), "No such command"),
+    (("resources", "add", "r1"), "Missing option '--kind'"),
+    (("resources", "add", "r1", "--kind", "tcp", "--label", "env"), "form key=value"),
+    (("resources", "add", "r1", "--kind", "tcp", "--label", "=x"), "form key=value"),
+    (
+        ("resources", "add", "r1", "--kind", "tcp", "--label", "a=1", "--label", "a=2"),
+        "--label a: is given twice",
+    ),
+    (("policy", "set"), "Missing argument 'FILE'"),
+    (("policy", "set", "/nonexistent/policy"), "No such file"),
+    (("policy", "show", "0"), "range"),
+    (("policy", "show", "one"), "not a valid integer"),
+    (("audit", "show", "d1", "--seq", "1"), "name one of"),
+    (("audit", "show", "--seq", "1", "--last", "2"), "name one of"),
+    (("audit", "show", "--last", "1001"), "range"),
+    (("store", "migrate", "--down"), "No such option"),
+    (("store", "rollback"), "No such command"),
+    (("status", "--jso"), "No such option"),
+)
+
+
+class UsageTests(SynchronousTestCase):
+    """A word that is not known."""
+
+    @proves("G-CLI-02", "X-34", "U-MIG-04")
+    def test_each_mistake_is_a_usage_error(self) -> None:
+        """A wrong word or option exits 64, says what is wrong on stderr and asks nobody."""
+        place = Place(self)
+
+        def nobody(*asked: object) -> None:
+            self.fail(f"asked: {asked}")
+
+        for words, expected in WRONG:
+            outcome = place.run(*words, admin=nobody)
+            self.assertEqual((outcome.status, outcome.stdout), (64, ""), words)
+            self.assertIn(expected, outcome.stderr, words)
+            self.assertTrue(outcome.stderr.startswith("svc: "), words)
+        self.assertEqual([each.name for each in place.state.iterdir()], [])
+
+    def test_program_maps_them_alike(self) -> None:
+        """The program itself exits 64 for an unknown word after `authority`."""
+        self.assertEqual(main(["authority", "bogus"]), 64)
+
+    def test_no_configuration(self) -> None:
+        """A command that needs a configuration says so, and shows where it goes."""
+        outcome = terminal("authority", "nodes", "list")
+        self.assertEqual((outcome.status, outcome.stdout), (64, ""))
+        self.assertIn("svc --config FILE", outcome.stderr)
+
+    def test_refused_configuration(self) -> None:
+        """A configuration that is refused ends the command with its own text and status 1."""
+        place = Place(self)
+        place.config.write_text('cluster = "c1.example.test"\n')
+        outcome = place.run("nodes", "list")
+        self.assertEqual((outcome.status, outcome.stdout), (1, ""))
+        self.assertIn("state_dir: required for authority", outcome.stderr)
+
+    def test_help_is_data(self) -> None:
+        """Help goes to stdout with status 0, and shows no older spelling."""
+        outcome = terminal("authority", "--help")
+        self.assertEqual((outcome.status, outcome.stderr), (0, ""))
+        for word in ("nodes", "persons", "groups", "resources", "policy", "audit", "status"):
+            self.assertIn(f"\n  {word} ", outcome.stdout)
+        for older in ("list-nodes", "list-resources", "verify-audit", "migrate"):
+            self.assertNotIn(older, outcome.stdout)
+
+
+class AliasTests(SynchronousTestCase):
+    """The older spellings."""
+
+    @proves("G-CLI-07", "G-CLI-09", "G-CLI-10", "U-CMD-02", "X-90")
+    def test_same_answers(self) -> None:
+        """An older spelling answers byte for byte as the new one, with the same options."""
+        place, authority = Place(self), Authority()
+        for older, newer in (
+            (["list-nodes"], ["nodes", "list"]),
+            (["list-nodes", "--json"], ["nodes", "list", "--json"]),
+            (["list-resources"], ["resources", "list"]),
+            (["list-resources", "--json"], ["resources", "list", "--json"]),
+            (["migrate", "--check"], ["store", "migrate", "--check"]),
+            (["migrate", "--check", "--json"], ["store", "migrate", "--check", "--json"]),
+            (["verify-audit"], ["audit", "verify"]),
+        ):
+            first = place.run(*older, admin=authority)
+            self.assertEqual(first, place.run(*newer, admin=authority), older)
+            self.assertNotEqual(first.stdout + first.stderr, "", older)
+
+
+class ImportTests(SynchronousTestCase):
+    """What a command loads."""
+
+    def test_words_need_no_twisted(self) -> None:
+        """Parsing and help of the operator's words load neither Twisted nor Cedar."""
+        script = (
+            "import sys; from svc.cli import main; main(['authority', 'nodes', 'add', '--help']);"
+            "main(['authority', 'bogus']);"
+            "sys.exit(any(name in sys.modules for name in ('twisted', 'cedarpy', 'klein')))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=False, timeout=60
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
