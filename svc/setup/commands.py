@@ -1,0 +1,118 @@
+"""What to type next: whole commands with the real paths, in their order; pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from svc.setup.founding import CONNECTOR_NAME, PROXY_NAME
+from svc.setup.making import POLICY
+from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, PROXY, Plan, joined
+
+PERSON = "ada"
+_SPARE = "db1"
+
+
+@frozen
+class Next:
+    """Says the commands that follow a plan that was made.
+
+    Attributes:
+        program: How ``svc`` is called, as words of the shell.
+    """
+
+    plan: Plan
+    program: str
+    ca_pin: str
+
+    def lines(self) -> Iterator[str]:
+        """Every line; comments begin with ``#``, all else can be pasted into a shell."""
+        if not self.plan.makes_keys:
+            yield from self._joiners()
+            return
+        steps = self._one() if self.plan.is_one else self._separate()
+        for number, (what, commands) in enumerate(steps, 1):
+            yield f"# {number}. {what}"
+            yield from commands
+            yield ""
+
+    def _one(self) -> Iterator[tuple[str, list[str]]]:
+        yield "the gateway; it stays in this terminal", [f"{self._svc('all')} all"]
+        if not self.plan.served:
+            yield "what is served (its address goes into all.toml)", self._served()
+        yield f"a person of the group {GROUP}, in another terminal", self._person()
+        yield "local ports for all that person may use", self._use()
+
+    def _separate(self) -> Iterator[tuple[str, list[str]]]:
+        roles = self.plan.roles
+        yield "the Authority; it stays in this terminal", [f"{self._svc(AUTHORITY)} authority"]
+        for role, name in ((PROXY, PROXY_NAME), (CONNECTOR, CONNECTOR_NAME)):
+            if role in roles:
+                run = f"{self._svc(role)} {role}"
+                what = f"a one-use token for the {role.title()}, and the {role.title()}"
+                yield f"{what}; a terminal of its own", [self._node(role, name), run]
+            else:
+                yield f"a token for a {role.title()} on another machine", self._elsewhere(role, name)
+        what = "what is served, and who may use it"
+        policy = _quoted(self.plan.directory / POLICY)
+        yield what, [*self._served(), f"{self._svc(AUTHORITY)} authority policy set {policy}"]
+        yield f"a person of the group {GROUP}", self._person()
+        yield "local ports for all that person may use", self._use()
+
+    def _joiners(self) -> Iterator[str]:
+        """Where only nodes of a cluster made elsewhere are set up."""
+        for role in self.plan.roles:
+            token = self.plan.state[role] / "join.token"
+            yield f"# Put the token that `svc authority nodes add` printed into {token}:"
+            yield f"(umask 077; cat > {_quoted(token)})"
+            yield f"{self._svc(role)} {role}"
+            yield ""
+
+    def _node(self, role: str, name: str) -> str:
+        names = "".join(
+            f" --public-name {each}" for each in self.plan.public_names if role == PROXY
+        )
+        add = f"{self._svc(AUTHORITY)} authority nodes add {name} --role {role}{names}"
+        return f"(umask 077; {add} > {_quoted(self.plan.state[role] / 'join.token')})"
+
+    def _elsewhere(self, role: str, name: str) -> list[str]:
+        add = self._node(role, name).removeprefix("(umask 077; ").rpartition(" > ")[0]
+        option = f" --host {self.plan.host}" if role == PROXY else ""
+        there = (
+            f"# there: {self.program} init DIR --for {role} --cluster {self.plan.cluster} "
+            f"--ca-pin {self.ca_pin}{option} --public-name {self.plan.public_names[0]}"
+        )
+        return [add, there]
+
+    def _served(self) -> list[str]:
+        authority = f"{self._svc(AUTHORITY)} authority resources add"
+        served = [(one.id, one.kind) for one in self.plan.served] or [(_SPARE, "tcp")]
+        return [f"{authority} {id} --kind {kind} --node {CONNECTOR_NAME}" for id, kind in served]
+
+    def _person(self) -> list[str]:
+        token = _quoted(self.plan.directory / f"{PERSON}.token")
+        add = f"{self._svc(AUTHORITY)} authority persons add {PERSON} --group {GROUP}"
+        proxy = joined(self.plan.public_names[0], self.plan.ports.public)
+        return [
+            f"(umask 077; {add} > {token})",
+            f"{self.program} join --proxy {proxy} --ca-pin {self.ca_pin} --token-file {token}",
+        ]
+
+    def _use(self) -> list[str]:
+        lines = [f"{self.program} up", f"{self.program} resources list"]
+        for one in self.plan.served:
+            if one.kind == "ssh":
+                proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")
+                lines.append(f"ssh -o {proxy} {one.id}")
+                break
+        return lines
+
+    def _svc(self, role: str) -> str:
+        return f"{self.program} --config {_quoted(self.plan.config(role))}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

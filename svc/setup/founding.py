@@ -1,0 +1,133 @@
+"""Making the cluster of ``svc all``: its own Proxy and Connector join before the first start.
+
+They join as every node does, by one-use tokens through TLS to an Authority
+that runs for this moment on a loopback port of the system's choice; so the
+registry and the audit log tell how they came to be, and nothing here writes
+into either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from google.protobuf.message import Message
+
+from svc.compose.joining import join_node
+from svc.compose.process import Process, make_process
+from svc.compose.runtime import Runtime
+from svc.config import Address, RoleSettings, load_settings
+from svc.config.values import StoreUrl
+from svc.model.principal import Role
+from svc.pki.files import write_private
+from svc.pki.identity_store import IdentityStore
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.service import bounded
+from svc.setup.making import staged, write
+from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, Plan
+
+PROXY_NAME, CONNECTOR_NAME = "p1", "c1"
+
+Ask = Callable[[Path, str, Message, type[Any]], Awaitable[Any]]
+"""``ask(directory, method, request, response_type)``: the control socket in that directory."""
+
+Furnish = Callable[[Callable[[str, Message, type[Any]], Awaitable[Any]]], Awaitable[None]]
+"""Given a way to ask the Authority, puts into the cluster what it is to begin with."""
+
+_JOIN_SECS = 30.0
+
+
+async def found(runtime: Runtime, plan: Plan, ask: Ask, furnish: Furnish) -> str:
+    """Make all of a plan for ``svc all``; the cluster's pin.
+
+    Raises:
+        SvcError: nothing was made.
+    """
+    plan.check()
+    with staged(plan, runtime.entropy) as stage:
+        ca_pin = write(plan, stage, runtime.now, runtime.entropy)
+        await _begin(runtime, plan, stage.path, ca_pin, ask, furnish)
+    return ca_pin
+
+
+async def _begin(
+    runtime: Runtime, plan: Plan, stage: Path, ca_pin: str, ask: Ask, furnish: Furnish
+) -> None:
+    settings = _for_now(load_settings(str(stage / "all.toml"), ALL, {}), stage)
+    process = make_process(runtime, settings)
+    try:
+        process.privilegedStartService()
+        await process.startService()
+        await _furnish(runtime, plan, stage, settings, process, ca_pin, ask, furnish)
+    finally:
+        await process.stopService()
+
+
+async def _furnish(
+    runtime: Runtime,
+    plan: Plan,
+    stage: Path,
+    settings: RoleSettings,
+    process: Process,
+    ca_pin: str,
+    ask: Ask,
+    furnish: Furnish,
+) -> None:
+    state = Path(settings.state_dir)
+
+    async def asked(method: str, request: Message, response: type[Any]) -> Any:
+        return await ask(state, method, request, response)
+
+    port: int = getattr(process.listeners["join"].bound, "port", 0)
+    for role, name in ((PROXY, PROXY_NAME), (CONNECTOR, CONNECTOR_NAME)):
+        names = plan.public_names if role == PROXY else ()
+        request = pb.AddNodeRequest(role=role, name=name, public_names=names)
+        answer: pb.TokenResponse = await asked("AddNode", request, pb.TokenResponse)
+        await _join(runtime, settings, stage, role, answer.token, ca_pin, port)
+    await furnish(asked)
+
+
+async def _join(
+    runtime: Runtime,
+    settings: RoleSettings,
+    stage: Path,
+    role: str,
+    token: str,
+    ca_pin: str,
+    port: int,
+) -> None:
+    state = stage / "state" / role
+    file = state / "join.token"
+    write_private(file, token.encode("ascii"))
+    try:
+        join = evolve(
+            settings.join,
+            token_file=str(file),
+            ca_pin=ca_pin,
+            authority=Address(LOOPBACK, port),
+        )
+        joining = join_node(runtime, evolve(settings, join=join), IdentityStore(state), Role(role))
+        await bounded(runtime.reactor, _JOIN_SECS, joining, "joining")
+    finally:
+        file.unlink()
+
+
+def _for_now(settings: RoleSettings, stage: Path) -> RoleSettings:
+    """The Authority alone, in the directory that is not yet in its place."""
+    state = stage / "state" / AUTHORITY
+    endpoints = evolve(
+        settings.endpoints,
+        control_listen=None,
+        join_listen=Address(LOOPBACK, 0),
+        renewal_listen=None,
+    )
+    return evolve(
+        settings,
+        role=AUTHORITY,
+        state_dir=str(state),
+        store_url=StoreUrl("sqlite", f"/{state}/store.db".replace("//", "/")),
+        endpoints=endpoints,
+        telemetry=evolve(settings.telemetry, metrics_listen=None, otel_endpoint=None),
+    )

@@ -1,0 +1,158 @@
+"""Writing a plan down: everything is made beside its place and then moved there at once.
+
+A rename is the last step, so a directory that is there is whole; whatever ends
+us before leaves nothing under the name that was asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import field, frozen
+
+from svc.config import load_settings
+from svc.errors import ConfigError, Fault, SvcError
+from svc.model.ids import Entropy
+from svc.pki.files import make_private_directory, sync_directory, write_private
+from svc.pki.keyring import create_cluster, root_key_pem
+from svc.setup.plan import AUTHORITY, Plan
+from svc.setup.texts import FIRST_POLICY, configurations
+
+POLICY = "policy.cedar"
+
+
+class AlreadyThere(SvcError):
+    """What is to be written is there already, and nothing is overwritten."""
+
+    fault = Fault.EXISTS
+    reason = "already_exists"
+
+
+def check_free(plan: Plan) -> None:
+    """Refuse before anything is made what would be refused in the end.
+
+    Raises:
+        AlreadyThere: the directory holds something, or the root key's file is there.
+        ConfigError: there is nowhere to write.
+    """
+    directory = plan.directory
+    if os.path.lexists(directory):
+        if not directory.is_dir() or directory.is_symlink():
+            raise AlreadyThere(f"{directory}: is there and is not a directory; name another one")
+        if any(directory.iterdir()):
+            raise AlreadyThere(f"{directory}: is not empty; nothing is overwritten, name another")
+    if plan.root_key is not None and os.path.lexists(plan.root_key):
+        raise AlreadyThere(f"--root-key-to {plan.root_key}: is there already")
+
+
+@frozen
+class Stage:
+    """Where a plan is being made.
+
+    Attributes:
+        path: The directory that will take the plan's place.
+        outside: Files made elsewhere; without the cluster they are of no use.
+    """
+
+    path: Path
+    outside: list[Path] = field(factory=list)
+
+
+@contextmanager
+def staged(plan: Plan, entropy: Entropy) -> Iterator[Stage]:
+    """A private directory beside the plan's; it takes its place when the block ends well.
+
+    Blocks for the disk.
+
+    Raises:
+        AlreadyThere: something stands in the place.
+        ConfigError: the place cannot be written.
+    """
+    check_free(plan)
+    parent = plan.directory.parent
+    stage = parent / f".{plan.directory.name}.{entropy(4).hex()}.new"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(stage)
+    except OSError as error:
+        raise ConfigError(str(parent), (error.strerror or "cannot be written").lower()) from None
+    made = Stage(stage)
+    try:
+        yield made
+        _take_place(stage, plan.directory)
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        for file in made.outside:
+            file.unlink(missing_ok=True)
+        raise
+    sync_directory(parent)
+
+
+def write(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
+    """Write keys, configurations and directories into *stage*; the cluster's pin.
+
+    Raises:
+        SvcError: a configuration would be refused, or the disk refused.
+    """
+    ca_pin = plan.ca_pin
+    for state in _states(plan):
+        make_private_directory(stage.path / state)
+    if plan.makes_keys:
+        ca_pin = _write_keys(plan, stage, now, entropy)
+        write_private(stage.path / POLICY, FIRST_POLICY.encode("utf-8"))
+    for name, text in configurations(plan, ca_pin).items():
+        path = stage.path / name
+        write_private(path, text.encode("utf-8"))
+        # What the roles would refuse is refused here, before it has a place.
+        load_settings(str(path), name.removesuffix(".toml"), {})
+    sync_directory(stage.path)
+    return ca_pin
+
+
+def make(plan: Plan, now: Callable[[], float], entropy: Entropy) -> str:
+    """Make all of a plan whose roles are separate; the cluster's pin.  Blocks for the disk.
+
+    Raises:
+        SvcError: nothing was made.
+    """
+    plan.check()
+    with staged(plan, entropy) as stage:
+        return write(plan, stage, now, entropy)
+
+
+def _states(plan: Plan) -> list[Path]:
+    """The directories to make, by their place in the plan's, outer ones first."""
+    if plan.is_one:
+        return [Path("state"), *(Path("state") / role for role in plan.state)]
+    return [Path(role) for role in plan.roles]
+
+
+def _write_keys(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
+    state = stage.path / plan.state[AUTHORITY].relative_to(plan.directory)
+    keys = create_cluster(
+        state / "keys", plan.cluster, now, entropy, keep_root_key=plan.root_key is None
+    )
+    if plan.root_key is not None:
+        # The only copy is on the disk before anything of this cluster is in its place.
+        stage.outside.append(plan.root_key)
+        try:
+            write_private(plan.root_key, root_key_pem(keys))
+            sync_directory(plan.root_key.parent)
+        except OSError as error:
+            where = f"--root-key-to {plan.root_key}"
+            raise ConfigError(where, (error.strerror or "cannot be written").lower()) from None
+    return keys.ca_pin
+
+
+def _take_place(stage: Path, directory: Path) -> None:
+    try:
+        stage.rename(directory)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise AlreadyThere(f"{directory}: was made meanwhile; nothing is overwritten") from None
+        raise ConfigError(str(directory), (error.strerror or "cannot be made").lower()) from None

@@ -1,0 +1,158 @@
+"""What is to be made, as plain values: checked here, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+
+from attrs import field, frozen
+
+from svc.config.forms import parse_address
+from svc.errors import UsageError
+from svc.model.ids import is_cluster_name, is_resource_id
+
+AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
+SEPARATE = (AUTHORITY, PROXY, CONNECTOR)
+LOOPBACK = "127.0.0.1"
+GROUP = "staff"
+"""The group that the first policy speaks of."""
+
+_PIN = re.compile(r"[0-9a-f]{64}\Z")
+
+
+@frozen
+class Served:
+    """One resource that the Connector is to serve."""
+
+    id: str
+    kind: str
+    address: str
+    labels: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class Ports:
+    """Where each listener stands; 0 lets the system choose."""
+
+    public: int = 7400
+    control: int = 7401
+    join: int = 7402
+    renewal: int = 7403
+
+
+@frozen
+class Plan:
+    """One ``svc init``.
+
+    Attributes:
+        directory: Where the files will be in the end; absolute.
+        roles: Whose configurations are written: some of the three, or ``all`` alone.
+        host: Where Authority is reached, and what it listens on where that is an address.
+        public_names: What people and Connectors call the Proxy; the first is what they dial.
+        ca_pin: Of a cluster that was made elsewhere; empty where its keys are made here.
+        root_key: Where the root's private key goes; None leaves it in the key directory.
+    """
+
+    directory: Path
+    cluster: str
+    roles: tuple[str, ...] = SEPARATE
+    host: str = LOOPBACK
+    public_names: tuple[str, ...] = ("localhost", LOOPBACK)
+    ports: Ports = Ports()
+    served: tuple[Served, ...] = ()
+    ca_pin: str = ""
+    root_key: Path | None = None
+    head_after_secs: float | None = field(default=None)
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether a cluster begins here."""
+        return AUTHORITY in self.roles or self.is_one
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is for ``svc all``."""
+        return self.roles == (ALL,)
+
+    @property
+    def public(self) -> str:
+        """What people and Connectors dial."""
+        return joined(self.public_names[0], self.ports.public)
+
+    @property
+    def state(self) -> dict[str, Path]:
+        """The state directory of each role."""
+        base = self.directory / "state" if self.is_one else self.directory
+        return {role: base / role for role in SEPARATE}
+
+    def config(self, role: str) -> Path:
+        """The configuration of a role."""
+        return self.directory / f"{ALL if self.is_one else role}.toml"
+
+    def check(self) -> None:
+        """Refuse what no configuration could say.
+
+        Raises:
+            UsageError: naming the option.
+        """
+        if not str(self.directory).isprintable() or set(str(self.directory)) & set("?#"):
+            raise UsageError("DIR: a path without ? # and without control characters")
+        if not is_cluster_name(self.cluster):
+            raise UsageError("--cluster: a DNS name in lower case, such as gate.example.org")
+        if ALL in self.roles and not self.is_one:
+            raise UsageError("--for all: stands alone; it holds the three roles")
+        for name in (*self.public_names, self.host):
+            _check_host(name)
+        if len({one.id for one in self.served}) != len(self.served):
+            raise UsageError("--resource: an id is given twice")
+        if not self.makes_keys and not _PIN.match(self.ca_pin):
+            raise UsageError(
+                "--ca-pin: required where no Authority is set up here: 64 hex digits, as "
+                "`svc authority status` shows them"
+            )
+        if self.makes_keys and self.ca_pin:
+            raise UsageError("--ca-pin: is for nodes of a cluster that was made elsewhere")
+        if self.root_key is not None and not self.makes_keys:
+            raise UsageError("--root-key-to: no keys are made here")
+
+
+def read_served(text: str) -> Served:
+    """A resource in its form ``ID=KIND:HOST:PORT``.
+
+    Raises:
+        UsageError: for another form.
+    """
+    name, equals, rest = text.partition("=")
+    kind, colon, address = rest.partition(":")
+    if not (equals and colon and is_resource_id(name) and kind.isidentifier()):
+        raise UsageError("--resource: of the form ID=KIND:HOST:PORT, such as db1=tcp:10.0.0.5:5432")
+    try:
+        return Served(name, kind, str(parse_address(address)))
+    except ValueError as error:
+        raise UsageError(f"--resource {name}: the address {error}") from None
+
+
+def joined(host: str, port: int) -> str:
+    """``host:port``, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine is meant."""
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+
+
+def _check_host(name: str) -> None:
+    if not (is_cluster_name(name) or is_address(name)):
+        raise UsageError("--host, --public-name: a DNS name in lower case, or an IP address")

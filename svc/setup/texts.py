@@ -1,0 +1,178 @@
+"""The files that ``svc init`` writes, as texts; pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, LOOPBACK, PROXY, Plan, is_address, is_local
+from svc.setup.plan import joined as at
+
+NODE_LEAF_SECS = 30 * 86400
+"""For ``svc all``, whose nodes are one machine with the keys: it may rest for that long."""
+
+_OPERATORS = """\
+// Whoever holds the Authority's control socket administers the cluster.
+@id("operators-administer")
+permit (
+  principal is Operator,
+  action in Action::"administer",
+  resource is Cluster
+);
+"""
+
+FIRST_POLICY = f"""\
+// The policy of this cluster, in Cedar.  Change it, then put it in force with
+// `svc authority policy set`; every change is on record.
+
+{_OPERATORS}
+// Who may not view a resource is told nothing of it, not even that it exists.
+@id("{GROUP}-view")
+permit (
+  principal in Group::"{GROUP}",
+  action == Action::"view",
+  resource
+);
+
+// Every way of using every resource.  Narrow it by naming actions
+// (Action::"sshConnect", Action::"tcpConnect") and resources (Server::"ssh-here").
+@id("{GROUP}-use")
+permit (
+  principal in Group::"{GROUP}",
+  action in Action::"use",
+  resource
+);
+"""
+
+
+def configurations(plan: Plan, ca_pin: str) -> dict[str, str]:
+    """File names and their texts."""
+    if plan.is_one:
+        return {"all.toml": "\n".join(_all(plan))}
+    made = {AUTHORITY: _authority, PROXY: _proxy, CONNECTOR: _connector}
+    return {f"{role}.toml": "\n".join(made[role](plan, ca_pin)) for role in plan.roles}
+
+
+def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
+    yield "# The Authority: decides, signs, records.  It alone holds the cluster's keys."
+    yield from _top(plan, str(plan.state[AUTHORITY]))
+    yield from _store(plan)
+    yield ""
+    yield "[endpoints]"
+    yield "# Where Proxies ask, where nodes join, where they renew."
+    yield from _listens(plan)
+    yield ""
+
+
+def _proxy(plan: Plan, ca_pin: str) -> Iterator[str]:
+    yield "# The Proxy: the only role that people and Connectors reach."
+    yield from _top(plan, str(plan.state[PROXY]))
+    yield ""
+    yield "[endpoints]"
+    yield from _public(plan)
+    yield f"authority = [{_quoted(at(plan.host, plan.ports.control))}]"
+    yield ""
+    yield from _join(plan, PROXY, ca_pin)
+    yield f"authority = {_quoted(at(plan.host, plan.ports.join))}"
+    yield ""
+
+
+def _connector(plan: Plan, ca_pin: str) -> Iterator[str]:
+    yield "# The Connector: stands beside what it serves and dials out to the Proxy."
+    yield from _top(plan, str(plan.state[CONNECTOR]))
+    yield ""
+    yield "[endpoints]"
+    yield f"proxy = [{_quoted(plan.public)}]"
+    yield ""
+    yield from _join(plan, CONNECTOR, ca_pin)
+    yield ""
+    yield from _served(plan)
+
+
+def _all(plan: Plan) -> Iterator[str]:
+    yield "# Authority, Proxy and Connector in one process.  Each keeps its state in a directory"
+    yield "# of its name inside state_dir, and speaks to the others over loopback TLS."
+    yield from _top(plan, str(plan.directory / "state"))
+    yield from _store(plan)
+    yield ""
+    yield "[endpoints]"
+    yield from _public(plan)
+    yield from _listens(plan)
+    yield f"authority = [{_quoted(at(LOOPBACK, plan.ports.control))}]"
+    yield f"proxy = [{_quoted(at(LOOPBACK, plan.ports.public))}]"
+    yield ""
+    yield "[identity]"
+    yield "# This process may rest for that long and still know its own nodes."
+    yield f"node_leaf_secs = {NODE_LEAF_SECS}"
+    yield ""
+    if plan.head_after_secs is not None:
+        yield "[audit]"
+        yield f"head_after_secs = {plan.head_after_secs}"
+        yield ""
+    yield from _served(plan)
+
+
+def _top(plan: Plan, state: str) -> Iterator[str]:
+    yield ""
+    yield f"cluster = {_quoted(plan.cluster)}"
+    yield f"state_dir = {_quoted(state)}"
+
+
+def _store(plan: Plan) -> Iterator[str]:
+    yield f"store_url = {_quoted(f'sqlite://{plan.state[AUTHORITY]}/store.db')}"
+
+
+def _listens(plan: Plan) -> Iterator[str]:
+    if plan.is_one:
+        host = LOOPBACK
+    else:
+        host = plan.host if is_address(plan.host) else _everywhere(plan.host)
+    for name in ("control", "join", "renewal"):
+        yield f"{name}_listen = {_quoted(at(host, getattr(plan.ports, name)))}"
+
+
+def _public(plan: Plan) -> Iterator[str]:
+    first = plan.public_names[0]
+    host = LOOPBACK if all(map(is_local, plan.public_names)) else _everywhere(first)
+    yield f"public_listen = {_quoted(at(host, plan.ports.public))}"
+    names = ", ".join(map(_quoted, plan.public_names))
+    yield "# Its certificate carries the names that its join token allows."
+    yield f"public_names = [{names}]"
+
+
+def _everywhere(host: str) -> str:
+    if is_local(host):
+        return LOOPBACK
+    return "::" if ":" in host else "0.0.0.0"
+
+
+def _join(plan: Plan, role: str, ca_pin: str) -> Iterator[str]:
+    yield "[join]"
+    yield "# Read once, while there is no identity in state_dir yet."
+    yield f"token_file = {_quoted(str(plan.state[role] / 'join.token'))}"
+    yield f"ca_pin = {_quoted(ca_pin)}"
+
+
+def _served(plan: Plan) -> Iterator[str]:
+    yield "# What is served from here.  The addresses stand here and nowhere else; a resource is"
+    yield "# reached once an operator has added its id to the catalog and assigned it to this node."
+    if not plan.served:
+        yield "#"
+        for line in _table('"db1"', '"tcp"', '"10.0.0.5:5432"'):
+            yield f"# {line}"
+        yield ""
+    for one in plan.served:
+        yield from _table(_quoted(one.id), _quoted(one.kind), _quoted(one.address))
+        yield ""
+
+
+def _table(id_: str, kind: str, address: str) -> Iterator[str]:
+    yield "[[connector.resources]]"
+    yield f"id = {id_}"
+    yield f"kind = {kind}"
+    yield f"address = {address}"
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string; what cannot be printed was refused before."""
+    return json.dumps(text, ensure_ascii=False)
