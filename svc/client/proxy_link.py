@@ -20,7 +20,7 @@ from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.service import bounded
+from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_client")
 
@@ -28,6 +28,8 @@ _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 15.0
 _FIRST_LISTING_SECS = 20.0
 _DIAL_SECS = 20.0
+_MOVE_SECS = 10.0
+_LOOK_SECS = 1.0
 
 
 @frozen
@@ -83,6 +85,7 @@ class ProxyLink(Service):
         ways: The Proxies, tried in turn.
         listed: Told all that the person may view, after each change.
         jitter: Makes the wait out of the backoff's seconds.
+        tasks: Owns the connections that are left.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         proxy: The address connected to; empty while there is none.
@@ -92,6 +95,7 @@ class ProxyLink(Service):
     ways: Sequence[Way]
     listed: Callable[[dict[str, Listed]], object]
     jitter: Callable[[float], float]
+    tasks: BackgroundTasks
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     proxy: str = field(default="", init=False)
@@ -143,9 +147,20 @@ class ProxyLink(Service):
         return waiting
 
     def redial(self) -> None:
-        """Dial anew, where something of the connection's own has changed."""
+        """Dial anew; sessions that are open on the old connection stay there."""
         if self._list is not None:
             self._list.cancel("redial")
+
+    async def moved(self) -> None:
+        """Leave a Proxy that takes no further call; returns once another took us.
+
+        Raises:
+            SvcError: ``deadline`` where none did in time.
+        """
+        coming: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(coming)
+        self.redial()
+        await bounded(self.clock, _MOVE_SECS, coming, "another Proxy")
 
     async def _run(self) -> None:
         failures = tried = 0
@@ -161,9 +176,17 @@ class ProxyLink(Service):
             finally:
                 self.proxy, channel, self._channel = "", self._channel, None
                 if channel is not None:
-                    await channel.close()
+                    self.tasks.spawn("leaving a Proxy", self._leave(channel))
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
+
+    async def _leave(self, channel: IRpcChannel) -> None:
+        """Close a connection once the last session on it is over."""
+        try:
+            while channel.open_streams:
+                await deferLater(self.clock, _LOOK_SECS)
+        finally:
+            await channel.close()
 
     async def _connected(self, way: Way) -> None:
         channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")

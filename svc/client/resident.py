@@ -8,7 +8,7 @@ what to do with it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from svc.service import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 
+GOING_AWAY = "going_away"
 UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
 
 
@@ -105,6 +106,7 @@ class Resident(AsyncService):
     Attributes:
         unix_endpoint: Makes the endpoint of a unix socket's address.
         refusals: Hears of every session that was not opened.
+        moved: Returns once another connection to a Proxy is there.
     """
 
     place: Place
@@ -116,6 +118,7 @@ class Resident(AsyncService):
     unix_endpoint: Callable[[str], IStreamServerEndpoint]
     refusals: Refusals
     tasks: BackgroundTasks
+    moved: Callable[[], Awaitable[None]]
     _kept: dict[str, str] = field(factory=dict, init=False)
     _open: dict[str, _Open] = field(factory=dict, init=False)
     _relays: set[Relay] = field(factory=set, init=False)
@@ -239,11 +242,20 @@ class Resident(AsyncService):
         self._relays.add(relay)
         try:
             if there is not None:
-                wish = Wish(resource, self.kinds[there.endpoint.kind])
-                await self.dialer.endpoint(wish).connect(only_side(relay.right))
+                await self._connect(Wish(resource, self.kinds[there.endpoint.kind]), relay)
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
         finally:
             self._relays.discard(relay)
             relay.abort()
+
+    async def _connect(self, wish: Wish, relay: Relay) -> None:
+        try:
+            await self.dialer.endpoint(wish).connect(only_side(relay.right))
+        except SvcError as refusal:
+            if refusal.reason != GOING_AWAY:
+                raise
+            # The Proxy drains and took nothing: the next one may.
+            await self.moved()
+            await self.dialer.endpoint(wish).connect(only_side(relay.right))

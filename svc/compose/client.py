@@ -245,9 +245,7 @@ def _assembled(
     runtime, settings = side.runtime, side.settings
     reactor = runtime.reactor
     tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
-    link = ProxyLink(
-        reactor, side.ways, lambda resources: resident.listed(resources), runtime.jitter
-    )
+    link = ProxyLink(reactor, side.ways, lambda seen: resident.listed(seen), runtime.jitter, tasks)
     resident = Resident(
         place=Place(
             side.identity.principal.cluster,
@@ -268,6 +266,7 @@ def _assembled(
         unix_endpoint=lambda address: UNIXServerEndpoint(reactor, address, mode=0o600),
         refusals=refusals,
         tasks=tasks,
+        moved=link.moved,
     )
     desk = StatusDesk(resident, link, side.identity, refusals, reactor)
     control = Listener(
