@@ -83,7 +83,7 @@ def store_place(settings: RoleSettings) -> StorePlace:
             f"scheme {place.scheme}: no store drop-in of that name is enabled in plugins.stores",
         )
     (loaded,) = load(IStoreFactory, "store", [place.scheme])
-    found = StorePlace(loaded.provider, f"{place.scheme}:{place.rest}")
+    found = StorePlace(loaded.provider, f"{place.scheme}://{place.rest}")
     found.factory.check(found.url)
     return found
 

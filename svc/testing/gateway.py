@@ -1,0 +1,386 @@
+"""A whole gateway of real processes in a temporary directory.
+
+Either an Authority, a Proxy and Connectors, each its own process, or ``svc
+all``; beside them people with their residents.  Configurations are written
+here; nodes and people join by tokens that the command line made.  Every port
+is one that the kernel chose at the first start; restarts keep it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from svc.pki.keyring import create_cluster
+from svc.testing.person import Person
+from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.settings import (
+    ALL,
+    AUTHORITY,
+    CONNECTOR,
+    POLICY,
+    PROXY,
+    SHORT,
+    Target,
+    numbers_of,
+    toml,
+)
+
+_SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)\Z")
+
+
+@define(eq=False, slots=False)
+class Gateway:
+    """The processes, and an operator's hand on them.
+
+    Attributes:
+        directory: Holds everything; removed at the end.
+        numbers: Keys of the configuration by dotted path; each role gets those it reads.
+        environ: More environment, by role.
+        layout: ``"four"`` or ``"all"``.
+    """
+
+    directory: Path
+    cluster: str
+    numbers: dict[str, Any]
+    environ: dict[str, dict[str, str]]
+    layout: str = "four"
+    roles: dict[str, Child] = field(factory=dict)
+    pin: str = ""
+    people: list[Person] = field(factory=list)
+    _tables: dict[str, dict[str, Any]] = field(factory=dict)
+
+    @property
+    def everyone(self) -> tuple[Child, ...]:
+        """Every process there is, residents included."""
+        residents = (person.resident for person in self.people if person.resident is not None)
+        return (*self.roles.values(), *residents)
+
+    # Starting and ending
+
+    def child(self, role: str) -> Child:
+        """The process that plays *role*: with ``svc all`` always the same one."""
+        return self.roles[ALL] if ALL in self.roles else self.roles[role]
+
+    def start(self, role: str, ready: bool = True) -> Child:
+        """Start a role (again), and wait until it is ready.
+
+        Raises:
+            TooLate: it ended, or was not ready in time.
+        """
+        child = self.child(role)
+        self._listening(child.name).unlink(missing_ok=True)  # of an earlier life, if it was killed
+        child.start()
+        if ready:
+            self.await_ready(child.name)
+        return child
+
+    def restart(self, role: str) -> Child:
+        """Kill it if it runs, and start it on the same ports."""
+        self.child(role).kill()
+        return self.start(role)
+
+    def await_ready(self, role: str, seconds: float = PATIENCE) -> None:
+        """Wait until ``/readyz`` of the role's process is 200."""
+        child = self.child(role)
+        until(f"{role} ready", lambda: self._is_ready(child.name), seconds, [child])
+
+    def await_tunnels(self, count: int, seconds: float = PATIENCE) -> None:
+        """Wait until the Proxy has so many tunnels."""
+        self.await_metric(PROXY, "svc_active_connector_tunnels", count, seconds)
+
+    def await_metric(
+        self, role: str, name: str, value: float, seconds: float = PATIENCE, **labels: str
+    ) -> None:
+        """Wait until a series has a value."""
+        until(
+            f"{name} {labels or ''} of {role} is {value}",
+            lambda: self.metric(role, name, **labels) == value,
+            seconds,
+            [self.child(role)],
+        )
+
+    def end(self) -> None:
+        """Kill everything and remove the directory; once more changes nothing."""
+        for child in reversed(self.everyone):
+            child.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Looking
+
+    def listening(self, role: str) -> dict[str, str]:
+        """The bound addresses of a role's process, by name; empty while it is not up."""
+        try:
+            found: dict[str, str] = json.loads(self._listening(role).read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found
+
+    def get(self, role: str, path: str) -> tuple[int, str]:
+        """Status and body of a GET on the telemetry listener.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        host, _, port = self.listening(self.child(role).name)["telemetry"].rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode("utf-8")
+        finally:
+            connection.close()
+
+    def metrics(self, role: str) -> dict[str, float]:
+        """Every sample, by ``name`` or ``name{label="value",…}`` as exposed."""
+        found = {}
+        for line in self.get(role, "/metrics")[1].splitlines():
+            sample = _SAMPLE.match(line)
+            if sample is not None:
+                name, labels = sample["name"], sample["labels"]
+                found[f"{name}{{{labels}}}" if labels else name] = float(sample["value"])
+        return found
+
+    def metric(self, role: str, name: str, **labels: str) -> float:
+        """The sum of a series' samples that carry these labels; 0 where there is none."""
+        wanted = {f'{label}="{value}"' for label, value in labels.items()}
+        total = 0.0
+        for sample, value in self.metrics(role).items():
+            full_name, _, carried = sample.partition("{")
+            if full_name == name and wanted <= set(carried.rstrip("}").split(",")):
+                total += value
+        return total
+
+    @property
+    def public(self) -> str:
+        """The Proxy's public address."""
+        return self.listening(self.child(PROXY).name)["public"]
+
+    # The operator
+
+    def operator(self, *words: str, stdin: bytes = b"", check: bool = True) -> Ran:
+        """``svc --config … authority`` with *words*."""
+        config = self.directory / f"{self.child(AUTHORITY).name}.toml"
+        command = svc_command("--config", str(config), "authority", *words)
+        ran = run(command, self.directory, stdin=stdin)
+        return ran.checked() if check else ran
+
+    def set_policy(self, text: str) -> None:
+        """Put a policy in force."""
+        self.operator("policy", "set", "-", stdin=text.encode())
+
+    def add_resource(self, target: Target, connector: str = CONNECTOR) -> None:
+        """Add to the catalog what a Connector's configuration offers."""
+        labels = [word for label in target.labels for word in ("--label", label)]
+        self.operator(
+            "resources", "add", target.id, "--kind", target.kind, "--node", connector, *labels
+        )
+
+    def add_person(self, name: str, *groups: str) -> Person:
+        """A person who has joined on this machine; no resident runs yet."""
+        words = [word for group in groups for word in ("--group", group)]
+        token = self.operator("persons", "add", name, *words).stdout.strip()
+        person = Person(name, self.directory / f"home-{name}", self.cluster)
+        person.join(self.public, self.pin, token)
+        self.people.append(person)
+        return person
+
+    def decision(self, decision_id: str) -> list[dict[str, Any]]:
+        """The records that name a decision.
+
+        Raises:
+            AssertionError: there is none.
+        """
+        found: list[dict[str, Any]] = self.operator("audit", "show", decision_id, "--json").json
+        return found
+
+    def verify(self) -> str:
+        """Verify the chain; what the command said."""
+        return self.operator("audit", "verify").stdout
+
+    def status(self) -> dict[str, Any]:
+        """``authority status``."""
+        found: dict[str, Any] = self.operator("status", "--json").json
+        return found
+
+    # Making
+
+    def make_authority(self) -> None:
+        """Make the cluster's keys, then start the first Authority."""
+        state = self._state(AUTHORITY)
+        state.mkdir(mode=0o700, parents=True)
+        create_cluster(state / "keys", self.cluster, time.time, os.urandom)
+        self._make(
+            AUTHORITY,
+            {
+                "store_url": f"sqlite://{self.directory / 'store.db'}",
+                "endpoints.control_listen": "127.0.0.1:0",
+                "endpoints.join_listen": "127.0.0.1:0",
+                "endpoints.renewal_listen": "127.0.0.1:0",
+            },
+        )
+        self.start(AUTHORITY)
+        self._pin_ports(AUTHORITY)
+        self.pin = self.status()["ca_pin"]
+
+    def make_proxy(self) -> None:
+        """Let a Proxy join directly, and start it."""
+        authority = self.listening(AUTHORITY)
+        names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
+        self._make(
+            PROXY,
+            {
+                "endpoints.public_listen": "127.0.0.1:0",
+                "endpoints.public_names": ["localhost", "127.0.0.1"],
+                "endpoints.authority": [authority["control"]],
+                "join.authority": authority["join"],
+                **self._token(PROXY, PROXY, names),
+            },
+        )
+        self.start(PROXY)
+        self._pin_ports(PROXY)
+
+    def make_connector(self, targets: Iterable[Target], name: str = CONNECTOR) -> None:
+        """Let a Connector join through the Proxy, start it, and fill the catalog."""
+        offered = tuple(targets)
+        self._make(
+            name,
+            {
+                "endpoints.proxy": [self.public],
+                "connector.resources": [
+                    {"id": one.id, "kind": one.kind, "address": one.address} for one in offered
+                ],
+                **self._token(name, CONNECTOR),
+            },
+            CONNECTOR,
+        )
+        child = self.start(name)
+        until(
+            f"{name} joined",
+            lambda: (self._state(name) / "identity" / "current").exists(),
+            alive=[child],
+        )
+        for one in offered:
+            self.add_resource(one, name)
+
+    def merge(self) -> None:
+        """Stop the three roles and go on as ``svc all`` over the same directories."""
+        for role in (CONNECTOR, PROXY, AUTHORITY):
+            status = self.roles.pop(role).stop()
+            assert status == 0, f"{role} ended with {status}"
+        merged: dict[str, Any] = {}
+        for role in (CONNECTOR, PROXY, AUTHORITY):
+            merged |= self._tables[role]
+        for only_once in ("join.token_file", "join.ca_pin", "join.authority"):
+            merged.pop(only_once, None)
+        self._write(ALL, merged | {"state_dir": str(self.directory / "state")}, ALL)
+        self.start(ALL)
+
+    def configure(self, role: str, change: Mapping[str, Any]) -> None:
+        """Write a role's configuration anew with some keys changed; read at its next start."""
+        name = self.child(role).name
+        self._write(name, self._tables[name] | dict(change))
+
+    def _make(self, name: str, table: Mapping[str, Any], role: str | None = None) -> None:
+        role = role or name
+        numbers = numbers_of(role, self.numbers)
+        state = self._state(name)
+        state.mkdir(mode=0o700, exist_ok=True, parents=True)
+        listen = {"telemetry.metrics_listen": "127.0.0.1:0"}
+        whole = {"cluster": self.cluster, "state_dir": str(state), **listen, **numbers, **table}
+        self._write(name, whole, role)
+
+    def _write(self, name: str, table: dict[str, Any], role: str | None = None) -> None:
+        self._tables[name] = table
+        path = self.directory / f"{name}.toml"
+        path.write_text(toml(table), "utf-8")
+        if name not in self.roles:
+            environ = {"SVC_LOG_FORMAT": "json", **self.environ.get(name, {})}
+            words = svc_command("--config", str(path), role or name)
+            log = self.directory / f"{name}.log"
+            self.roles[name] = Child(name, words, self.directory, log, environ)
+
+    def _token(self, name: str, role: str, more: Iterable[str] = ()) -> dict[str, str]:
+        token = self.operator("nodes", "add", name, "--role", role, *more).stdout
+        path = self.directory / f"{name}.token"
+        path.touch(mode=0o600)
+        path.write_text(token, "utf-8")
+        return {"join.token_file": str(path), "join.ca_pin": self.pin}
+
+    def _pin_ports(self, role: str) -> None:
+        """From now on the addresses that the first start was given."""
+        keys = {
+            "control": "endpoints.control_listen",
+            "join": "endpoints.join_listen",
+            "renewal": "endpoints.renewal_listen",
+            "public": "endpoints.public_listen",
+        }
+        bound = self.listening(role)
+        self.configure(role, {keys[name]: bound[name] for name in keys if name in bound})
+
+    def _is_ready(self, role: str) -> bool:
+        if not self.listening(role):
+            return False
+        try:
+            return self.get(role, "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def _state(self, name: str) -> Path:
+        return self.directory / "state" / name
+
+    def _listening(self, name: str) -> Path:
+        base = self.directory / "state"
+        return (base if name == ALL else base / name) / "listening.json"
+
+
+def make_gateway(
+    targets: Iterable[Target] = (),
+    *,
+    layout: str = "four",
+    policy: str | None = POLICY,
+    numbers: Mapping[str, Any] | None = None,
+    environ: Mapping[str, Mapping[str, str]] | None = None,
+) -> Gateway:
+    """A running gateway with one tunnel; killed and removed by :meth:`Gateway.end`.
+
+    Args:
+        targets: Served by the one Connector, and in the catalog.
+        layout: ``"four"`` processes (with a person's resident) or ``"all"``.
+        numbers: Over :data:`SHORT`.
+        environ: More environment, by role.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="svc-"))
+    directory.joinpath("state").mkdir(mode=0o700)
+    gateway = Gateway(
+        directory,
+        f"t{os.urandom(4).hex()}.example",
+        {**SHORT, **(numbers or {})},
+        {role: dict(more) for role, more in (environ or {}).items()},
+        layout,
+    )
+    atexit.register(gateway.end)
+    try:
+        gateway.make_authority()
+        if policy is not None:
+            gateway.set_policy(policy)
+        gateway.make_proxy()
+        gateway.make_connector(targets)
+        if layout == ALL:
+            gateway.merge()
+        gateway.await_tunnels(1)
+    except BaseException:
+        gateway.end()
+        raise
+    return gateway

@@ -1,0 +1,68 @@
+"""What a test's gateway is configured with, and how that becomes a configuration file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from svc.config.keys import KEYS
+
+AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
+POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+
+@id("ops-all")
+permit (principal in Group::"ops", action, resource)
+unless { resource.hasTag("closed") };
+
+@id("closed") @reason("closed for repairs")
+forbid (principal, action in Action::"use", resource)
+when { resource.hasTag("closed") };
+"""
+"""Persons of the group ``ops`` may use whatever is not labelled ``closed``, and view that, too."""
+
+SHORT: Mapping[str, Any] = {
+    "tunnel.backoff_first_secs": 0.1,
+    "tunnel.backoff_max_secs": 0.4,
+    "snapshot.heartbeat_secs": 0.5,
+    "snapshot.reload_secs": 1,
+    "limits.drain_secs": 1,
+    "limits.anonymous_per_minute": 6000,
+    "limits.anonymous_burst": 1000,
+    "identity.join_token_secs": 600,
+}
+"""Times for tests, and a budget that lets everything from one address through."""
+
+
+@frozen
+class Target:
+    """One resource as a Connector's configuration and the catalog have it."""
+
+    id: str
+    address: str
+    kind: str = "tcp"
+    labels: tuple[str, ...] = ()
+
+
+def numbers_of(role: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keys, by dotted path, that *role* reads."""
+    return {
+        key.path: numbers[key.path] for key in KEYS if key.path in numbers and role in key.roles
+    }
+
+
+def toml(table: Mapping[str, Any]) -> str:
+    """A TOML text of dotted paths; lists of tables become inline tables."""
+    return "".join(f"{path} = {_value(value)}\n" for path, value in table.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    return json.dumps(value)
