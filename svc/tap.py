@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import time
 from typing import Any
 
@@ -65,11 +64,11 @@ class Role:
         try:
             self._compose(reactor, options["config"], lines, root)
         except SvcError as refusal:
-            sys.stderr.write(f"svc: {refusal.text}\n")
+            lines.refusal(refusal.reason, refusal.text)
             raise SystemExit(refusal.exit_code) from None
         return root
 
-    def _compose(self, reactor: Any, path: str, lines: Any, root: Root) -> None:
+    def _compose(self, reactor: Any, path: str, lines: Any, root: Any) -> None:
         from svc.compose.runtime import Runtime
         from svc.config import load_settings
         from svc.telemetry.filter import parse_filter
@@ -87,18 +86,19 @@ class Role:
             from svc.compose.process import make_process
 
             process = make_process(runtime, settings)
-        process.stopped_by = _Ending(reactor)
+        process.stopped_by = _Ending(reactor, lines)
         root.addService(process)
 
 
 class _Ending:
     """Ends twistd with a refusal's exit status: twistd itself always exits with 0."""
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, lines: Any) -> None:
         self._reactor = reactor
+        self._lines = lines
 
     def __call__(self, refusal: SvcError) -> None:
-        sys.stderr.write(f"svc: {refusal.text}\n")
+        self._lines.refusal(refusal.reason, refusal.text)
         atexit.register(os._exit, refusal.exit_code or 1)
         self._reactor.stop()
 

@@ -121,16 +121,17 @@ def up(globals_: Globals) -> int:
     from svc.telemetry.logs import begin_logging
 
     lines = begin_logging(globals_.environ)
-    default = parse_filter(None)
+    log_filter, profile = parse_filter(None), None
     try:
         log_filter = parse_filter(globals_.environ.get("RUST_LOG"))
         settings = client_settings(globals_.config, globals_.environ)
-        lines.settle(log_filter, settings.profile)
+        profile = settings.profile
+        lines.settle(log_filter, profile)
         client = make_client(_runtime(globals_, reactor), settings)
     except SvcError as refusal:
-        lines.settle(default, None)
-        return refused(refusal)
-    return Running(reactor, client).run()
+        lines.settle(log_filter, profile)
+        return refused(lines, refusal)
+    return Running(reactor, client, lines).run()
 
 
 @click.command()

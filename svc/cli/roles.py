@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from svc.cli import Globals
 from svc.errors import SvcError, UsageError
+
+if TYPE_CHECKING:
+    from svc.telemetry.logs import LogLines
 
 RUN_ROLES = ("authority", "proxy", "connector", "all")
 
@@ -25,8 +27,6 @@ def run_role(globals_: Globals, role: str) -> int:
         raise UsageError("--config PATH is required to run a role")
     from twisted.internet import reactor
 
-    from svc.compose.process import make_process
-    from svc.compose.runtime import Runtime
     from svc.config import load_settings
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
@@ -35,17 +35,26 @@ def run_role(globals_: Globals, role: str) -> int:
     # A stepped host clock moves no timer (D3): before anything is scheduled.
     timed.seconds = time.monotonic
     lines = begin_logging(globals_.environ)
-    default = parse_filter(None)
+    log_filter, profile = parse_filter(None), None
     try:
         log_filter = parse_filter(globals_.environ.get("RUST_LOG"))
         settings = load_settings(globals_.config, role, globals_.environ)
-        lines.settle(log_filter, settings.profile)
-        runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
-        process = make_process(runtime, settings)
+        profile = settings.profile
+        lines.settle(log_filter, profile)
+        process = _made(globals_, reactor, settings)
     except SvcError as refusal:
-        lines.settle(default, None)
-        return refused(refusal)
-    return Running(reactor, process).run()
+        lines.settle(log_filter, profile)
+        return refused(lines, refusal)
+    return Running(reactor, process, lines).run()
+
+
+def _made(globals_: Globals, reactor: Any, settings: Any) -> Any:
+    """The wired process; the rooms are imported only for a configuration that was read."""
+    from svc.compose.process import make_process
+    from svc.compose.runtime import Runtime
+
+    runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
+    return make_process(runtime, settings)
 
 
 def crash_point(globals_: Globals) -> Any:
@@ -61,18 +70,19 @@ def crash_point(globals_: Globals) -> Any:
     return crash
 
 
-def refused(refusal: SvcError) -> int:
-    """Say on stderr why nothing was started; the exit status."""
-    click.echo(f"svc: {refusal.text}", err=True)
+def refused(lines: LogLines, refusal: SvcError) -> int:
+    """Say on stderr, as the log is written, why nothing is served; the exit status."""
+    lines.refusal(refusal.reason, refusal.text)
     return refusal.exit_code
 
 
 class Running:
     """One process between its start and its exit status."""
 
-    def __init__(self, reactor: Any, process: Any) -> None:
+    def __init__(self, reactor: Any, process: Any, lines: LogLines) -> None:
         self._reactor = reactor
         self._process = process
+        self._lines = lines
         self._status = 0
         process.stopped_by = self._stopped_by
 
@@ -81,7 +91,7 @@ class Running:
         try:
             self._process.privilegedStartService()
         except SvcError as refusal:
-            return refused(refusal)
+            return refused(self._lines, refusal)
         self._reactor.addSystemEventTrigger("before", "shutdown", self._process.stopService)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()
@@ -92,15 +102,17 @@ class Running:
         started.addErrback(self._failed)
 
     def _failed(self, failure: Any) -> None:
+        from twisted.logger import Logger
+
         if failure.check(SvcError):
             self._stopped_by(failure.value)
             return
-        sys.stderr.write(failure.getTraceback())
+        Logger(namespace="svc").failure("the start failed", failure)
         self._status = 1
         self._stop()
 
     def _stopped_by(self, refusal: SvcError) -> None:
-        self._status = refused(refusal) or 1
+        self._status = refused(self._lines, refusal) or 1
         self._stop()
 
     def _stop(self) -> None:

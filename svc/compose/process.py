@@ -58,14 +58,8 @@ def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
     try:
         return _assembled(runtime, settings, roles, metrics, state)
     except BaseException:
-        state.release()
+        state.abandon()
         raise
-
-
-def role_state(settings: RoleSettings, role: str) -> Path:
-    """Where a role keeps its state: the directory itself, or under it for ``all``."""
-    base = Path(settings.state_dir)
-    return base / role if settings.role == "all" else base
 
 
 def _assembled(
@@ -85,11 +79,8 @@ def _assembled(
     ready: list[Readiness] = []
     listeners: dict[str, Listener] = {}
     for role in roles:
-        where = role_state(settings, role)
-        if settings.role == "all":
-            where.mkdir(mode=0o700, exist_ok=True)
         made: Any
-        own = StateDirectory(where)
+        own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
         if role == "authority":
             made = make_authority(runtime, settings, metrics, own)
             listeners |= _on_tcp(made.listeners)

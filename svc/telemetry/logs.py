@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -81,6 +82,22 @@ class LogLines:
             return
         line = self._json if self._as_json else self._human
         self._write(line(event, level, target) + "\n")
+
+    def refusal(self, reason: str, text: str) -> None:
+        """Write why the process ends, in this format and whatever the filter says.
+
+        Args:
+            text: One or more lines; people get each as a line of its own.
+        """
+        if self._as_json:
+            at = _timestamp({"log_time": time.time()})
+            record = {"timestamp": at, "level": "ERROR", "target": "svc", "message": "refused"}
+            profile = {} if self._profile is None else {"profile": self._profile}
+            self._write(json_line({**record, **profile, "reason": reason, "text": text}) + "\n")
+            return
+        mark = "" if self._profile is None else f" profile={quoted(self._profile)}"
+        for line in text.split("\n"):
+            self._write(f"svc: {escaped(line)}{mark}\n")
 
     def _json(self, event: LogEvent, level: Level, target: str) -> str:
         record: dict[str, object] = {
