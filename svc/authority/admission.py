@@ -19,6 +19,7 @@ from svc.model.registration import Registration, Withheld
 from svc.model.resource import Undeclared
 from svc.model.signing import Purpose, Signed, verify
 
+MALFORMED = "malformed_registration"
 NOT_IN_CATALOG = "not_in_catalog"
 KIND_MISMATCH = "kind_mismatch"
 
@@ -27,7 +28,11 @@ class RegistrationRefused(SvcError):
     """A registration that Authority does not accept; ``reason`` is the stable word."""
 
     fault = Fault.PRECONDITION
-    reason = "malformed_registration"
+    reason = MALFORMED
+
+
+class ProvenRefusal(RegistrationRefused):
+    """A refusal of what the Connector itself signed, not of what a Proxy made up."""
 
 
 @frozen
@@ -51,11 +56,15 @@ class Admitted:
 
 @frozen
 class Expected:
-    """What a registration must answer to: this Proxy, this challenge, this cluster."""
+    """What a registration must answer to: this Proxy, this challenge, this cluster.
+
+    ``peer_node_id`` is whom the Proxy saw in the tunnel's TLS.
+    """
 
     cluster: str
     proxy_id: str
     nonce: bytes
+    peer_node_id: str
 
 
 def judge(
@@ -64,7 +73,7 @@ def judge(
     """Accept a registration or refuse it.
 
     Raises:
-        RegistrationRefused: with one of the reason words of G-OPEN-04.
+        ProvenRefusal: with one of the reason words of G-OPEN-04.
         SvcError: the chain or the signature proves nothing.
     """
     certificate = verifier.verify(signed.chain, {Role.CONNECTOR})
@@ -76,9 +85,9 @@ def judge(
     _check_form(registration, expected, certificate.principal.id)
     node = _active(facts.nodes.get(certificate.principal.id))
     _check_ownership(registration, node, facts)
-    served, withheld = _divide(registration, node, facts)
+    served, withheld = divide(registration, node, facts)
     if not served:
-        raise RegistrationRefused(
+        raise ProvenRefusal(
             "the catalog permits none of the declared resources; add them with "
             "`svc authority resources add` and assign them to this node",
             reason="catalog_permits_none",
@@ -91,26 +100,26 @@ def _check_form(registration: Registration, expected: Expected, node_id: str) ->
         raise _malformed("the registration is made for another cluster or Proxy")
     if registration.nonce != expected.nonce:
         raise _malformed("the registration does not answer this challenge")
-    if registration.node_id != node_id:
-        raise _malformed("the registration names another node than the certificate")
+    if not registration.node_id == node_id == expected.peer_node_id:
+        raise _malformed("the registration names another node than the certificates")
     ids = [one.id for one in registration.resources]
     if len(set(ids)) != len(ids):
         raise _malformed("a resource is declared twice")
     if not all(is_resource_id(one) for one in ids):
         raise _malformed("a resource id is not a DNS label")
     if any(not one.kind for one in registration.resources):
-        raise RegistrationRefused(
+        raise ProvenRefusal(
             "the registration carries no resource kinds", reason="no_resource_kinds"
         )
 
 
 def _active(node: Node | None) -> Node:
     if node is None:
-        raise RegistrationRefused(
+        raise ProvenRefusal(
             "the node is not in the registry", reason="unknown_node", fault=Fault.DENIED
         )
     if node.state is NodeState.REVOKED:
-        raise RegistrationRefused("the node was revoked", reason="revoked_node", fault=Fault.DENIED)
+        raise ProvenRefusal("the node was revoked", reason="revoked_node", fault=Fault.DENIED)
     return node
 
 
@@ -118,16 +127,17 @@ def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
         if known is not None and known.assigned_to not in (None, node.id):
-            raise RegistrationRefused(
+            raise ProvenRefusal(
                 "a declared resource is assigned to another node",
                 reason="resource_owned_by_peer",
                 fault=Fault.EXISTS,
             )
 
 
-def _divide(
+def divide(
     registration: Registration, node: Node, facts: ClusterFacts
 ) -> tuple[tuple[str, ...], tuple[Withheld, ...]]:
+    """What of a registration the catalog gives this node, and what it withholds."""
     served: list[str] = []
     withheld: list[Withheld] = []
     for declared in registration.resources:
@@ -141,5 +151,5 @@ def _divide(
     return tuple(served), tuple(withheld)
 
 
-def _malformed(text: str) -> RegistrationRefused:
-    return RegistrationRefused(text, reason="malformed_registration", fault=Fault.INVALID)
+def _malformed(text: str) -> ProvenRefusal:
+    return ProvenRefusal(text, reason=MALFORMED, fault=Fault.INVALID)

@@ -18,7 +18,7 @@ from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
-from svc.errors import Unauthenticated
+from svc.errors import Malformed, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.control import (
@@ -32,13 +32,18 @@ from svc.messages.control import (
     read_hello,
 )
 from svc.messages.session import explanation_message, read_why
-from svc.messages.snapshot import encode_frame
+from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.model.node import Node
 from svc.model.principal import Role
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2
+from svc.service import bounded
 
 _log = Logger(namespace="svc_authority")
+
+_FIRST_WORD_SECS = 10.0
+_FRAME_SECS = 60.0
+"""A Proxy that does not take a frame for this long has no fresh policy by it anyway (R15)."""
 
 
 @define
@@ -93,6 +98,9 @@ class ControlService:
         proxy = self._proxy(call.peer)
         version, _, claimed = read_hello(request)
         abandoned = await self.ends.claimed(proxy.id, claimed)
+        if proxy.id not in self._present:
+            # It claimed them; now it must come and follow us, or they are abandoned after all.
+            self.ends.away(proxy.id)
         _log.info(
             "proxy connected",
             proxy=proxy.id,
@@ -113,8 +121,10 @@ class ControlService:
 
     async def _snapshot(self, call: IRpcCall) -> None:
         proxy = self._proxy(call.peer)
-        data = await call.receive()
-        have = b"" if data is None else pb.SnapshotRequest.FromString(data).have_digest
+        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "snapshot")
+        if data is None:
+            raise Malformed("snapshot: no message came")
+        have = decode_snapshot_request(data)
         self._enter(proxy.id)
         try:
             await self._follow(call, have)
@@ -126,11 +136,17 @@ class ControlService:
             # Checked each time: a revoked Proxy is told nothing more.
             self._proxy(call.peer)
             coming = self.snapshots.next()
-            frame = self.snapshots.frame(have)
-            if frame is not None:
-                await call.send(encode_frame(frame))
-                published = self.snapshots.published
-                have = have if published is None else published.digest
+            frame, published = self.snapshots.frame(have), self.snapshots.published
+            if frame is not None and published is not None:
+                # What was sent, not what is newest once it went.
+                have = published.digest
+                try:
+                    await bounded(
+                        self.clock, _FRAME_SECS, call.send(encode_frame(frame)), "snapshot"
+                    )
+                except BaseException:
+                    coming.addErrback(lambda _: None).cancel()
+                    raise
             await coming
 
     def _enter(self, proxy_id: str) -> None:

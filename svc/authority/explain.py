@@ -17,10 +17,11 @@ from svc.errors import Denied
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
-from svc.interfaces.store import IReadOnlyStore
+from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
 from svc.model.access import EntityUid
 from svc.model.ids import is_random_id
+from svc.model.ledger import ChainRow
 from svc.model.node import Node
 from svc.model.principal import Role
 from svc.model.questions import may_view
@@ -57,16 +58,22 @@ class Explainer:
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied("the question is too old", reason="request_stale")
         asker = self.knowledge.person(certificate.principal)
-        record = await self._record(request.decision_id)
+        record = await self._record(request.decision_id, certificate.sha256)
         nothing = Explanation(request.decision_id)
         if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
             return nothing
         return self._told(record) if self._may_view(asker.id, record) else nothing
 
-    async def _record(self, decision_id: str) -> Mapping[str, Any] | None:
-        if not is_random_id(decision_id):
-            return None
-        rows = await self.store.read("why", lambda tx: tx.audit.by_decision(decision_id))
+    async def _record(
+        self, decision_id: str, certificate_sha256: bytes
+    ) -> Mapping[str, Any] | None:
+        def look(tx: ITransaction) -> tuple[ChainRow, ...]:
+            issued = tx.certificates.get(certificate_sha256)
+            if issued is None or issued.revoked_at is not None:
+                raise Denied("the certificate was revoked", reason="revoked_certificate")
+            return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()
+
+        rows = await self.store.read("why", look)
         for row in rows:
             record: Mapping[str, Any] = json.loads(row.canonical)
             if "decision" in record:

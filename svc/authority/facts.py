@@ -5,9 +5,9 @@ A frozen picture, swapped at each change; deciding never reads the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
@@ -65,6 +65,18 @@ class Knowledge:
             for told in self._told:
                 told(facts)
         return facts
+
+    def served(self, node_id: str, resources: Collection[str], at: float) -> None:
+        """Remember what a Connector that registered serves, as the store was told.
+
+        Nothing the policy looks at changes, so nobody is told; reading everything
+        again for each of many Connectors would cost far more.
+        """
+        catalog = dict(self.facts.catalog)
+        for one in resources:
+            if one in catalog:
+                catalog[one] = evolve(catalog[one], last_served_at=at, last_served_by=node_id)
+        self.facts = evolve(self.facts, catalog=catalog)
 
     def node(self, principal: Principal) -> Node:
         """The active node a certificate speaks for.

@@ -10,15 +10,24 @@ from collections.abc import Callable
 from functools import partial
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, race
+from twisted.internet.defer import Deferred, DeferredList, FirstError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.admission import Admitted, Expected, judge
+from svc.authority.admission import (
+    MALFORMED,
+    Admitted,
+    Expected,
+    ProvenRefusal,
+    RegistrationRefused,
+    divide,
+    judge,
+)
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder, node
+from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
-from svc.errors import Malformed, SvcError
+from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.store import IStore, ITransaction
@@ -32,13 +41,15 @@ from svc.messages.control import (
 from svc.messages.tunnel import NONCE_BYTES, Nonce
 from svc.model.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
 from svc.model.ids import Entropy
-from svc.model.node import Node
+from svc.model.node import Node, NodeState
 from svc.model.signing import Signed
 from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_authority")
 
 _FIRST_WORD_SECS = 10.0
+_NOT_A_VERDICT = frozenset({Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL})
+"""The store, the call or we failed: that says nothing about the registration."""
 
 
 @define
@@ -47,6 +58,7 @@ class Intake:
 
     Attributes:
         lease_secs: What a Connector is told to renew within.
+        refusals: Bounds the records of refused registrations.
     """
 
     cluster: str
@@ -60,25 +72,30 @@ class Intake:
     entropy: Entropy
     lease_secs: int
     tasks: BackgroundTasks
+    refusals: RefusalRecords = field()
     _last_refusal: dict[str, str] = field(factory=dict)
 
+    @refusals.default
+    def _own_refusals(self) -> RefusalRecords:
+        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+
     async def serve(self, call: IRpcCall, proxy: Node) -> None:
-        """Serve one stream of an admitted Proxy."""
+        """Serve one stream of an admitted Proxy: one challenge, one registration."""
         seen = await self._first_word(call)
         nonce = self.entropy(NONCE_BYTES)
         await call.send(encode_connector_down(Nonce(nonce)))
-        signed = await self._registration(call)
+        expected = Expected(self.cluster, proxy.id, nonce, seen.peer_node_id)
         try:
-            admitted = judge(
-                signed,
-                Expected(self.cluster, proxy.id, nonce),
-                self.verifier,
-                self.knowledge.facts,
-            )
+            signed = await self._registration(call)
+            admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
+            await self._record(proxy, admitted)
         except SvcError as refusal:
+            if refusal.fault in _NOT_A_VERDICT:
+                raise
             await self._refuse(call, proxy, seen, refusal)
             return
-        await self._accept(call, proxy, seen, admitted)
+        # No await between the commit and the index: a revocation comes before or after both.
+        await self._keep(call, proxy, seen, admitted)
 
     async def _first_word(self, call: IRpcCall) -> TunnelSeen:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
@@ -89,9 +106,20 @@ class Intake:
 
     async def _registration(self, call: IRpcCall) -> Signed:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "registration")
-        said = None if data is None else decode_connector_up(data)
+        if data is None:
+            raise SvcError(
+                "connector: it went away before it registered",
+                reason="abandoned",
+                fault=Fault.CANCELLED,
+            )
+        try:
+            said = decode_connector_up(data)
+        except Malformed as e:
+            raise RegistrationRefused(e.text, reason=MALFORMED, fault=Fault.INVALID) from None
         if not isinstance(said, Signed):
-            raise Malformed("connector: no registration follows the challenge")
+            raise RegistrationRefused(
+                "no registration follows the challenge", reason=MALFORMED, fault=Fault.INVALID
+            )
         return said
 
     async def _refuse(
@@ -106,8 +134,10 @@ class Intake:
         )
         # A Connector redials for ever: one record for each new reason, not for each try.
         if self._last_refusal.get(seen.peer_node_id) != refusal.reason:
-            await self.store.run(
-                "refuse a registration", lambda tx: self._record_refusal(tx, proxy, seen, refusal)
+            await self.refusals.write(
+                proxy.id,
+                "refuse a registration",
+                lambda tx: self._record_refusal(tx, proxy, seen, refusal),
             )
             self._remember(seen.peer_node_id, refusal.reason)
         verdict = Verdict(False, refusal.reason, refusal.text)
@@ -121,23 +151,36 @@ class Intake:
     def _record_refusal(
         self, tx: ITransaction, proxy: Node, seen: TunnelSeen, refusal: SvcError
     ) -> None:
+        # Only a signature that was verified makes it the Connector's own doing (rule R1).
+        proven = isinstance(refusal, ProvenRefusal)
         self.recorder.append(
             tx,
             TUNNEL_REFUSED,
-            node(seen.peer_node_id),
+            node(seen.peer_node_id if proven else proxy.id),
             node_id=seen.peer_node_id,
             reason=refusal.reason,
             details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
         )
 
-    async def _accept(
+    async def _record(self, proxy: Node, admitted: Admitted) -> None:
+        at = self.now()
+
+        def record(tx: ITransaction) -> None:
+            known = tx.nodes.get(admitted.node.id)
+            if known is None or known.state is NodeState.REVOKED:
+                raise ProvenRefusal(
+                    "the node was revoked", reason="revoked_node", fault=Fault.DENIED
+                )
+            self._record_accepted(tx, proxy, admitted, at)
+
+        await self.store.run("register a tunnel", record)
+        self.knowledge.served(admitted.node.id, admitted.served, at)
+
+    async def _keep(
         self, call: IRpcCall, proxy: Node, seen: TunnelSeen, admitted: Admitted
     ) -> None:
-        await self.store.run(
-            "register a tunnel", lambda tx: self._record_accepted(tx, proxy, admitted)
-        )
+        """Keep an accepted registration until the stream ends, however it does."""
         self._last_refusal.pop(admitted.node.id, None)
-        await self.knowledge.refresh()
         evicted: Deferred[str] = Deferred()
         registered = Registered(
             admitted.node.id,
@@ -156,14 +199,13 @@ class Intake:
             served=len(admitted.served),
             withheld=len(admitted.withheld),
         )
+        verdict = Verdict(
+            True, lease_secs=self.lease_secs, served=admitted.served, withheld=admitted.withheld
+        )
         try:
-            verdict = Verdict(
-                True,
-                lease_secs=self.lease_secs,
-                served=admitted.served,
-                withheld=admitted.withheld,
-            )
             await call.send(encode_connector_down(verdict))
+            if self._is_outdated(admitted):
+                self.registrations.evict_one(registered, "reassigned")
             reason = await _until_over(call, evicted)
             if reason:
                 await call.send(encode_connector_down(Evict(reason)))
@@ -171,8 +213,14 @@ class Intake:
             self.registrations.remove(registered)
             self._ended(proxy, registered)
 
-    def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted) -> None:
-        at = self.now()
+    def _is_outdated(self, admitted: Admitted) -> bool:
+        """Whether the catalog changed between the judgement and its record."""
+        served, _ = divide(admitted.registration, admitted.node, self.knowledge.facts)
+        return served != admitted.served
+
+    def _record_accepted(
+        self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float
+    ) -> None:
         tx.catalog.registered(admitted.node.id, admitted.served, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
         self.recorder.append(
@@ -213,10 +261,22 @@ def _once(evicted: Deferred[str], reason: str) -> None:
 
 
 async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:
-    """The reason of an eviction, or nothing once the Proxy ended the stream."""
+    """The reason of an eviction, or nothing once the Proxy ended the stream.
+
+    Raises:
+        SvcError: the stream broke, or carried what is not expected.
+    """
     ended: Deferred[str] = Deferred.fromCoroutine(_drained(call))
-    _, reason = await race([evicted, ended])
-    return reason
+    first = DeferredList(
+        [evicted, ended], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True
+    )
+    try:
+        reason, _ = await first
+    except FirstError as failed:
+        failed.subFailure.raiseException()
+    finally:
+        ended.cancel()
+    return str(reason)
 
 
 async def _drained(call: IRpcCall) -> str:

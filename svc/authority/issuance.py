@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
-from svc.authority.records import Recorder, node, person
+from svc.authority.records import MAX_POLICIES, Recorder, node, person
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
 from svc.errors import AlreadyExists, Denied, Fault, Malformed, StoreUnavailable, SvcError
@@ -46,9 +46,6 @@ _log = Logger(namespace="svc_authority")
 
 REFUSAL_TEXT = "access denied, or no such resource"
 """One text for what may not be viewed and for what never was (rule R16)."""
-
-MAX_POLICIES = 256
-"""As many determining policies are named in a record and in an answer."""
 
 _REMEMBERED_SLICES = 10_000
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from attrs import define
 from twisted.logger import Logger
 
-from svc.authority.records import Recorder, operator
+from svc.authority.records import MAX_POLICIES, Recorder, operator
 from svc.errors import Denied, Unauthenticated
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
@@ -19,6 +19,7 @@ from svc.interfaces.store import IStore
 from svc.model.access import AccessRequest, Decision, EntityUid
 from svc.model.audit import Actor
 from svc.model.events import OPERATOR_REFUSED
+from svc.model.ids import random_id
 from svc.model.questions import context_at
 
 _log = Logger(namespace="svc_authority")
@@ -63,8 +64,12 @@ class Operators:
         else:
             allowed = decision.allowed
         if not allowed:
-            await self._refused(uid, action, decision)
-            raise Denied(f"the policy does not let this operator {action}", reason="denied")
+            decision_id = await self._refused(uid, action, decision)
+            raise Denied(
+                f"the policy does not let this operator {action}",
+                reason="denied",
+                details={"decision_id": decision_id},
+            )
         return operator(uid)
 
     def decide(self, engine: IPolicyEngine | None, uid: int, action: str) -> Decision | None:
@@ -81,8 +86,9 @@ class Operators:
             )
         )
 
-    async def _refused(self, uid: int, action: str, decision: Decision | None) -> None:
+    async def _refused(self, uid: int, action: str, decision: Decision | None) -> str:
         _log.warn("operator refused", uid=uid, action=action)
+        decision_id = random_id(self.recorder.entropy)
         await self.store.run(
             "refuse an operator",
             lambda tx: self.recorder.append(
@@ -90,9 +96,13 @@ class Operators:
                 OPERATOR_REFUSED,
                 operator(uid),
                 cedar_action=action,
-                decision="deny",
-                policies=() if decision is None else decision.policies,
+                decision="deny" if decision is None else decision.decision,
+                decision_id=decision_id,
+                policies=() if decision is None else decision.policies[:MAX_POLICIES],
                 policy_version=None if decision is None else decision.policy_version,
+                request=None if decision is None else decision.request,
+                reason="no_policy" if decision is None else "denied",
                 details={"local_uid": uid},
             ),
         )
+        return decision_id

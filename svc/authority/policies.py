@@ -11,7 +11,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.operators import EDIT_POLICY, Operators
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import Recorder
-from svc.errors import Denied, Fault, SvcError
+from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
 from svc.model.events import POLICY_ACTIVATE, POLICY_REFUSED
@@ -60,6 +60,13 @@ class PolicyDesk:
             raise
         stored = await self._activate(request.text, actor, base)
         await self.in_force.follow(await self.knowledge.refresh())
+        applied = self.in_force.engine
+        if applied is None or applied.version < stored.version:
+            raise Unavailable(
+                f"version {stored.version} is kept but not in force yet; the next reload pass "
+                "tries again",
+                reason="policy_not_applied",
+            )
         return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
 
     async def ensure_first(self, actor: Actor) -> None:

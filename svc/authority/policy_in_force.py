@@ -8,7 +8,6 @@ leaves the one before in its place (G-POL-02).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import DeferredLock
@@ -30,10 +29,13 @@ from svc.policy.entities import (
     ResourceFacts,
     entities_of,
 )
+from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT
 from svc.policy.vocabulary import Vocabulary
 
 _log = Logger(namespace="svc_authority")
-_T = TypeVar("_T")
+
+_MAY_PASS_LATER = frozenset({GUARD_TIMEOUT, GUARD_CRASHED})
+"""A busy or starved machine refuses like this too."""
 
 InThread = Callable[[Callable[[], object]], Awaitable[object]]
 """Runs a blocking function off the reactor and gives back what it returned."""
@@ -45,7 +47,8 @@ class PolicyInForce:
 
     Attributes:
         guard: Refuses a text that must not be parsed in this process.
-        in_force: Told each new engine with the text it was made from.
+        in_force: Given each new engine with the text it was made from, before it
+            decides here; awaited, so that what is slow in it can run elsewhere.
     """
 
     cluster: str
@@ -53,16 +56,16 @@ class PolicyInForce:
     kinds: Mapping[str, IResourceKind]
     guard: Callable[[str], Awaitable[object]]
     in_thread: InThread
-    in_force: Callable[[CompiledPolicy, str], object]
+    in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
     engine: CompiledPolicy | None = None
-    _text: str = ""
-    _refused: bytes = b""
+    _refused: tuple[bytes, int] | None = None
     _lock: DeferredLock = field(factory=DeferredLock)
 
     async def follow(self, facts: ClusterFacts) -> None:
         """Bring the engine to these facts; called after each change and at the reload pass.
 
-        Never raises for a text that is refused: that is logged, and the engine stays.
+        Never raises for a text or for entities that are refused: that is logged,
+        and the engine stays.  Facts older than those in force change nothing.
         """
         await self._lock.acquire()
         try:
@@ -81,39 +84,42 @@ class PolicyInForce:
 
     async def _follow(self, facts: ClusterFacts) -> None:
         stored, engine = facts.policy, self.engine
-        if stored is None:
+        if stored is None or self._refused == (stored.sha256, facts.revision):
             return
-        if engine is None or engine.version != stored.version:
-            await self._replace(stored, facts)
-        elif engine.revision != facts.revision:
-            entities = entities_from(facts, self.kinds, self.cluster)
-            await self._swap(engine, entities, facts.revision)
-
-    async def _replace(self, stored: PolicyVersion, facts: ClusterFacts) -> None:
-        if stored.sha256 == self._refused:
+        state = (stored.version, facts.revision)
+        if engine is not None and state <= (engine.version, engine.revision):
             return
         try:
-            engine = await self.trial(stored.text, facts, stored.version)
+            if engine is None or engine.version != stored.version:
+                await self.guard(stored.text)
+                made = await self._compiled(stored.text, facts, stored.version)
+            else:
+                made = await self._with_entities(engine, facts)
         except SvcError as refusal:
-            self._refused = stored.sha256
-            _log.error(
-                "a stored policy is refused; the one before stays in force",
-                version=stored.version,
-                reason=refusal.reason,
-                text=refusal.text,
-            )
+            self._keep_away(stored, facts, refusal)
             return
-        self._refused, self._text, self.engine = b"", stored.text, engine
-        _log.info("policy in force", version=stored.version, sha256=stored.sha256.hex())
-        self.in_force(engine, stored.text)
+        await self.in_force(made, stored.text)
+        if engine is None or engine.version != made.version:
+            _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
+        self._refused, self.engine = None, made
 
-    async def _swap(
-        self, engine: CompiledPolicy, entities: tuple[Entity, ...], revision: int
-    ) -> None:
-        made = await self.in_thread(lambda: engine.with_entities(entities, revision))
+    def _keep_away(self, stored: PolicyVersion, facts: ClusterFacts, refusal: SvcError) -> None:
+        """Stay with the engine there is; what the next pass may find otherwise is tried again."""
+        if refusal.reason not in _MAY_PASS_LATER:
+            self._refused = (stored.sha256, facts.revision)
+        _log.error(
+            "a stored policy is refused; the one before stays in force",
+            version=stored.version,
+            revision=facts.revision,
+            reason=refusal.reason,
+            text=refusal.text,
+        )
+
+    async def _with_entities(self, engine: CompiledPolicy, facts: ClusterFacts) -> CompiledPolicy:
+        entities = entities_from(facts, self.kinds, self.cluster)
+        made = await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
         assert isinstance(made, CompiledPolicy)
-        self.engine = made
-        self.in_force(made, self._text)
+        return made
 
     async def _compiled(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
         entities = entities_from(facts, self.kinds, self.cluster)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, field, frozen
 
 from svc.authority.facts import ClusterFacts
+from svc.authority.policy_in_force import InThread
 from svc.authority.snapshots import SnapshotPublisher
 from svc.messages.snapshot import Revocation
 from svc.model.node import NodeState
@@ -16,35 +17,42 @@ from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy
 
 
+@frozen
+class Made:
+    """A bundle, its bytes, and the change that leads to it where there is one."""
+
+    bundle: PolicyBundle = field(repr=False)
+    data: bytes = field(repr=False)
+    delta: bytes = field(repr=False)
+
+
 @define
 class Publishing:
     """Publishes each new engine, whole or as a change, and each revocation at once.
 
     Attributes:
+        in_thread: Runs what takes long with many entities.
         applied: Told the version of each engine that came into force.
     """
 
     cluster: str
     publisher: SnapshotPublisher
+    in_thread: InThread
     applied: Callable[[int], object]
     _bundle: PolicyBundle | None = None
     _revocations: tuple[Revocation, ...] = ()
 
-    def policy_changed(self, engine: CompiledPolicy, text: str) -> None:
-        """Another engine is in force: its bundle goes to the Proxies."""
-        bundle = PolicyBundle(
-            engine.version, engine.revision, engine.vocabulary.terms, text, engine.entities
-        )
-        delta = b""
+    async def policy_changed(self, engine: CompiledPolicy, text: str) -> None:
+        """Another engine comes into force: its bundle goes to the Proxies.
+
+        One at a time; called under the lock of ``PolicyInForce``.
+        """
         old = self._bundle
-        if old is not None and old.policy_version == bundle.policy_version:
-            change = diff(
-                old.entities, bundle.entities, old.entity_revision, bundle.entity_revision
-            )
-            delta = encode_delta(change)
-        self._bundle = bundle
+        made = await self.in_thread(lambda: _made(engine, text, old))
+        assert isinstance(made, Made)
+        self._bundle = made.bundle
         self.publisher.publish(
-            encode_bundle(bundle), engine.version, engine.revision, self._revocations, delta
+            made.data, engine.version, engine.revision, self._revocations, made.delta
         )
         self.applied(engine.version)
 
@@ -54,6 +62,18 @@ class Publishing:
         if revocations != self._revocations:
             self._revocations = revocations
             self.publisher.revoke(revocations)
+
+
+def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
+    bundle = PolicyBundle(
+        engine.version, engine.revision, engine.vocabulary.terms, text, engine.entities
+    )
+    delta = b""
+    if old is not None and old.policy_version == bundle.policy_version:
+        delta = encode_delta(
+            diff(old.entities, bundle.entities, old.entity_revision, bundle.entity_revision)
+        )
+    return Made(bundle, encode_bundle(bundle), delta)
 
 
 def revocations_of(facts: ClusterFacts, cluster: str) -> tuple[Revocation, ...]:

@@ -14,6 +14,9 @@ from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id
 from svc.model.ledger import ChainRow, EntitySlice
 
+MAX_POLICIES = 256
+"""As many determining policies are named in a record and in an answer."""
+
 ANONYMOUS = Actor("anonymous", "-")
 
 

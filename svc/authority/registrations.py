@@ -68,12 +68,16 @@ class Registrations:
         return resource in self._by_resource
 
     def evict(self, node_id: str, reason: str) -> int:
-        """Take back every registration of a node; how many there were."""
-        evicted = tuple(self._by_node.get(node_id, ()))
-        for registered in evicted:
-            self.remove(registered)
-            registered.evict(reason)
-        return len(evicted)
+        """Take back every registration of a Connector or through a Proxy; how many there were."""
+        of_node = self._by_node.get(node_id, set()) | self._by_proxy.get(node_id, set())
+        for registered in tuple(of_node):
+            self.evict_one(registered, reason)
+        return len(of_node)
+
+    def evict_one(self, registered: Registered, reason: str) -> None:
+        """Take back one registration and say why on its stream."""
+        self.remove(registered)
+        registered.evict(reason)
 
     @property
     def connectors(self) -> int:

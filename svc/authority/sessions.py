@@ -7,12 +7,14 @@ or because its Proxy did not claim it in time after either side was away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from attrs import define, field
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.records import Recorder, node
+from svc.errors import StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Departure, Ended
 from svc.model.events import SESSION_ABANDONED, SESSION_END
@@ -20,6 +22,9 @@ from svc.model.session import Ending, Session, SessionEnd, SessionState
 from svc.service import BackgroundTasks
 
 _log = Logger(namespace="svc_authority")
+
+_BATCH = 1000
+"""Sessions ended in one transaction: a store is not held for as long as it takes to end all."""
 
 _OUTCOMES = {
     Ending.WAS_OPEN: "closed",
@@ -50,12 +55,16 @@ class SessionEnds:
 
     async def reported(self, proxy_id: str, ended: Iterable[Ended]) -> Outcomes:
         """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
+
+        def end(tx: ITransaction, some: tuple[Ended, ...]) -> Outcomes:
+            return tuple((one.session_uid, self._end(tx, proxy_id, one)) for one in some)
+
         reports = tuple(ended)
-
-        def end(tx: ITransaction) -> Outcomes:
-            return tuple((one.session_uid, self._end(tx, proxy_id, one)) for one in reports)
-
-        return await self.store.run("end sessions", end)
+        outcomes: Outcomes = ()
+        for start in range(0, len(reports), _BATCH):
+            some = reports[start : start + _BATCH]
+            outcomes += await self.store.run("end sessions", partial(end, some=some))
+        return outcomes
 
     async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:
         """Record the sessions that a tunnel's end left behind."""
@@ -75,7 +84,7 @@ class SessionEnds:
         )
 
     def back(self, proxy_id: str) -> None:
-        """The Proxy is here again; whatever it carries it has claimed."""
+        """The Proxy follows us again; whatever it carries it has claimed at its greeting."""
         self._stop_waiting(proxy_id)
 
     async def await_claims(self) -> None:
@@ -96,24 +105,36 @@ class SessionEnds:
 
     def _give_up(self, proxy_id: str, reason: str) -> None:
         del self._waiting[proxy_id]
-        self.tasks.spawn("abandon sessions", self._abandon(proxy_id, frozenset(), reason))
+        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id, reason))
+
+    async def _give_up_or_wait(self, proxy_id: str, reason: str) -> None:
+        try:
+            await self._abandon(proxy_id, frozenset(), reason)
+        except StoreUnavailable as e:
+            _log.warn("sessions not abandoned yet", proxy=proxy_id, reason=e.reason)
+            if proxy_id not in self._waiting:
+                self.away(proxy_id)
 
     async def _abandon(self, proxy_id: str, kept: frozenset[str], reason: str) -> int:
-        def abandon(tx: ITransaction) -> int:
-            lost = [one for one in tx.sessions.open_of_proxy(proxy_id) if one.uid not in kept]
-            for session in lost:
-                self._abandon_one(tx, session, reason)
-            return len(lost)
+        def lost(tx: ITransaction) -> list[Session]:
+            return [one for one in tx.sessions.open_of_proxy(proxy_id) if one.uid not in kept]
 
-        count = await self.store.run("abandon sessions", abandon)
+        def abandon(tx: ITransaction, some: list[Session]) -> int:
+            return sum(self._abandon_one(tx, one, reason) for one in some)
+
+        sessions = await self.store.read("lost sessions", lost)
+        count = 0
+        for start in range(0, len(sessions), _BATCH):
+            some = sessions[start : start + _BATCH]
+            count += await self.store.run("abandon sessions", partial(abandon, some=some))
         if count:
             _log.warn("sessions abandoned", proxy=proxy_id, count=count, reason=reason)
         return count
 
-    def _abandon_one(self, tx: ITransaction, session: Session, reason: str) -> None:
+    def _abandon_one(self, tx: ITransaction, session: Session, reason: str) -> bool:
         end = SessionEnd(self.now(), reason, state=SessionState.ABANDONED)
         if tx.sessions.end(session.uid, end) is not Ending.WAS_OPEN:
-            return
+            return False
         self.recorder.append(
             tx,
             SESSION_ABANDONED,
@@ -125,6 +146,7 @@ class SessionEnds:
             reason=reason,
             details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
         )
+        return True
 
     def _end(self, tx: ITransaction, proxy_id: str, ended: Ended) -> str:
         session = tx.sessions.get(ended.session_uid)

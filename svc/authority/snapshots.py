@@ -48,6 +48,7 @@ class SnapshotPublisher:
     valid_secs: int
     published: Published | None = None
     _serial: int = 0
+    _issued_at_ms: int = 0
     _signed: Signed | None = None
     _waiting: list[Deferred[None]] = field(factory=list)
 
@@ -82,14 +83,15 @@ class SnapshotPublisher:
         """Sign what is in force again, with the time of now; nothing while there is none."""
         if self.published is None:
             return
-        now_ms = int(self.now() * 1000)
-        self._serial = max(self._serial + 1, now_ms)
+        # Neither goes back with the host's clock: a Proxy takes nothing older than it has.
+        self._issued_at_ms = max(self._issued_at_ms, int(self.now() * 1000))
+        self._serial = max(self._serial + 1, self._issued_at_ms)
         snapshot = Snapshot(
             cluster=self.cluster,
             serial=self._serial,
             policy_version=self.published.policy_version,
             entity_revision=self.published.entity_revision,
-            issued_at_ms=now_ms,
+            issued_at_ms=self._issued_at_ms,
             valid_secs=self.valid_secs,
             bundle_sha256=self.published.digest,
             revocations=self.published.revocations,
@@ -97,13 +99,18 @@ class SnapshotPublisher:
         self._signed = self.sign(encode_snapshot(snapshot))
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.callback(None)
+            if not each.called:  # one that wakes may have ended another
+                each.callback(None)
 
     def next(self) -> Deferred[None]:
         """Fires at the next publication or heartbeat."""
-        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        waiting: Deferred[None] = Deferred(self._forget)
         self._waiting.append(waiting)
         return waiting
+
+    def _forget(self, waiting: Deferred[None]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
 
     def frame(self, have: bytes) -> SnapshotFrame | None:
         """The newest snapshot for a Proxy that holds the bundle with digest *have*."""

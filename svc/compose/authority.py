@@ -149,7 +149,7 @@ def _rooms(p: Parts) -> Rooms:
         cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs)
     )
     applied = p.metrics.gauge("svc_policy_version_applied")
-    publishing = Publishing(cluster, publisher, applied.set)
+    publishing = Publishing(cluster, publisher, _in_thread(p.runtime), applied.set)
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
         cluster, p.words, p.kinds.by_name, lambda text: guard.check(text, p.words),

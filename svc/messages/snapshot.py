@@ -77,6 +77,14 @@ def decode_snapshot(data: bytes) -> Snapshot:
     )
 
 
+def decode_snapshot_request(data: bytes) -> bytes:
+    """The digest of the bundle that a Proxy holds already; empty where it holds none."""
+    message = parse(pb.SnapshotRequest, data, 256, "snapshot request")
+    if not message.have_digest:
+        return b""
+    return exactly(message.have_digest, 32, "snapshot request: have_digest")
+
+
 def encode_frame(frame: SnapshotFrame) -> bytes:
     """A snapshot frame as it travels."""
     return pb.SnapshotFrame(
