@@ -129,10 +129,13 @@ class ProxyLink(Service):
             Unavailable: ``proxy_unreachable``, with the last problem met.
         """
         if self._channel is None:
-            raise Unavailable(
-                f"no Proxy can be reached now: {self.problem}", reason="proxy_unreachable"
-            )
+            raise self._unreachable()
         return self._channel
+
+    def _unreachable(self) -> Unavailable:
+        return Unavailable(
+            f"no Proxy can be reached now: {self.problem}", reason="proxy_unreachable"
+        )
 
     def refreshed(self) -> Deferred[None]:
         """Ask for the list anew; fires when it came, on this connection or the next.
@@ -155,12 +158,15 @@ class ProxyLink(Service):
         """Leave a Proxy that takes no further call; returns once another took us.
 
         Raises:
-            SvcError: ``deadline`` where none did in time.
+            Unavailable: none did in time.
         """
         coming: Deferred[None] = Deferred(self._waiting.remove)
         self._waiting.append(coming)
         self.redial()
-        await bounded(self.clock, _MOVE_SECS, coming, "another Proxy")
+        try:
+            await bounded(self.clock, _MOVE_SECS, coming, "another Proxy")
+        except SvcError:
+            raise self._unreachable() from None
 
     async def _run(self) -> None:
         failures = tried = 0
