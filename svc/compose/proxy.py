@@ -44,6 +44,7 @@ from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.budget import AddressBudget
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health
 from svc.proxy.lanes import RelayLanes
@@ -144,6 +145,7 @@ class Assembling:
             lambda outcome: p.metrics.counter(
                 "svc_abandoned_sessions_total", outcome=outcome
             ).inc(),
+            clock,
         )
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
@@ -160,12 +162,14 @@ class Assembling:
         listings_changed.append(listings.changed)
         holder.on_change(listings.changed)
         tunnels = TunnelService(
-            routes, link, identity.verifier, relay_streams(p.metrics), p.tasks, clock,
+            routes, link, identity.verifier, relay_streams(p.metrics), clock,
             p.runtime.entropy, tunnel_times(p.settings),
         )  # fmt: skip
         lanes = RelayLanes(
             lambda: link.lanes, self._authority_port, identity.verifier,
-            lane_meters(p.metrics), clock,
+            lane_meters(p.metrics), clock, budget=AddressBudget(
+                p.settings.limits.anonymous_per_minute, p.settings.limits.anonymous_burst
+            ),
         )  # fmt: skip
         health = Health()
         public = PublicServices(

@@ -80,6 +80,9 @@ def lane_meters(metrics: Metrics) -> LaneMeters:
         active=lambda lane, by: metrics.gauge("svc_active_auth_relay_connections", lane=lane).inc(
             by
         ),
+        anonymous_refused=lambda rpc: metrics.counter(
+            "svc_public_anonymous_refused_total", rpc=rpc
+        ).inc(),
     )
 
 

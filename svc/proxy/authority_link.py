@@ -7,25 +7,41 @@ there is none: an open is never kept waiting for a connection.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 
 from attrs import define, field
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
-from svc.messages.control import HELLO_METHOD, Lanes, hello_message, read_lanes
+from svc.messages.control import (
+    HELLO_METHOD,
+    MAX_SESSIONS,
+    Lanes,
+    hello_message,
+    read_lanes,
+)
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.service import bounded
 
 _log = Logger(namespace="svc_proxy")
 
+_DIAL_SECS = 15.0
 _HELLO_SECS = 10.0
+_FIRST_FRAME_SECS = 2.0
+"""How long a fresh connection waits for its first snapshot before it counts as there."""
+
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 5.0
+_STEADY_SECS = 10.0
+"""A connection that held this long wipes the failures before it."""
+
 _SILENCE_SECS = 20.0
 """Heartbeats come every few seconds; a follow that is silent this long is dialed anew."""
 
@@ -55,28 +71,39 @@ class AuthorityLink(Service):
     _running_loop: Deferred[None] | None = None
     _connected: list[Callable[[], object]] = field(factory=list)
     _waiting: list[Deferred[IRpcChannel]] = field(factory=list)
+    _since: float | None = None
+    _is_beating: bool = False
 
     def startService(self) -> None:
         """Begin to dial; does not wait for the first connection."""
         Service.startService(self)
         self._running_loop = Deferred.fromCoroutine(self._run())
-        self._running_loop.addErrback(lambda _: None)
-
-    async def _stop(self) -> None:
-        if self._running_loop is not None:
-            self._running_loop.cancel()
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        self._running_loop.addErrback(self._log_end)
 
     def stopService(self) -> Deferred[None]:
-        """Close the connection and dial no more."""
+        """Close the connection and dial no more; fires when nothing of it is left."""
         Service.stopService(self)
-        return Deferred.fromCoroutine(self._stop())
+        running, self._running_loop = self._running_loop, None
+        ended: Deferred[None] = Deferred()
+        if running is None:
+            ended.callback(None)
+        else:
+            running.addBoth(lambda _: ended.callback(None))
+            running.cancel()
+        return ended
+
+    def _log_end(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:
+            _log.failure("the way to Authority failed", failure)
 
     def on_connected(self, told: Callable[[], object]) -> None:
         """Call *told* after each greeting that Authority answered."""
         self._connected.append(told)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a channel now."""
+        return self._channel is not None
 
     def channel(self) -> IRpcChannel:
         """The channel, now.
@@ -93,69 +120,95 @@ class AuthorityLink(Service):
 
     def next_channel(self) -> Deferred[IRpcChannel]:
         """The channel once there is one: for what must outlive an Authority's absence."""
-        waiting: Deferred[IRpcChannel] = Deferred(self._waiting.remove)
+        waiting: Deferred[IRpcChannel] = Deferred(self._forget)
         if self._channel is not None:
-            waiting = Deferred()
             waiting.callback(self._channel)
         else:
             self._waiting.append(waiting)
         return waiting
 
+    def _forget(self, waiting: Deferred[IRpcChannel]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
     async def _run(self) -> None:
         failures = 0
-        while self.running:
+        while True:
+            self._since, self._is_beating = None, False
             try:
                 await self._connection()
-                failures = 0
+            except CancelledError:
+                raise
             except SvcError as e:
-                failures = failures + 1 if self._channel is None else 0
                 _log.warn("authority connection over", reason=e.reason, text=e.text)
-            finally:
-                await self._drop()
+            except Exception:
+                # Whatever broke it: without this loop the Proxy would never come back.
+                _log.failure("authority connection failed", reason="internal")
+            failures = 0 if self._was_steady() else failures + 1
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
 
+    def _was_steady(self) -> bool:
+        return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS
+
     async def _connection(self) -> None:
-        channel = await self.dial()
+        channel = await bounded(self.clock, _DIAL_SECS, self.dial(), "Authority")
         try:
-            request = hello_message(self.version, self.instance_id, self.claims())
-            answer = await channel.unary(
-                HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS
-            )
-            self.lanes = read_lanes(answer)
+            await self._greet(channel)
             stream = channel.stream(SNAPSHOT_METHOD)
             await stream.send(pb.SnapshotRequest(have_digest=self.have()).SerializeToString())
             stream.end()
-            # The first snapshot is there before anybody is told that we are connected.
-            await self._frame(stream)
-        except BaseException:
+            await self._first_frame(stream)
+            self._channel, self._since = channel, self.clock.seconds()
+            _log.info("authority connected", authority=_authority_id(self.lanes))
+            self._tell(channel)
+            while True:
+                await self._frame(stream)
+        finally:
+            self._channel = None
             await channel.close()
-            raise
-        self._channel = channel
-        _log.info("authority connected", authority=self.lanes.authority_id)
-        self._tell(channel)
-        while True:
-            await self._frame(stream)
+
+    async def _greet(self, channel: IRpcChannel) -> None:
+        claimed = islice(self.claims(), MAX_SESSIONS)
+        request = hello_message(self.version, self.instance_id, claimed)
+        answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
+        self.lanes = read_lanes(answer)
+
+    async def _first_frame(self, stream: IRpcStream) -> None:
+        """The first snapshot, so that an open right after the greeting is decided.
+
+        An Authority without a policy has none to send: it is reached all the same.
+        """
+        try:
+            data = await bounded(self.clock, _FIRST_FRAME_SECS, stream.receive(), "snapshot")
+        except SvcError as e:
+            if e.reason != "deadline":
+                raise
+            _log.warn("Authority has sent no snapshot yet", reason="no_snapshot")
+            return
+        await self._take(data)
 
     async def _frame(self, stream: IRpcStream) -> None:
-        silent = self.clock.callLater(_SILENCE_SECS, stream.cancel, "silent")
-        try:
+        if self._is_beating:
+            data = await bounded(self.clock, _SILENCE_SECS, stream.receive(), "heartbeat")
+        else:
             data = await stream.receive()
-        finally:
-            if silent.active():
-                silent.cancel()
+        await self._take(data)
+
+    async def _take(self, data: bytes | None) -> None:
         if data is None:
             raise Unavailable("Authority ended the snapshot", reason="snapshot_ended")
         await self.take(decode_frame(data))
+        self._is_beating = True
 
     def _tell(self, channel: IRpcChannel) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.callback(channel)
+            if not each.called:
+                each.callback(channel)
         for told in self._connected:
             told()
 
-    async def _drop(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+
+def _authority_id(lanes: Lanes | None) -> str:
+    return "" if lanes is None else lanes.authority_id

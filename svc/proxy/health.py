@@ -5,8 +5,12 @@ from __future__ import annotations
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
+from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.proto.gate.v1 import health_pb2 as pb
+
+MAX_WATCHERS = 256
+"""Watching is anonymous, and holds a call open."""
 
 SERVICES = ("gate.v1.Health", "grpc.health.v1.Health")
 
@@ -29,15 +33,12 @@ class Health:
         self._draining = True
         watching, self._watching = self._watching, []
         for each in watching:
-            each.callback(None)
+            if not each.called:
+                each.callback(None)
 
     def _answer(self) -> pb.HealthCheckResponse:
-        status = (
-            pb.HealthCheckResponse.NOT_SERVING
-            if self._draining
-            else (pb.HealthCheckResponse.SERVING)
-        )
-        return pb.HealthCheckResponse(status=status)
+        words = pb.HealthCheckResponse
+        return words(status=words.NOT_SERVING if self._draining else words.SERVING)
 
     async def _check(
         self, request: pb.HealthCheckRequest, call: IRpcCall
@@ -46,8 +47,20 @@ class Health:
 
     async def _watch(self, call: IRpcCall) -> None:
         await call.receive()
-        while True:
-            changed: Deferred[None] = Deferred(self._watching.remove)
+        if not self._draining:
+            if len(self._watching) >= MAX_WATCHERS:
+                raise SvcError(
+                    "too many watch the health of this listener; ask now and then",
+                    reason="too_many_watchers",
+                    fault=Fault.EXHAUSTED,
+                )
+            changed: Deferred[None] = Deferred(self._forget)
             self._watching.append(changed)
             await call.send(self._answer().SerializeToString())
             await changed
+        # The last word: a listener that drains does not come back.
+        await call.send(self._answer().SerializeToString())
+
+    def _forget(self, changed: Deferred[None]) -> None:
+        if changed in self._watching:
+            self._watching.remove(changed)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -23,6 +23,7 @@ from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES
+from svc.proxy.budget import AddressBudget
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
 from svc.service import bounded
@@ -45,10 +46,12 @@ class LaneMeters:
     Attributes:
         outcome: Lane label and ``open``, ``refused``, ``dial_failed`` or ``unconfigured``.
         active: Lane label, and +1 or -1.
+        anonymous_refused: A method that one address asked for too often.
     """
 
     outcome: Callable[[str, str], object]
     active: Callable[[str, int], object]
+    anonymous_refused: Callable[[str], object] = lambda rpc: None
 
     @contextmanager
     def open(self, label: str) -> Iterator[None]:
@@ -68,7 +71,8 @@ class RelayLanes:
     Attributes:
         lanes: What Authority said of itself at the last greeting, or None.
         endpoint: Makes the endpoint of an Authority port.
-        limits: How many connections of each lane may be open at once.
+        limit: How many connections of each lane may be open at once.
+        budget: What one address may ask for anonymously.
     """
 
     lanes: Callable[[], Lanes | None]
@@ -77,6 +81,7 @@ class RelayLanes:
     meters: LaneMeters
     clock: IReactorTime
     limit: int = 64
+    budget: AddressBudget = field(factory=AddressBudget)
     _open: dict[Lane, int] = field(factory=dict)
 
     async def open(self, call: IRpcCall) -> None:
@@ -117,6 +122,13 @@ class RelayLanes:
                 fault=Fault.EXHAUSTED,
             )
         if lane is Lane.JOIN:
+            if not self.budget.take(peer.host, self.clock.seconds()):
+                self.meters.anonymous_refused("Relay/Open")
+                raise SvcError(
+                    "too many joins from one address; try again in a minute",
+                    reason="anonymous_budget",
+                    fault=Fault.EXHAUSTED,
+                )
             return
         if not peer.chain:
             raise Unauthenticated("this lane takes a node's certificate")
@@ -141,6 +153,9 @@ class RelayLanes:
         try:
             connecting = self.endpoint(port).connect(_Given(relay.right))
             await bounded(self.clock, _DIAL_SECS, connecting, "Authority")
+        except CancelledError:
+            # The caller went away; nobody is left to be refused.
+            raise
         except Exception as e:
             _log.warn("a lane did not reach Authority", lane=lane.value, error=type(e).__name__)
             self.meters.outcome(label, "dial_failed")
@@ -149,15 +164,14 @@ class RelayLanes:
                 reason="authority_unreachable",
                 fault=Fault.UNAVAILABLE,
             ) from None
-        with self.meters.open(label):
-            await call.send(open_frame(b""))
-            transport = StreamTransport(call)  # type: ignore[arg-type]
-            transport.start(relay.left)
-            closed: Deferred[None] = transport.closed
-            try:
-                await bounded(self.clock, _LANE_SECS[lane], closed, "lane")
-            finally:
-                relay.abort()
+        try:
+            with self.meters.open(label):
+                await call.send(open_frame(b""))
+                transport = StreamTransport(call)  # type: ignore[arg-type]
+                transport.start(relay.left)
+                await bounded(self.clock, _LANE_SECS[lane], transport.closed, "lane")
+        finally:
+            relay.abort()
 
 
 class _Given(Factory):

@@ -6,6 +6,7 @@ in slices, so that one list holds nobody up.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from attrs import define, field
@@ -14,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from svc.errors import Fault, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.session import Listed, Listing, encode_listing
@@ -25,6 +27,9 @@ from svc.policy.engine import CompiledPolicy
 _log = Logger(namespace="svc_proxy")
 
 _SLICE = 100
+MAX_PER_PERSON = 16
+"""Lists that one person may follow at once."""
+
 _SETTLE_SECS = 0.2
 """Changes come in bursts; a list is made anew this long after the first."""
 
@@ -46,33 +51,59 @@ class Listings:
     clock: IReactorTime
     now: Callable[[], float]
     _waiting: list[Deferred[None]] = field(factory=list)
+    _per_person: Counter[str] = field(factory=Counter)
 
     def changed(self) -> None:
-        """Policy, entities or routes changed: every list is looked at again."""
+        """Policy, entities, revocations or routes changed: every list is looked at again."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.callback(None)
+            if not each.called:
+                each.callback(None)
 
     async def follow(self, call: IRpcCall) -> None:
-        """Serve one call until its caller goes away."""
+        """Serve one call until its caller goes away, or may be told no more."""
+        person_id = self.person(call).principal.id
+        if self._per_person[person_id] >= MAX_PER_PERSON:
+            raise SvcError(
+                f"more than {MAX_PER_PERSON} lists of one person are open here",
+                reason="too_many_lists",
+                fault=Fault.EXHAUSTED,
+            )
+        self._per_person[person_id] += 1
+        try:
+            await self._follow(call, person_id)
+        finally:
+            self._per_person[person_id] -= 1
+            if not self._per_person[person_id]:
+                del self._per_person[person_id]
+
+    async def _follow(self, call: IRpcCall, person_id: str) -> None:
         known: dict[str, Listed] | None = None
         while True:
-            person = self.person(call)
-            coming: Deferred[None] = Deferred(self._waiting.remove)
+            coming: Deferred[None] = Deferred(self._forget)
             self._waiting.append(coming)
-            seen = {one.id: one async for one in self._visible(person.principal.id)}
-            listing = _difference(known, seen)
-            if known is None or listing.upsert or listing.removed:
-                await call.send(encode_listing(listing))
-            known = seen
-            await coming
+            try:
+                seen = {one.id: one async for one in self._visible(person_id, call.peer.host)}
+                listing = _difference(known, seen)
+                if known is None or listing.upsert or listing.removed:
+                    await call.send(encode_listing(listing))
+                known = seen
+                await coming
+            finally:
+                self._forget(coming)
             await deferLater(self.clock, _SETTLE_SECS)
+            # Each time: certificates end and persons are revoked while they look.
+            self.person(call)
 
-    async def _visible(self, person_id: str) -> AsyncIterator[Listed]:
+    def _forget(self, coming: Deferred[None]) -> None:
+        if coming in self._waiting:
+            self._waiting.remove(coming)
+
+    async def _visible(self, person_id: str, source: str) -> AsyncIterator[Listed]:
         engine = self.engine()
         for count, entity in enumerate(engine.entities, 1):
             kind = self._kind(entity)
-            if kind is not None and self._may_view(engine, person_id, entity):
+            if kind is not None and self._may_view(engine, person_id, entity, source):
                 yield Listed(entity.uid.id, kind, dict(entity.tags), self.is_served(entity.uid.id))
             if count % _SLICE == 0:
                 await deferLater(self.clock, 0)
@@ -81,8 +112,10 @@ class Listings:
         word = entity.attrs.get("kind")
         return word if isinstance(word, str) and word in self.kinds else None
 
-    def _may_view(self, engine: CompiledPolicy, person_id: str, entity: Entity) -> bool:
-        return engine.decide(may_view(person_id, entity.uid, self.now())).allowed
+    def _may_view(
+        self, engine: CompiledPolicy, person_id: str, entity: Entity, source: str
+    ) -> bool:
+        return engine.decide(may_view(person_id, entity.uid, self.now(), source)).allowed
 
 
 def _difference(known: dict[str, Listed] | None, seen: dict[str, Listed]) -> Listing:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from attrs import define
 
 from svc.errors import Fault, SvcError
+from svc.model.signing import BadSignature
 
 REFUSAL_FAULTS = {
     "unknown_node": Fault.DENIED,
@@ -63,15 +64,27 @@ class RelayStreams:
 
 def refusal_of(reason: str, text: str) -> SvcError:
     """The refusal of a registration, by its stable word."""
+    if reason.startswith("certificate_"):
+        return SvcError(text, reason=reason, fault=Fault.UNAUTHENTICATED)
+    if reason == BadSignature.reason:
+        reason = "malformed_registration"
     return SvcError(text, reason=reason, fault=REFUSAL_FAULTS.get(reason, Fault.PRECONDITION))
 
 
+def refusal_line(reason: str) -> str:
+    """The log line of a refusal: one a cause."""
+    return REFUSAL_LINES.get(reason, "a registration was refused")
+
+
+def is_counted_already(refusal: SvcError) -> bool:
+    """Whether the route table refused it, and counted it, by itself."""
+    return refusal.reason == "stale_registration"
+
+
 def as_refusal(error: SvcError) -> SvcError:
-    """What went wrong on the way to a verdict, in the words of the seven refusals."""
+    """What ended a registration before it stood, in the words of the seven refusals."""
     if error.reason in REFUSAL_FAULTS:
         return refusal_of(error.reason, error.text)
     if error.fault is Fault.INVALID:
         return refusal_of("malformed_registration", error.text)
-    if error.fault in (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED):
-        return refusal_of("authority_unreachable", error.text)
     return error

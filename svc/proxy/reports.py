@@ -1,18 +1,24 @@
 """What a Proxy owes Authority after the fact: ends of sessions and departure notices.
 
-Both wait while Authority is away.  The queue of notices is bounded and drops
-the newest (document 1); ends are one a session, bounded by the sessions.
+Both wait while Authority is away, and what Authority cannot answer yet is told
+again.  The queue of notices is bounded and drops the newest (document 1); what
+a dropped notice would have said goes as single ends instead, so that no
+session stays open in Authority's books.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
+from typing import TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
+from google.protobuf.message import Message
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (
     DEPARTED_METHOD,
@@ -26,11 +32,17 @@ from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
+_Answer = TypeVar("_Answer", pb.EndSessionsResponse, pb.DepartureAnswer)
 
 MAX_NOTICES = 1024
 MAX_ENDS = 100_000
 _BATCH = 1000
 _TIMEOUT = 10.0
+_AGAIN_SECS = 5.0
+"""How long a report waits after Authority could not take it, though it is there."""
+
+_HOPELESS = frozenset({Fault.INVALID, Fault.UNIMPLEMENTED})
+"""Authority will never take it: keeping it would hold up all that follow."""
 
 
 @define(eq=False)
@@ -41,36 +53,44 @@ class Reports:
         channel: Gives the channel to Authority or raises while there is none.
         dropped: Called for each notice the full queue dropped.
         answered: Told Authority's outcome word for each session of a notice.
+        clock: Times the next try.
     """
 
     channel: Callable[[], IRpcChannel]
     tasks: BackgroundTasks
     dropped: Callable[[], object]
     answered: Callable[[str], object]
+    clock: IReactorTime
     _notices: deque[Departure] = field(factory=deque)
     _ends: deque[Ended] = field(factory=deque)
     _delivering: bool = False
+    _again: IDelayedCall | None = None
 
     @property
     def waiting(self) -> int:
         """How many reports Authority has not answered."""
         return len(self._notices) + len(self._ends)
 
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """The sessions they are about."""
+        left = (uid for notice in self._notices for uid in notice.session_uids)
+        return (*left, *(one.session_uid for one in self._ends))
+
     def departed(self, departure: Departure) -> None:
         """Queue one notice; the newest is dropped when the queue is full."""
-        if len(self._notices) >= MAX_NOTICES:
+        if len(self._notices) < MAX_NOTICES:
+            self._notices.append(departure)
+        else:
             _log.warn("departure notice dropped", node=departure.tunnel_node_id)
             self.dropped()
-            return
-        self._notices.append(departure)
+            for uid in departure.session_uids:
+                self._add(Ended(uid, f"tunnel_{departure.reason}"))
         self.deliver()
 
     def ended(self, ended: Ended) -> None:
         """Queue one end."""
-        if len(self._ends) >= MAX_ENDS:
-            _log.error("report of a session's end dropped", session=ended.session_uid)
-            return
-        self._ends.append(ended)
+        self._add(ended)
         self.deliver()
 
     def deliver(self) -> None:
@@ -79,28 +99,71 @@ class Reports:
             self._delivering = True
             self.tasks.spawn("deliver reports", self._deliver())
 
+    def _add(self, ended: Ended) -> None:
+        if len(self._ends) >= MAX_ENDS:
+            _log.error("report of a session's end dropped", session=ended.session_uid)
+            return
+        self._ends.append(ended)
+
     async def _deliver(self) -> None:
         try:
+            channel = self.channel()
             while self.waiting:
-                await self._deliver_some(self.channel())
+                if not await self._deliver_some(channel):
+                    self._try_again()
+                    return
         except SvcError as e:
             _log.info("reports wait for Authority", waiting=self.waiting, reason=e.reason)
+            if e.reason != "authority_unreachable":
+                self._try_again()
         finally:
             self._delivering = False
 
-    async def _deliver_some(self, channel: IRpcChannel) -> None:
+    def _try_again(self) -> None:
+        """Later; there is no other occasion while Authority stays connected."""
+        if self._again is None or not self._again.active():
+            self._again = self.clock.callLater(_AGAIN_SECS, self.deliver)
+
+    async def _deliver_some(self, channel: IRpcChannel) -> bool:
+        """Deliver the notice, or the batch of ends, that is next; False where all is deferred."""
         if self._notices:
-            notice = departure_message(self._notices[0])
-            answer = await channel.unary(
-                DEPARTED_METHOD, notice, pb.DepartureAnswer, timeout=_TIMEOUT
-            )
-            self._notices.popleft()
-            for one in answer.outcomes:
-                self.answered(one.outcome)
-            return
-        batch = [self._ends[i] for i in range(min(_BATCH, len(self._ends)))]
-        await channel.unary(
-            END_METHOD, ended_message(batch), pb.EndSessionsResponse, timeout=_TIMEOUT
+            return await self._notice(channel, self._notices[0])
+        batch = list(islice(self._ends, _BATCH))
+        answer = await self._unary(
+            channel, END_METHOD, ended_message(batch), pb.EndSessionsResponse
         )
         for _ in batch:
             self._ends.popleft()
+        late = _deferred(answer)
+        self._ends.extend(one for one in batch if one.session_uid in late)
+        return len(late) < len(batch)
+
+    async def _notice(self, channel: IRpcChannel, notice: Departure) -> bool:
+        answer = await self._unary(
+            channel, DEPARTED_METHOD, departure_message(notice), pb.DepartureAnswer
+        )
+        self._notices.popleft()
+        for one in () if answer is None else answer.outcomes:
+            self.answered(one.outcome)
+        late = _deferred(answer)
+        left = tuple(uid for uid in notice.session_uids if uid in late)
+        if left:
+            self._notices.append(evolve(notice, session_uids=left))
+        return len(left) < len(notice.session_uids) or not left
+
+    async def _unary(
+        self, channel: IRpcChannel, method: str, request: Message, answer: type[_Answer]
+    ) -> _Answer | None:
+        """What Authority answers; None where it will never take the report."""
+        try:
+            return await channel.unary(method, request, answer, timeout=_TIMEOUT)
+        except SvcError as e:
+            if e.fault not in _HOPELESS:
+                raise
+            _log.error("Authority refuses a report", reason=e.reason, text=e.text)
+            return None
+
+
+def _deferred(answer: pb.EndSessionsResponse | pb.DepartureAnswer | None) -> frozenset[str]:
+    outcomes = () if answer is None else answer.outcomes
+    return frozenset(one.session_uid for one in outcomes if one.outcome == "deferred")

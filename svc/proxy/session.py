@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field, frozen
 from cryptography.hazmat.primitives.serialization import Encoding
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.errors import Denied, Fault, Malformed, SvcError, Unauthenticated, Unavailable
@@ -21,7 +20,6 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall, IRpcChannel
 from svc.interfaces.transport import OpenOrder
-from svc.lanes.join import Joined, join_streams
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     Answer,
@@ -31,15 +29,18 @@ from svc.messages.control import (
     ask_message,
     read_answer,
 )
-from svc.messages.session import decode_grant, decode_open, decode_request, encode_opened
+from svc.messages.session import decode_grant, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
+from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
 from svc.model.session_request import SessionRequest
+from svc.model.signing import Signed
 from svc.model.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proxy.carried import Carried, Once
 from svc.proxy.gate import Gate
 from svc.proxy.reports import Reports
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.rpc.frames import FrameKind, parse_frame
 from svc.service import bounded
 from svc.tunnel.routes import RouteTable
 
@@ -47,6 +48,14 @@ _log = Logger(namespace="svc_proxy")
 
 _FIRST_FRAME_SECS = 10.0
 _AUTHORIZE_SECS = 10.0
+
+_AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
+"""How a call fails whose answer nobody knows."""
+
+_REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
+"""How Authority refuses a request; then it wrote no session down."""
+
+_OURS = frozenset({"unknown_node", "revoked_node"})
 
 _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
@@ -70,13 +79,20 @@ class SessionMeters:
 class Opening:
     """One session on its way."""
 
-    person: CertificateFacts
     chain: tuple[bytes, ...]
     data: bytes
     signature: bytes
     request: SessionRequest
     kind: IResourceKind
     decision: ProxyDecision
+
+
+@frozen
+class Granted:
+    """One session that Authority granted: the grant as signed, and what it says."""
+
+    signed: Signed
+    grant: Grant
     answer: Answer
 
 
@@ -104,8 +120,8 @@ class SessionOpens:
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """Sessions carried or being opened now: what a greeting claims."""
-        return tuple(self._open)
+        """What a greeting claims: sessions open here, and those whose end is still to be told."""
+        return (*self._open, *self.reports.uids)
 
     def person(self, call: IRpcCall) -> CertificateFacts:
         """The person behind a call, checked now (R13).
@@ -144,13 +160,11 @@ class SessionOpens:
             raise Denied("this session is open already", reason="request_replayed")
         kind = self.gate.kind(request)
         decision = self.gate.decide_open(request, kind, person.principal.id, call.peer.host)
-        chain = peer_chain(call)
+        opening = Opening(peer_chain(call), data, signature, request, kind, decision)
         self._open[request.session_uid] = kind.protocol
         try:
-            ask = Ask(data, signature, chain, decision)
-            answer = await self._authorize(ask, request)
-            opening = Opening(person, chain, data, signature, request, kind, decision, answer)
-            await self._granted(call, opening)
+            granted = await self._authorize(opening)
+            await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
 
@@ -163,25 +177,39 @@ class SessionOpens:
             raise Malformed("session: the first frame does not open")
         return decode_open(bytes(payload))
 
-    async def _authorize(self, ask: Ask, request: SessionRequest) -> Answer:
+    async def _authorize(self, opening: Opening) -> Granted:
+        """Ask Authority.
+
+        Raises:
+            SvcError: it refused, with the id of the recorded decision; or it cannot be asked.
+        """
+        ask = Ask(opening.data, opening.signature, opening.chain, opening.decision)
+        channel = self.channel()
         try:
-            channel = self.channel()
             message = await channel.unary(
                 AUTHORIZE_METHOD, ask_message(ask), pb.AuthorizeResponse, timeout=_AUTHORIZE_SECS
             )
             answer = read_answer(message)
+            granted = _granted(answer, opening.request)
+        except CancelledError:
+            self._never_opened(opening)
+            raise
         except SvcError as e:
-            # Whatever became of it there, nothing opens here: Authority may have
-            # written the session down, so it is told that it never opened.
-            self.reports.ended(Ended(request.session_uid, "not_opened"))
-            if e.fault in (Fault.DEADLINE, Fault.CANCELLED):
+            if e.fault in _REFUSED:
+                raise _as_told(e, opening.decision) from None
+            self._never_opened(opening)
+            if e.fault in _AWAY:
                 raise Unavailable(
-                    "Authority did not answer in time; try again", reason="authority_unreachable"
+                    "Authority did not answer; try again", reason="authority_unreachable"
                 ) from None
             raise
-        if answer.grant is None:
+        if granted is None:
             raise self._refused(answer)
-        return answer
+        return granted
+
+    def _never_opened(self, opening: Opening) -> None:
+        """Authority may have written the session down before it, or the client, went away."""
+        self.reports.ended(Ended(opening.request.session_uid, "not_opened"))
 
     def _refused(self, answer: Answer) -> SvcError:
         details = {"decision_id": answer.decision_id}
@@ -194,23 +222,33 @@ class SessionOpens:
             details["policies"] = ",".join(answer.policies)
         return Denied(answer.text, reason=answer.reason or "denied", details=details)
 
-    async def _granted(self, call: IRpcCall, opening: Opening) -> None:
-        uid = opening.request.session_uid
-        reason, joined = "failed", Joined(0, 0)
-        carried = Carried(call, opening.answer)
+    async def _serve(self, call: IRpcCall, opening: Opening, granted: Granted) -> None:
+        """Open the lane and carry; Authority is told the end once, whatever it is."""
+        carried = Carried(call, granted.signed, granted.answer)
+        reason = "failed"
         try:
-            await self._open_lane(opening, carried)
-            joined = await self._carry(opening, carried)
+            await self._open_lane(opening, granted, carried)
+            await self._carry(opening, granted, carried)
             reason = "closed"
+        except CancelledError:
+            reason = "cancelled"
+            raise
         except SvcError as e:
             reason = e.reason
-            joined = carried.counted
-            raise _with_decision(e, opening.answer.decision_id) from None
+            raise _with_decision(e, granted.answer.decision_id) from None
         finally:
-            self.reports.ended(Ended(uid, reason, joined.from_first, joined.from_second))
+            if not carried.is_left_behind:
+                bytes_passed = carried.counted
+                self.reports.ended(
+                    Ended(
+                        opening.request.session_uid,
+                        reason,
+                        bytes_passed.from_first,
+                        bytes_passed.from_second,
+                    )
+                )
 
-    async def _open_lane(self, opening: Opening, carried: Carried) -> None:
-        assert opening.answer.grant is not None
+    async def _open_lane(self, opening: Opening, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
         if isinstance(tunnel, Miss):
             self.meters.missed("open", tunnel.value)
@@ -221,112 +259,25 @@ class SessionOpens:
             )
         order = OpenOrder(
             opening.request.session_uid,
-            opening.answer.grant,
+            granted.signed,
             opening.data,
             opening.signature,
             opening.chain,
         )
-        await tunnel.endpoint(order).connect(_Once(carried))
+        await tunnel.endpoint(order).connect(Once(carried))
 
-    async def _carry(self, opening: Opening, carried: Carried) -> Joined:
-        assert opening.answer.grant is not None
+    async def _carry(self, opening: Opening, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
-        grant = decode_grant(opening.answer.grant.payload)
-        ending = self.clock.callLater(
-            max(0.0, grant.end_before_ms / 1000 - self.now()), carried.break_off, "grant_ended"
-        )
+        left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
+        ending = self.clock.callLater(left, carried.break_off, "grant_ended")
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)
         try:
-            return await carried.joined
+            await carried.over
         finally:
             self.meters.active(protocol, -1)
-            _cancel(ending)
-
-
-class Carried(Protocol):
-    """The session's end at the tunnel: joins the client's call to the carry stream.
-
-    A tunnel connects it as it would any protocol; instead of bytes it is given
-    the carry call, and joins the two unread.
-    """
-
-    def __init__(self, call: IRpcCall, answer: Answer) -> None:
-        self.joined: Deferred[Joined] = Deferred()
-        self.counted = Joined(0, 0)
-        self._call = call
-        self._answer = answer
-        self._joining: Deferred[Joined] | None = None
-        self.transport = _Breaker(self)  # type: ignore[assignment]
-
-    def carried_by(self, carry: IRpcCall) -> Deferred[object]:
-        """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``."""
-        self._joining = Deferred.fromCoroutine(self._join(carry))
-        over: Deferred[object] = Deferred()
-        self._joining.addCallbacks(self._ended, self._broken)
-        self.joined.addBoth(_both(over))
-        return over
-
-    def break_off(self, reason: str) -> None:
-        """End the session at once, for this reason."""
-        if not self.joined.called:
-            why = SvcError("the session was ended", reason=reason, fault=Fault.ABORTED)
-            joining, self._joining = self._joining, None
-            self.joined.errback(why)
-            if joining is not None:
-                joining.cancel()
-
-    async def _join(self, carry: IRpcCall) -> Joined:
-        assert self._answer.grant is not None
-        opened = encode_opened(self._answer.grant, self._answer.decision_id)
-        await self._call.send(open_frame(opened))
-        return await join_streams(self._call, carry)  # type: ignore[arg-type]
-
-    def _ended(self, joined: Joined) -> None:
-        self.counted = joined
-        if not self.joined.called:
-            self.joined.callback(joined)
-
-    def _broken(self, failure: object) -> None:
-        value = getattr(failure, "value", None)
-        if not self.joined.called:
-            self.joined.errback(
-                value
-                if isinstance(value, SvcError)
-                else SvcError("the session broke", reason="transport_error")
-            )
-
-
-@define
-class _Breaker:
-    """What a tunnel that ends aborts."""
-
-    carried: Carried
-
-    def abortConnection(self) -> None:
-        """The tunnel is gone."""
-        self.carried.break_off("tunnel_ended")
-
-
-class _Once(Factory):
-    """Gives the one protocol that waits for its stream."""
-
-    noisy = False
-
-    def __init__(self, protocol: Carried) -> None:
-        self._carried = protocol
-
-    def buildProtocol(self, addr: object) -> Protocol:
-        """The one."""
-        return self._carried
-
-
-def _both(over: Deferred[object]) -> Callable[[object], object]:
-    def tell(result: object) -> object:
-        over.callback(None)
-        return result
-
-    return tell
+            if ending.active():
+                ending.cancel()
 
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
@@ -334,11 +285,32 @@ def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     return tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
 
 
+def _granted(answer: Answer, request: SessionRequest) -> Granted | None:
+    """The grant of an answer, read once; None where there is none.
+
+    Raises:
+        Malformed: it is no grant, or one of another session.
+    """
+    if answer.grant is None:
+        return None
+    grant = decode_grant(answer.grant.payload)
+    if grant.session_uid != request.session_uid:
+        raise SvcError("Authority granted another session", reason="grant_session")
+    return Granted(answer.grant, grant, answer)
+
+
+def _as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
+    """A refusal of the request itself: Authority recorded it under the id of our decision."""
+    if refusal.reason in _OURS:
+        # It was this Proxy that Authority did not admit; that is not the person's concern.
+        _log.error("Authority refuses this Proxy", reason=refusal.reason, text=refusal.text)
+        return Unavailable(
+            "Authority cannot be reached from this Proxy; try again",
+            reason="authority_unreachable",
+        )
+    return _with_decision(refusal, decision.decision_id)
+
+
 def _with_decision(error: SvcError, decision_id: str) -> SvcError:
     details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
     return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)
-
-
-def _cancel(call: IDelayedCall) -> None:
-    if call.active():
-        call.cancel()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -33,13 +33,32 @@ class SnapshotRefused(Denied):
     reason = "snapshot_refused"
 
 
-@frozen(order=True)
+MAX_VALID_SECS = 60
+"""No snapshot is good for longer than this, whatever it says (rule R15)."""
+
+_AHEAD_SECS = 60.0
+"""A snapshot from further in the future would raise the floor past all that follow."""
+
+
+@frozen
 class Floor:
-    """The newest state ever taken; nothing below it is taken again."""
+    """The newest state ever taken; nothing below it is taken again.
+
+    ``serial`` counts every signature of Authority's: it tells an older
+    heartbeat, and so older revocations, of one version from a newer.
+    """
 
     policy_version: int = 0
     entity_revision: int = 0
-    issued_at_ms: int = 0
+    serial: int = 0
+
+    def is_above(self, other: Floor) -> bool:
+        """Whether any part of *other* would go back behind this."""
+        return (
+            other.policy_version < self.policy_version
+            or other.entity_revision < self.entity_revision
+            or other.serial < self.serial
+        )
 
 
 @define
@@ -57,7 +76,7 @@ class FloorFile:
         try:
             form = json.loads(self.path.read_text("utf-8"))
             return Floor(
-                int(form["policy_version"]), int(form["entity_revision"]), int(form["issued_at_ms"])
+                int(form["policy_version"]), int(form["entity_revision"]), int(form["serial"])
             )
         except FileNotFoundError:
             return Floor()
@@ -68,20 +87,22 @@ class FloorFile:
             ) from None
 
     def write(self, floor: Floor) -> None:
-        """Replace the floor: write new, fsync, rename."""
+        """Replace the floor: write new, fsync, rename.
+
+        Raises:
+            SvcError: it cannot be written; what it was stays.
+        """
         new = self.path.with_suffix(".new")
-        with open(new, "w", encoding="utf-8") as out:
-            json.dump(
-                {
-                    "policy_version": floor.policy_version,
-                    "entity_revision": floor.entity_revision,
-                    "issued_at_ms": floor.issued_at_ms,
-                },
-                out,
-            )
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(new, self.path)
+        try:
+            with open(new, "w", encoding="utf-8") as out:
+                json.dump(asdict(floor), out)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(new, self.path)
+        except OSError as e:
+            raise SvcError(
+                f"{self.path}: cannot be written: {e.strerror}", reason="snapshot_floor"
+            ) from None
 
 
 @define
@@ -89,8 +110,8 @@ class SnapshotHolder:
     """Takes frames, and gives the engine while it may be used.
 
     Attributes:
-        compile: Makes the engine of a bundle off the reactor.
-        changed: Called after a new engine is in place.
+        compile: Makes the engine of a bundle off the reactor; it is given the
+            engine in force where only the entities differ, else None.
     """
 
     cluster: str
@@ -106,6 +127,7 @@ class SnapshotHolder:
     _heard: float = 0.0
     _valid_secs: int = 0
     _revoked: frozenset[str] = frozenset()
+    _is_doubtful: bool = False
     _told: list[Callable[[], object]] = field(factory=list)
 
     def load(self) -> None:
@@ -113,17 +135,20 @@ class SnapshotHolder:
         self._floor = self.floor_file.read()
 
     def on_change(self, told: Callable[[], object]) -> None:
-        """Call *told* each time another engine is in place."""
+        """Call *told* each time another engine, or other revocations, are in place."""
         self._told.append(told)
 
     @property
     def digest(self) -> bytes:
-        """Of the bundle held; what Authority is asked to go on from."""
-        return self._digest
+        """Of the bundle held; what Authority is asked to go on from.
+
+        Empty after a change that did not fit: then all of it is sent again.
+        """
+        return b"" if self._is_doubtful else self._digest
 
     @property
     def age(self) -> float:
-        """Seconds since the last good frame, on the monotonic clock."""
+        """Seconds since the last good frame came, on the monotonic clock."""
         return self.clock.seconds() - self._heard
 
     def engine(self) -> CompiledPolicy:
@@ -132,7 +157,7 @@ class SnapshotHolder:
         Raises:
             Unavailable: ``policy_stale``: there is none, or none fresh enough.
         """
-        if self._engine is None or self.age > self._valid_secs:
+        if self._engine is None or self.age >= self._valid_secs:
             raise Unavailable(
                 "this Proxy has no fresh policy from Authority; try again", reason="policy_stale"
             )
@@ -153,52 +178,86 @@ class SnapshotHolder:
         Raises:
             SvcError: the frame is not Authority's, not for us, older, or broken.
         """
+        came = self.clock.seconds()
         self.verifier.verify_signed(frame.signed, Purpose.SNAPSHOT)
         snapshot = decode_snapshot(frame.signed.payload)
-        self._check(snapshot)
+        floor = self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
-        floor = Floor(snapshot.policy_version, snapshot.entity_revision, snapshot.issued_at_ms)
+        revoked = frozenset(one.principal for one in snapshot.revocations)
+        is_new = bundle is not None or revoked != self._revoked
         if bundle is not None:
-            engine = await self.compile(bundle, self._engine)
+            engine = await self.compile(bundle, self._base(bundle))
             self.floor_file.write(floor)
             self._bundle, self._engine, self._digest = bundle, engine, snapshot.bundle_sha256
+            self._is_doubtful = False
             _log.info(
                 "policy snapshot taken",
                 version=snapshot.policy_version,
                 revision=snapshot.entity_revision,
             )
-        self._floor = floor
-        self._heard, self._valid_secs = self.clock.seconds(), snapshot.valid_secs
-        self._revoked = frozenset(one.principal for one in snapshot.revocations)
-        if bundle is not None:
+        elif is_new:
+            self.floor_file.write(floor)
+        if floor.serial > self._floor.serial or not self._valid_secs:
+            # One that was taken before makes nothing younger.
+            self._heard = came
+            self._valid_secs = min(snapshot.valid_secs, MAX_VALID_SECS)
+        self._floor, self._revoked = floor, revoked
+        if is_new:
             for told in self._told:
                 told()
 
-    def _check(self, snapshot: Snapshot) -> None:
+    def _checked(self, snapshot: Snapshot) -> Floor:
         if snapshot.cluster != self.cluster:
             raise SnapshotRefused("the snapshot is another cluster's", reason="snapshot_cluster")
-        state = (snapshot.policy_version, snapshot.entity_revision)
-        known = (self._floor.policy_version, self._floor.entity_revision)
-        if state < known or snapshot.issued_at_ms < self._floor.issued_at_ms:
+        floor = Floor(snapshot.policy_version, snapshot.entity_revision, snapshot.serial)
+        if self._floor.is_above(floor):
             raise SnapshotRefused(
                 "the snapshot is older than one taken before", reason="snapshot_older"
             )
-        if self.now() * 1000 - snapshot.issued_at_ms > snapshot.valid_secs * 1000:
+        age = self.now() - snapshot.issued_at_ms / 1000
+        if age > min(snapshot.valid_secs, MAX_VALID_SECS):
             raise SnapshotRefused("the snapshot is past its time", reason="snapshot_expired")
+        if age < -_AHEAD_SECS:
+            raise SnapshotRefused(
+                "the snapshot is from the future; compare the clocks of Authority and Proxy",
+                reason="snapshot_ahead",
+            )
+        return floor
+
+    def _base(self, bundle: PolicyBundle) -> CompiledPolicy | None:
+        """The engine in force, if only the entities differ."""
+        held = self._bundle
+        if held is None or (held.policy_version, held.terms, held.policy_text) != (
+            bundle.policy_version,
+            bundle.terms,
+            bundle.policy_text,
+        ):
+            return None
+        return self._engine
 
     def _bundle_of(self, frame: SnapshotFrame, snapshot: Snapshot) -> PolicyBundle | None:
-        if frame.bundle:
-            data = frame.bundle
-        elif frame.delta and self._bundle is not None:
-            data = encode_bundle(apply(self._bundle, decode_delta(frame.delta)))
-        elif snapshot.bundle_sha256 == self._digest:
+        """The bundle a frame brings; None where the one held is meant."""
+        if not frame.bundle and snapshot.bundle_sha256 == self._digest:
             return None
-        else:
-            raise SnapshotRefused(
-                "the snapshot's bundle is not held here", reason="snapshot_unknown_bundle"
-            )
+        self._is_doubtful = True  # until it is taken
+        data = self._data_of(frame)
         if sha256(data).digest() != snapshot.bundle_sha256:
             raise SnapshotRefused(
                 "the bundle is not the one that was signed", reason="snapshot_digest"
             )
-        return decode_bundle(data)
+        bundle = decode_bundle(data)
+        said = (bundle.policy_version, bundle.entity_revision)
+        if said != (snapshot.policy_version, snapshot.entity_revision):
+            raise SnapshotRefused(
+                "the bundle is of another version than was signed", reason="snapshot_digest"
+            )
+        return bundle
+
+    def _data_of(self, frame: SnapshotFrame) -> bytes:
+        if frame.bundle:
+            return frame.bundle
+        if frame.delta and self._bundle is not None:
+            return encode_bundle(apply(self._bundle, decode_delta(frame.delta)))
+        raise SnapshotRefused(
+            "the snapshot's bundle is not held here", reason="snapshot_unknown_bundle"
+        )

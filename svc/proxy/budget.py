@@ -1,0 +1,53 @@
+"""What one address may ask of the public listener without showing who it is.
+
+A token bucket an address, in a table of bounded size; the key is the TCP
+peer's address, never a header (rule R18).  Health is not counted at all.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from attrs import define, field
+
+_MAX_SOURCES = 65_536
+_IPV6_PREFIX = 64
+
+
+@define
+class AddressBudget:
+    """Buckets by address.
+
+    Attributes:
+        per_minute: Calls that come back to a bucket each minute.
+        burst: Calls a full bucket holds.
+    """
+
+    per_minute: float = 60.0
+    burst: float = 20.0
+    _buckets: dict[str, tuple[float, float]] = field(factory=dict)
+
+    def take(self, host: str, now: float) -> bool:
+        """Take one call of *host*; False where none is left.  *now* is of a steady clock."""
+        key = _key(host)
+        left, then = self._buckets.pop(key, (self.burst, now))
+        left = min(self.burst, left + (now - then) * self.per_minute / 60)
+        allowed = left >= 1
+        # Last in the table: those that asked longest ago are forgotten first.
+        self._buckets[key] = (left - 1 if allowed else left, now)
+        if len(self._buckets) > _MAX_SOURCES:
+            del self._buckets[next(iter(self._buckets))]
+        return allowed
+
+
+def _key(host: str) -> str:
+    """An IPv4 address as it is; of IPv6 the network a site is given."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ip_network((address, _IPV6_PREFIX), strict=False))
+    return str(address)

@@ -1,0 +1,356 @@
+"""One ``Tunnel/Register`` call, from its hello to the end of its tunnel.
+
+Authority decides, here the words are carried: its challenge down, the node's
+signed registration up, its verdict down.  A call is refused once, or it is
+registered and ended once with one reason; whatever runs for it beside the
+handler ends with the handler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.rpc import IRpcCall
+from svc.messages.control import Evict
+from svc.messages.tunnel import (
+    Down,
+    Goodbye,
+    Hello,
+    OpenRefused,
+    Renew,
+    Renewed,
+    Up,
+    decode_registration,
+    decode_up,
+    encode_down,
+)
+from svc.model.registration import Accepted, Registration
+from svc.model.signing import Signed
+from svc.model.tunnels import EndReason
+from svc.proxy.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
+from svc.proxy.verdicts import Asking, Standing
+from svc.service import BackgroundTasks, bounded
+from svc.tunnel.times import end_reason
+from svc.tunnel.transport import RegisteredTunnel
+
+if TYPE_CHECKING:
+    from svc.proxy.tunnels import TunnelService
+
+_log = Logger(namespace="svc_proxy")
+
+_FIRST_WORD_SECS = 10.0
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 15.0
+_GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
+MAX_UNSENT = 512
+"""Messages a Connector may leave unread before its tunnel is given up."""
+
+
+@define(eq=False)
+class Outbox:
+    """What is still to be said to one Connector, in order, bounded."""
+
+    call: IRpcCall
+    tasks: BackgroundTasks
+    failed: Callable[[EndReason], object]
+    _unsent: deque[Down] = field(factory=deque)
+    _saying: bool = False
+
+    def say(self, said: Down) -> None:
+        """Queue one message; never raises, never waits."""
+        if isinstance(said, Renewed) and said in self._unsent:
+            return
+        if len(self._unsent) >= MAX_UNSENT:
+            _log.warn("a Connector reads nothing; its tunnel is given up", unsent=MAX_UNSENT)
+            self.failed(EndReason.TRANSPORT_ERROR)
+            return
+        self._unsent.append(said)
+        if not self._saying:
+            self._saying = True
+            self.tasks.spawn("speak to a tunnel", self._speak())
+
+    async def _speak(self) -> None:
+        try:
+            while self._unsent:
+                await self.call.send(encode_down(self._unsent.popleft()))
+        except SvcError as e:
+            self.failed(end_reason(e.reason))
+        finally:
+            self._saying = False
+
+
+@define(eq=False)
+class Registering:
+    """See the module.
+
+    Attributes:
+        tunnel: Once it is registered.
+    """
+
+    service: TunnelService
+    call: IRpcCall
+    node_id: str
+    tunnel: RegisteredTunnel | None = None
+    _tasks: BackgroundTasks = field(factory=BackgroundTasks)
+    _over: Deferred[EndReason] = field(factory=Deferred)
+    _answer: Deferred[Signed] | None = None
+    _silenced: SvcError | None = None
+    _outbox: Outbox = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._outbox = Outbox(self.call, self._tasks, self._end)
+
+    async def run(self) -> None:
+        """Serve the call; raises the refusal, or why the tunnel was ended."""
+        try:
+            standing = await self._registered()
+            try:
+                self._tasks.spawn("keep a registration", self._keep(standing))
+                reason = await self._over
+            finally:
+                # Nothing of the tunnel is left, whatever ended this handler.
+                self._end(EndReason.TRANSPORT_ERROR)
+        finally:
+            await self._tasks.stopService()
+        if reason is not EndReason.CLOSED:
+            raise SvcError(
+                f"the tunnel was ended: {reason.value}", reason=reason.value, fault=Fault.ABORTED
+            )
+
+    # -- registration
+
+    async def _registered(self) -> Standing:
+        """Everything up to the tunnel's place in the route table.
+
+        Raises:
+            SvcError: the refusal; logged and counted, each once.
+        """
+        try:
+            await self._first_word()
+            self._tasks.spawn("read a tunnel", self._read())
+            standing, registration = await self._round()
+            try:
+                self._register(registration, standing)
+            except BaseException:
+                standing.over()
+                raise
+        except CancelledError:
+            raise
+        except SvcError as e:
+            if e is self._silenced and e.fault in _GONE:
+                raise  # The Connector left; nobody refused it.
+            refusal = as_refusal(e)
+            self._log_refusal(refusal)
+            if not is_counted_already(refusal):
+                self.service.routes.refuse(self.node_id, refusal.reason)
+            raise refusal from None
+        return standing
+
+    def _register(self, registration: Registration, standing: Standing) -> None:
+        if self._silenced is not None:
+            raise self._silenced
+        service = self.service
+        tunnel = RegisteredTunnel(
+            self.node_id,
+            registration.instance_id,
+            registration.generation,
+            frozenset(standing.verdict.served),
+            connection=self.call.peer,
+            clock=service.clock,
+            entropy=service.entropy,
+            say=self._outbox.say,
+            hang_up=self._hung_up,
+            times=service.times,
+        )
+        service.routes.register(tunnel)
+        self.tunnel = tunnel
+        self.call.on_cancel(lambda why: self._end(end_reason(why.reason)))
+        self.call.keep_alive(service.times.keepalive_interval, service.times.keepalive_timeout)
+        self._accept(standing)
+
+    def _accept(self, standing: Standing) -> None:
+        lease = max(1, int(self.service.times.lease))
+        self._outbox.say(Accepted(lease, standing.verdict.withheld))
+
+    async def _round(self) -> tuple[Standing, Registration]:
+        """Challenge, registration, verdict; over a new stream to Authority."""
+        asking = Asking.begin(self.service, self.node_id)
+        try:
+            self._outbox.say(await asking.challenge())
+            signed = await self._signed()
+            registration = decode_registration(signed.payload)
+            if registration.node_id != self.node_id:
+                raise Malformed("tunnel: the registration is of another node than the certificate")
+            return await asking.verdict(signed), registration
+        except BaseException:
+            asking.over()
+            raise
+
+    async def _signed(self) -> Signed:
+        if self._silenced is not None:
+            raise self._silenced
+        self._answer = Deferred()
+        try:
+            return await bounded(
+                self.service.clock, self.service.times.acknowledge, self._answer, "registration"
+            )
+        except SvcError as e:
+            if e.fault is Fault.DEADLINE:
+                raise refusal_of("malformed_registration", "no registration came") from None
+            raise
+        finally:
+            self._answer = None
+
+    # -- while it is registered
+
+    async def _keep(self, standing: Standing) -> None:
+        """Follow Authority for as long as the tunnel lives; a tunnel is never left unfollowed."""
+        try:
+            await self._follow(standing)
+        finally:
+            self._end(EndReason.TRANSPORT_ERROR)
+
+    async def _follow(self, standing: Standing) -> None:
+        failures = 0
+        while not self._over.called:
+            began = self.service.clock.seconds()
+            with self.service.streams.open():
+                try:
+                    evicted = await standing.until_over()
+                finally:
+                    standing.over()
+            if evicted is not None:
+                self._evict(evicted)
+                return
+            # An Authority that is away is waited for; one that is there and ends
+            # registrations is not asked in a storm.
+            lasted = self.service.clock.seconds() - began
+            is_odd = self.service.link.is_connected and lasted < _LONGEST_WAIT
+            failures = failures + 1 if is_odd else 0
+            again = await self._again(failures)
+            if again is None:
+                return
+            standing = again
+
+    def _evict(self, evicted: Evict) -> None:
+        _log.warn("tunnel evicted", node=self.node_id, reason=evicted.reason)
+        self._end(EndReason.EVICTED)
+
+    async def _again(self, failures: int) -> Standing | None:
+        """Register anew once Authority is back, without a redial; a refusal then is an eviction."""
+        while True:
+            if failures > 1:
+                await deferLater(
+                    self.service.clock, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
+                )
+            await self.service.link.next_channel()
+            try:
+                standing, registration = await self._round()
+            except SvcError as e:
+                refusal = as_refusal(e)
+                if refusal.fault is Fault.UNAVAILABLE:
+                    failures += 1
+                    continue
+                self._log_refusal(refusal)
+                if refusal.reason != "malformed_registration":
+                    self._end(EndReason.EVICTED)
+                return None
+            if self.tunnel is not None:
+                self.service.routes.change(
+                    self.tunnel, registration.generation, frozenset(standing.verdict.served)
+                )
+                self._accept(standing)
+            return standing
+
+    # -- the Connector's side
+
+    async def _first_word(self) -> Hello:
+        try:
+            data = await bounded(
+                self.service.clock, _FIRST_WORD_SECS, self.call.receive(), "tunnel"
+            )
+        except SvcError as e:
+            if e.reason == "deadline":
+                raise Malformed("tunnel: no hello came") from None
+            raise
+        said = None if data is None else decode_up(data)
+        if not isinstance(said, Hello):
+            raise Malformed("tunnel: the first message is not a hello")
+        return said
+
+    async def _read(self) -> None:
+        """The only reader from the hello on."""
+        try:
+            while (data := await self.call.receive()) is not None:
+                if self._heard(decode_up(data)):
+                    break
+        except SvcError as e:
+            self._silence(e)
+            self._end(end_reason(e.reason))
+            return
+        self._silence(SvcError("the Connector left", reason="closed", fault=Fault.CANCELLED))
+        self._end(EndReason.CLOSED)
+
+    def _heard(self, said: Up) -> bool:
+        """Act on one message; whether it was the last."""
+        match said:
+            case Signed() if self._answer is not None:
+                self._give(said)
+            case Renew() if self.tunnel is not None:
+                self.tunnel.renew()
+                self._outbox.say(Renewed())
+            case OpenRefused() if self.tunnel is not None:
+                self.tunnel.refused(said.session_uid, said.reason)
+            case Goodbye():
+                return True
+            case _:
+                raise Malformed("tunnel: a message out of order")
+        return False
+
+    def _silence(self, why: SvcError) -> None:
+        """Nothing more is heard: who waits for a registration waits no longer."""
+        self._silenced = why
+        self._give(Failure(why))
+
+    def _give(self, answer: Signed | Failure) -> None:
+        """In the next turn: who waits may end the reader, which is what called this."""
+        waiting, self._answer = self._answer, None
+        if waiting is not None:
+            self.service.clock.callLater(0, _answered, waiting, answer)
+
+    # -- ends
+
+    def _end(self, reason: EndReason) -> None:
+        """The first reason wins; the tunnel tells the routes, the routes tell the rest."""
+        if self.tunnel is not None:
+            self.tunnel.close(reason)
+
+    def _hung_up(self, reason: EndReason) -> None:
+        # In the next turn: whoever ends the tunnel may be one of the tasks that end with it.
+        self.service.clock.callLater(0, self._fire, reason)
+
+    def _fire(self, reason: EndReason) -> None:
+        if not self._over.called:
+            self._over.callback(reason)
+
+    def _log_refusal(self, refusal: SvcError) -> None:
+        _log.warn(
+            refusal_line(refusal.reason),
+            node=self.node_id,
+            reason=refusal.reason,
+            text=refusal.text,
+        )
+
+
+def _answered(waiting: Deferred[Signed], answer: Signed | Failure) -> None:
+    if not waiting.called:
+        waiting.callback(answer)

@@ -1,0 +1,134 @@
+"""Asking Authority whether a Connector may stay: one control stream a registration.
+
+A refusal of the Connector is Authority's verdict and nothing else; whatever
+breaks the stream says something about Authority or about this Proxy, and to
+the Connector it is Authority that cannot be reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.errors import Fault, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcStream
+from svc.messages.control import (
+    REGISTER_METHOD,
+    ConnectorDown,
+    Evict,
+    TunnelSeen,
+    Verdict,
+    decode_connector_down,
+    encode_connector_up,
+)
+from svc.messages.tunnel import Nonce
+from svc.model.ids import random_id
+from svc.model.signing import Signed
+from svc.proxy.refusals import RelayStreams, refusal_of
+from svc.service import bounded
+
+if TYPE_CHECKING:
+    from svc.proxy.tunnels import TunnelService
+
+_log = Logger(namespace="svc_proxy")
+
+
+@frozen
+class Standing:
+    """An accepted registration: it stands as long as its stream."""
+
+    stream: IRpcStream
+    verdict: Verdict
+
+    async def until_over(self) -> Evict | None:
+        """Wait until Authority takes it back, or is away (None)."""
+        try:
+            data = await self.stream.receive()
+            said = None if data is None else decode_connector_down(data)
+        except SvcError as e:
+            _log.info("a registration lost Authority", reason=e.reason)
+            return None
+        return said if isinstance(said, Evict) else None
+
+    def over(self) -> None:
+        """End the stream, and with it the registration.  Idempotent."""
+        self.stream.cancel("tunnel over")
+
+
+@define(eq=False)
+class Asking:
+    """One question, from its stream to its verdict."""
+
+    stream: IRpcStream
+    streams: RelayStreams
+    clock: IReactorTime
+    node_id: str
+    tunnel_id: str
+    seconds: float
+
+    @classmethod
+    def begin(cls, service: TunnelService, node_id: str) -> Asking:
+        """Over a new stream.
+
+        Raises:
+            SvcError: ``authority_unreachable``; counted as ``dial_failed``.
+        """
+        try:
+            stream = service.link.channel().stream(REGISTER_METHOD)
+        except SvcError as e:
+            raise _unreachable(service.streams, e) from None
+        tunnel_id = random_id(service.entropy)
+        seconds = service.times.acknowledge
+        return cls(stream, service.streams, service.clock, node_id, tunnel_id, seconds)
+
+    async def challenge(self) -> Nonce:
+        """Authority's nonce."""
+        said = await self._asked(TunnelSeen(self.tunnel_id, self.node_id))
+        if not isinstance(said, Nonce):
+            raise self._unreachable(Unavailable("Authority sent no challenge"))
+        return said
+
+    async def verdict(self, signed: Signed) -> Standing:
+        """What Authority says to a signed registration.
+
+        Raises:
+            SvcError: its refusal; counted as ``refused``.
+        """
+        said = await self._asked(signed)
+        if not isinstance(said, Verdict):
+            raise self._unreachable(Unavailable("Authority gave no verdict"))
+        if not said.accepted:
+            self.streams.outcome("refused")
+            raise refusal_of(said.reason or "malformed_registration", said.text)
+        return Standing(self.stream, said)
+
+    def over(self) -> None:
+        """Nobody waits for the verdict any more.  Idempotent."""
+        self.stream.cancel("registration over")
+
+    async def _asked(self, said: TunnelSeen | Signed) -> ConnectorDown:
+        try:
+            await bounded(
+                self.clock, self.seconds, self.stream.send(encode_connector_up(said)), "Authority"
+            )
+            data = await bounded(self.clock, self.seconds, self.stream.receive(), "Authority")
+            if data is None:
+                raise Unavailable("Authority ended the registration")
+            return decode_connector_down(data)
+        except SvcError as e:
+            raise self._unreachable(e) from None
+
+    def _unreachable(self, why: SvcError) -> SvcError:
+        return _unreachable(self.streams, why)
+
+
+def _unreachable(streams: RelayStreams, why: SvcError) -> SvcError:
+    streams.outcome("dial_failed")
+    _log.warn("Authority gave no verdict", reason=why.reason, text=why.text)
+    if why.fault is Fault.INVALID:
+        # It could not read what the Connector signed.
+        return refusal_of("malformed_registration", why.text)
+    return refusal_of("authority_unreachable", "Authority cannot be reached from this Proxy")

@@ -1,0 +1,213 @@
+"""Authority's end of a Proxy's control connection: it says what a test tells it to say."""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import sha256
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, DeferredQueue
+
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.messages.control import (
+    Answer,
+    Departure,
+    Ended,
+    Evict,
+    Lanes,
+    TunnelSeen,
+    Verdict,
+    answer_message,
+    decode_connector_up,
+    encode_connector_down,
+    lanes_message,
+    outcome_messages,
+    read_ask,
+    read_departure,
+    read_ended,
+    read_hello,
+)
+from svc.messages.session import decode_request
+from svc.messages.snapshot import (
+    Revocation,
+    Snapshot,
+    SnapshotFrame,
+    encode_frame,
+    encode_snapshot,
+)
+from svc.messages.tunnel import Nonce
+from svc.model.signing import Purpose, Signed
+from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
+from svc.policy.entities import GroupFacts, PersonFacts, ResourceFacts, entities_of
+from svc.policy.vocabulary import vocabulary
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proto.gate.v1 import session_pb2
+from tests.connector.pieces import Cluster
+
+WORDS = vocabulary()
+OPEN_TO_ALL = (
+    '@id("open") permit (principal, action == Action::"tcpConnect", resource);'
+    '@id("seen") permit (principal, action == Action::"view", resource);'
+)
+
+
+class Authority:
+    """What it was told, and what it answers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.is_up = True
+        self.claims: list[tuple[str, ...]] = []
+        self.tunnels: list[TunnelSeen] = []
+        self.registrations: list[Signed] = []
+        self.calls: list[IRpcCall] = []
+        self.verdict = Verdict(True, lease_secs=90, served=("db1",))
+        self.registration_error: SvcError | None = None
+        self.asked: list[Any] = []
+        self.refusal: Answer | SvcError | None = None
+        self.holding: Deferred[None] | None = None
+        self.ended: list[Ended] = []
+        self.departures: list[Departure] = []
+        self.outcomes: deque[str] = deque()
+        self.report_error: SvcError | None = None
+        self.follows: list[DeferredQueue[SnapshotFrame]] = []
+        self.has_policy = True
+        self.serial = int(cluster.world.now() * 1000)
+        self.bundle = self._bundle(("db1", "db2"), revision=7)
+
+    def service(self) -> RpcService:
+        return RpcService(
+            "gate.v1.Control",
+            {
+                "Hello": unary(pb.HelloRequest, self._hello),
+                "Authorize": unary(pb.AuthorizeRequest, self._authorize),
+                "RegisterConnector": streaming(self._register),
+                "Snapshot": streaming(self._snapshot),
+                "EndSessions": unary(pb.EndSessionsRequest, self._end),
+                "Departed": unary(pb.DepartureNotice, self._departed),
+                "Why": unary(session_pb2.SessionWhyRequest, self._why),
+            },
+        )
+
+    # -- policy
+
+    def _bundle(self, resources: tuple[str, ...], revision: int, version: int = 3) -> PolicyBundle:
+        person = self.cluster.person.facts.principal.id
+        facts: list[Any] = [GroupFacts("staff"), PersonFacts(person, "ann", ("staff",))]
+        facts += [ResourceFacts(one, "TcpService", "tcp", {"env": "test"}, {}) for one in resources]
+        entities = entities_of(facts, self.cluster.world.verifier.cluster)
+        return PolicyBundle(version, revision, WORDS.terms, OPEN_TO_ALL, entities)
+
+    def frame(
+        self, bundle: PolicyBundle | None = None, *, parts: str = "bundle", **changed: Any
+    ) -> SnapshotFrame:
+        """A signed frame of the newest serial, but for what is changed."""
+        whole = bundle or self.bundle
+        data = encode_bundle(whole)
+        self.serial += 1
+        snapshot = Snapshot(
+            cluster=self.cluster.world.verifier.cluster,
+            serial=self.serial,
+            policy_version=whole.policy_version,
+            entity_revision=whole.entity_revision,
+            issued_at_ms=int(self.cluster.world.now() * 1000),
+            valid_secs=60,
+            bundle_sha256=sha256(data).digest(),
+        )
+        signer = self.cluster.world.keys.signer(Purpose.SNAPSHOT)
+        signed = signer(encode_snapshot(evolve(snapshot, **changed)))
+        if parts == "delta":
+            old, new = self.bundle, whole
+            delta = diff(old.entities, new.entities, old.entity_revision, new.entity_revision)
+            return SnapshotFrame(signed, delta=encode_delta(delta))
+        return SnapshotFrame(signed, bundle=data if parts == "bundle" else b"")
+
+    def beat(self, *revoked: str) -> None:
+        """A heartbeat to every follower."""
+        revocations = tuple(Revocation(uri) for uri in revoked)
+        self.publish(self.frame(parts="nothing", revocations=revocations))
+
+    def publish(self, frame: SnapshotFrame) -> None:
+        for follow in self.follows:
+            follow.put(frame)
+
+    # -- serving
+
+    async def _hello(self, request: Any, call: IRpcCall) -> Any:
+        self.claims.append(read_hello(request)[2])
+        return lanes_message(Lanes("c1.example.test", "a" * 26, "0.11.0", 7001, 7002, 0))
+
+    async def _snapshot(self, call: IRpcCall) -> None:
+        await call.receive()
+        follow: DeferredQueue[SnapshotFrame] = DeferredQueue()
+        self.follows.append(follow)
+        if self.has_policy:
+            follow.put(self.frame())
+        try:
+            while True:
+                await call.send(encode_frame(await follow.get()))
+        finally:
+            self.follows.remove(follow)
+
+    async def _register(self, call: IRpcCall) -> None:
+        seen = decode_connector_up(await call.receive() or b"")
+        assert isinstance(seen, TunnelSeen)
+        self.tunnels.append(seen)
+        if self.registration_error is not None:
+            raise self.registration_error
+        await call.send(encode_connector_down(Nonce(bytes(32))))
+        signed = decode_connector_up(await call.receive() or b"")
+        assert isinstance(signed, Signed)
+        self.registrations.append(signed)
+        if self.holding is not None:
+            await self.holding
+        await call.send(encode_connector_down(self.verdict))
+        if not self.verdict.accepted:
+            return
+        self.calls.append(call)
+        try:
+            await call.receive()
+        finally:
+            self.calls.remove(call)
+
+    async def evict(self, reason: str) -> None:
+        await self.calls[-1].send(encode_connector_down(Evict(reason)))
+
+    async def _authorize(self, request: Any, call: IRpcCall) -> Any:
+        ask = read_ask(request)
+        self.asked.append(ask)
+        if self.holding is not None:
+            await self.holding
+        if isinstance(self.refusal, SvcError):
+            raise self.refusal
+        if self.refusal is not None:
+            return answer_message(self.refusal)
+        wish = decode_request(ask.request)
+        grant = self.cluster.grant(
+            ask.request, session_uid=wish.session_uid, resource=wish.resource
+        )
+        return answer_message(Answer("d" * 32, self.cluster.sign_grant(grant), may_view=True))
+
+    def _outcome(self) -> str:
+        return self.outcomes.popleft() if self.outcomes else "closed"
+
+    async def _end(self, request: Any, call: IRpcCall) -> Any:
+        if self.report_error is not None:
+            raise self.report_error
+        ended = read_ended(request)
+        self.ended += ended
+        outcomes = [(one.session_uid, self._outcome()) for one in ended]
+        return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))
+
+    async def _departed(self, request: Any, call: IRpcCall) -> Any:
+        if self.report_error is not None:
+            raise self.report_error
+        departure = read_departure(request)
+        self.departures.append(departure)
+        outcomes = [(uid, self._outcome()) for uid in departure.session_uids]
+        return pb.DepartureAnswer(outcomes=outcome_messages(outcomes))
+
+    async def _why(self, request: Any, call: IRpcCall) -> Any:
+        return session_pb2.SessionWhyResponse(decision_id="d" * 32)

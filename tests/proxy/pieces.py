@@ -1,0 +1,425 @@
+"""A whole Proxy on memory transports: its Authority, its Connectors and its persons."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.test.iosim import FakeTransport, IOPump, connect
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.rpc import IRpcStream, Peer
+from svc.kinds.tcp import tcp
+from svc.messages.control import Departure
+from svc.messages.session import OPEN_METHOD, encode_open, encode_request
+from svc.messages.tunnel import (
+    CARRY_METHOD,
+    REGISTER_METHOD,
+    Down,
+    Hello,
+    Nonce,
+    OpenNotice,
+    Up,
+    decode_down,
+    encode_carry_open,
+    encode_registration,
+    encode_up,
+)
+from svc.model.registration import DeclaredResource, Registration
+from svc.model.signing import Purpose, Signed
+from svc.model.tunnels import Miss, TunnelEnded, TunnelEvent, TunnelRefused, TunnelRegistered
+from svc.pki.identity import TransportIdentity
+from svc.policy.bundle import PolicyBundle, engine_of
+from svc.policy.engine import CompiledPolicy
+from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.gate import Gate
+from svc.proxy.health import Health
+from svc.proxy.lanes import LaneMeters, RelayLanes
+from svc.proxy.listing import Listings
+from svc.proxy.public import PublicServices
+from svc.proxy.refusals import RelayStreams
+from svc.proxy.reports import Reports
+from svc.proxy.session import SessionMeters, SessionOpens
+from svc.proxy.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.tunnels import TunnelService
+from svc.rpc.channel import ClientConnection, RpcChannel
+from svc.rpc.frames import data_head, open_frame
+from svc.rpc.server import RpcServerFactory
+from svc.service import BackgroundTasks
+from svc.tunnel.routes import RouteTable
+from svc.tunnel.times import TunnelTimes
+from svc.wire.limits import WireLimits
+from tests.connector.pieces import Cluster
+from tests.proxy.authority import Authority
+
+
+class Wire:
+    """One connection between two ends of ours, and who the server thinks the client is."""
+
+    def __init__(self, clock: Clock, factory: RpcServerFactory, peer: Peer | None = None) -> None:
+        server = factory.buildProtocol(None)
+        assert server is not None
+        self.server = server
+        self.client = ClientConnection(
+            clock, WireLimits(), plaintext=True, keepalive=None, told=lambda *_: None
+        )
+        self.server_side = FakeTransport(self.server, True)
+        self.client_side = FakeTransport(self.client, False)
+        self.pump: IOPump = connect(self.server, self.server_side, self.client, self.client_side)
+        self.is_stopped = False
+        if peer is not None:
+            self.server.peer = peer
+        self.channel = RpcChannel(self.client, authority="gateway")
+
+    def move(self) -> None:
+        if self.is_stopped and not self.server_side.disconnecting:
+            self.server_side.getOutBuffer()
+        else:
+            self.pump.pump()
+
+    def cut(self) -> None:
+        """As when the client's process dies: the connection is gone without a word."""
+        self.client_side.abortConnection()
+
+
+class Talk:
+    """One streaming call as its caller sees it: what came, and how it ended."""
+
+    def __init__(self, stream: IRpcStream) -> None:
+        self.stream: Any = stream
+        self.heard: list[bytes] = []
+        self.error: SvcError | None = None
+        self.is_over = False
+        reading = Deferred.fromCoroutine(self._read())
+        reading.addErrback(self._failed)
+
+    async def _read(self) -> None:
+        while (message := await self.stream.receive()) is not None:
+            self.heard.append(message)
+        self.is_over = True
+
+    def _failed(self, failure: Failure) -> None:
+        self.is_over = True
+        self.error = failure.check(SvcError) and failure.value  # type: ignore[assignment]
+
+    @property
+    def reason(self) -> str:
+        return "" if self.error is None else self.error.reason
+
+    def say(self, message: bytes) -> None:
+        self.stream.write([message], len(message))
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the data frames that came, at most 127 in each."""
+        return b"".join(one[2:] for one in self.heard if one[:1] == b"\x12")
+
+
+class Node(Talk):
+    """A Connector's ``Register`` call that a test speaks for."""
+
+    def __init__(self, site: Site, identity: TransportIdentity | None = None) -> None:
+        self.site = site
+        self.identity = identity or site.cluster.connector
+        self.wire = site.connect(self.identity)
+        self.generation = 0
+        super().__init__(self.wire.channel.stream(REGISTER_METHOD))
+
+    def tell(self, said: Up) -> None:
+        self.say(encode_up(said))
+        self.site.turn()
+
+    @property
+    def said(self) -> list[Down]:
+        return [decode_down(one) for one in self.heard]
+
+    def last(self, sort: type[Any]) -> Any:
+        return [one for one in self.said if isinstance(one, sort)][-1]
+
+    def registration(self, **changed: Any) -> Signed:
+        self.generation += 1
+        form: dict[str, Any] = {
+            "cluster": self.site.cluster.world.verifier.cluster,
+            "node_id": self.identity.facts.principal.id,
+            "proxy_id": self.site.cluster.proxy_id,
+            "nonce": self.last(Nonce).nonce,
+            "resources": (DeclaredResource("db1", "tcp"),),
+            "instance_id": "first",
+            "generation": self.generation,
+            "version": "0.11.0",
+        }
+        data = encode_registration(Registration(**{**form, **changed}))
+        return self.identity.sign(Purpose.REGISTRATION, data)
+
+    def register(self, **changed: Any) -> None:
+        self.tell(Hello("first", "0.11.0"))
+        if self.error is None:
+            self.tell(self.registration(**changed))
+
+    def carry(self, notice: OpenNotice, secret: bytes | None = None) -> Talk:
+        """Answer a notice as a Connector does."""
+        talk = Talk(self.wire.channel.stream(CARRY_METHOD))
+        opening = encode_carry_open(notice.session_uid, notice.secret if secret is None else secret)
+        talk.say(open_frame(opening))
+        self.site.turn()
+        return talk
+
+
+def data(payload: bytes) -> bytes:
+    """A data frame."""
+    return data_head(len(payload)) + payload
+
+
+class Site:
+    """See the module."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.cluster.world.clock = self.clock
+        self.authority = Authority(self.cluster)
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        self.gauges: Counter[tuple[str, ...]] = Counter()
+        self.routed: list[TunnelEvent] = []
+        self.wires: list[Wire] = []
+        self.links: list[Wire] = []
+        self.dials = 0
+        self.lanes_dialed: list[int] = []
+        self.lane_endpoint: Any = None
+        self.compiled: list[CompiledPolicy | None] = []
+        self.tasks = BackgroundTasks()
+        self.times = TunnelTimes()
+        self.floor = directory / "floor.json"
+        self._numbers = 0
+        self.holder = self.new_holder()
+        self.link = AuthorityLink(
+            self.clock, self._dial, lambda frame: self.holder.take(frame),
+            lambda: self.holder.digest, lambda: self.sessions.uids, lambda seconds: seconds,
+            "0.11.0", "proxy-1",
+        )  # fmt: skip
+        self._assemble()
+
+    def _assemble(self) -> None:
+        world = self.cluster.world
+        self.reports = Reports(
+            self.link.channel, self.tasks, lambda: self._count("dropped"),
+            lambda word: self._count("abandoned", word), self.clock,
+        )  # fmt: skip
+        self.routes = RouteTable(self._told)
+        kinds: Any = {"tcp": tcp}
+        gate = Gate(
+            lambda: self.holder.engine(), kinds, world.now, world.entropy,
+            lambda kind, word: self._count("gate", kind, word),
+        )  # fmt: skip
+        self.sessions = SessionOpens(
+            gate, self.link.channel, self.routes, self.reports, world.verifier,
+            lambda who: self.holder.check_not_revoked(who), self._session_meters(), self.clock,
+            world.now, 3,
+        )  # fmt: skip
+        self.listings = Listings(
+            lambda: self.holder.engine(), kinds,
+            lambda one: not isinstance(self.routes.find(one), Miss),
+            self.sessions.person, self.clock, world.now,
+        )  # fmt: skip
+        streams = RelayStreams(
+            lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
+        )
+        tunnels = TunnelService(
+            self.routes, self.link, world.verifier, streams, self.clock, world.entropy, self.times
+        )
+        meters = LaneMeters(
+            lambda lane, word: self._count("lane", lane, word),
+            lambda lane, by: self._gauge("lane", by),
+            lambda rpc: self._count("anonymous", rpc),
+        )
+        lanes = RelayLanes(
+            lambda: self.link.lanes, self._lane, world.verifier, meters, self.clock, limit=2
+        )
+        self.health = Health()
+        self.public = PublicServices(
+            self.health, lanes, tunnels, self.sessions, self.listings, self.link.channel
+        )
+        self.server = RpcServerFactory(
+            self.public.services(), self.clock, plaintext=True, admit=self.public.admit
+        )
+        self.control = RpcServerFactory([self.authority.service()], self.clock, plaintext=True)
+        self.holder.on_change(self.listings.changed)
+        self.link.on_connected(self.reports.deliver)
+
+    def new_holder(self) -> SnapshotHolder:
+        async def compiled(bundle: PolicyBundle, base: CompiledPolicy | None) -> CompiledPolicy:
+            self.compiled.append(base)
+            if base is not None:
+                return base.with_entities(bundle.entities, bundle.entity_revision)
+            return engine_of(bundle)
+
+        world = self.cluster.world
+        holder = SnapshotHolder(
+            world.verifier.cluster, world.verifier, self.clock, world.now,
+            FloorFile(self.floor), compiled,
+        )  # fmt: skip
+        holder.load()
+        return holder
+
+    def _lane(self, port: int) -> Any:
+        self.lanes_dialed.append(port)
+        return self.lane_endpoint
+
+    def _session_meters(self) -> SessionMeters:
+        return SessionMeters(
+            lambda protocol: self._count("session", protocol),
+            lambda protocol, by: self._gauge("sessions", by),
+            lambda stage, reason: self._count("miss", stage, reason),
+        )
+
+    def _told(self, event: TunnelEvent) -> None:
+        self.routed.append(event)
+        match event:
+            case TunnelRegistered():
+                self._gauge("tunnels", 1)
+            case TunnelEnded():
+                self._gauge("tunnels", -1)
+                if event.session_uids:
+                    self.reports.departed(
+                        Departure(event.node_id, event.reason.value, event.session_uids)
+                    )
+        self.listings.changed()
+
+    def _count(self, *what: str) -> None:
+        self.counts[what] += 1
+
+    def _gauge(self, what: str, by: int) -> None:
+        self.gauges[(what,)] += by
+
+    async def _dial(self) -> RpcChannel:
+        self.dials += 1
+        if not self.authority.is_up:
+            raise Unavailable("nobody answers", reason="cannot_connect")
+        wire = Wire(self.clock, self.control)
+        self.links.append(wire)
+        self.wires.append(wire)
+        await wire.client.ready
+        return wire.channel
+
+    # -- moving
+
+    def turn(self, times: int = 25) -> None:
+        for _ in range(times):
+            self.clock.advance(0)
+            for wire in list(self.wires):
+                wire.move()
+
+    def pass_time(self, seconds: float, beating: bool = True, step: float = 1.0) -> None:
+        """Let time pass, with Authority's heartbeats if it is up."""
+        end = self.clock.seconds() + seconds
+        while self.clock.seconds() < end:
+            self.clock.advance(min(step, end - self.clock.seconds()))
+            if beating and self.authority.follows:
+                self.authority.beat()
+            self.turn(8)
+
+    def connect(self, identity: TransportIdentity | None, host: str = "192.0.2.7") -> Wire:
+        """A client of the public listener; without an identity it shows no certificate."""
+        chain: tuple[x509.Certificate, ...] = ()
+        if identity is not None:
+            chain = tuple(x509.load_der_x509_certificate(der) for der in identity.chain)
+        leaf = chain[0] if chain else None
+        wire = Wire(self.clock, self.server, Peer(host, 1, True, leaf, chain))
+        self.wires.append(wire)
+        self.turn(4)
+        return wire
+
+    def start(self) -> None:
+        self.link.startService()
+        self.turn()
+
+    def lose_authority(self) -> None:
+        self.authority.is_up = False
+        self.links[-1].server_side.abortConnection()
+        self.turn()
+
+    def stop(self) -> None:
+        self.link.stopService()
+        for wire in self.wires:
+            wire.is_stopped = False
+            wire.cut()
+        self.turn()
+        self.tasks.stopService()
+
+    # -- speaking
+
+    def node(self, identity: TransportIdentity | None = None, **changed: Any) -> Node:
+        """A Connector that has registered, or was refused."""
+        node = Node(self, identity)
+        self.turn()
+        node.register(**changed)
+        self.turn()
+        return node
+
+    def uid(self) -> str:
+        self._numbers += 1
+        return f"{self._numbers:032x}"
+
+    def open(
+        self, wire: Wire | None = None, person: TransportIdentity | None = None, **changed: Any
+    ) -> Talk:
+        """A person's ``Session/Open`` call."""
+        who = person or self.cluster.person
+        wish = {"session_uid": self.uid(), "certificate_sha256": who.facts.sha256, **changed}
+        request = encode_request(self.cluster.request(**wish))
+        signed = who.sign(Purpose.SESSION_REQUEST, request)
+        talk = Talk((wire or self.connect(who)).channel.stream(OPEN_METHOD))
+        talk.say(open_frame(encode_open(request, signed.signature)))
+        self.turn()
+        return talk
+
+
+class Accepting(Factory):
+    """An endpoint that connects at once to a transport of the test's."""
+
+    noisy = False
+
+
+class ProxyTests(SynchronousTestCase):
+    """A Proxy that has greeted its Authority."""
+
+    def setUp(self) -> None:
+        with_directory = tempfile.TemporaryDirectory()
+        self.addCleanup(with_directory.cleanup)
+        self.site = Site(Path(with_directory.name))
+        self.authority = self.site.authority
+        self.addCleanup(self._check_nothing_left)
+        self.site.start()
+
+    def _check_nothing_left(self) -> None:
+        """Whatever a test did: after the stop every gauge is back at nothing."""
+        self.site.stop()
+        left = {name: value for name, value in self.site.gauges.items() if value}
+        self.assertEqual(left, {})
+        self.assertEqual(self.site.sessions._open, {})
+        self.assertEqual(self.site.sessions._per_person, {})
+        self.assertEqual(len(self.site.routes), 0)
+
+    def events(self, sort: type[Any]) -> list[Any]:
+        return [one for one in self.site.routed if isinstance(one, sort)]
+
+    def assertRefused(self, node: Node, reason: str) -> None:
+        self.assertEqual(node.reason, reason)
+        self.assertEqual([one.reason for one in self.events(TunnelRefused)], [reason])
+        self.assertEqual(self.events(TunnelRegistered), [])
+
+    def carried(self) -> tuple[Node, Talk, Talk]:
+        """A session that passes bytes: its Connector, the person's call, the carry stream."""
+        node = self.site.node()
+        client = self.site.open()
+        carry = node.carry(node.last(OpenNotice))
+        self.assertEqual(self.site.gauges[("sessions",)], 1)
+        return node, client, carry
