@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import TTL, WORD
 from svc.cli.output import document, hint, moment, say, table
 from svc.proto.gate.v1 import admin_pb2 as pb
+
+if TYPE_CHECKING:
+    from svc.config import RoleSettings
 
 
 @click.group(no_args_is_help=False)
@@ -48,7 +53,9 @@ def add_node(
         'token_file = "/path/of/that/file"',
         f'ca_pin = "{answer.ca_pin}"',
     ]
-    if role == "proxy" and settings.endpoints.join_listen is not None:
+    if role == "connector":
+        lines += ["[endpoints]", f'proxy = ["{_proxy_address(settings)}"]']
+    elif settings.endpoints.join_listen is not None:
         lines.append(f'authority = "{settings.endpoints.join_listen}"')
     hint(lines)
 
@@ -95,15 +102,15 @@ def persons() -> None:
 @click.pass_context
 def add_person(context: click.Context, name: str, groups: tuple[str, ...], ttl: int | None) -> None:
     """Make a one-use token with which the person NAME joins; printed once."""
+    settings = authority_settings(context)
     request = pb.AddPersonRequest(name=name, groups=groups, ttl_secs=ttl or 0)
     answer = admin(context)("AddPerson", request, pb.TokenResponse)
     say([answer.token])
     hint(
         [
             f"token of {name}: good for one join until {moment(answer.expires_at)}",
-            "give it to that person together with the address of a Proxy and",
-            f"ca_pin {answer.ca_pin}",
-            "for: svc join",
+            "that person runs this, and gives the token when asked for it:",
+            f"svc join --proxy {_proxy_address(settings)} --ca-pin {answer.ca_pin}",
         ]
     )
 
@@ -133,6 +140,18 @@ def add_group(context: click.Context, group: str) -> None:
     """Add a group; adding one that is there changes nothing."""
     answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
     say([f"added {group}" if answer.added else f"{group} is there already"])
+
+
+def _proxy_address(settings: RoleSettings) -> str:
+    """Where a Proxy is dialed, if this very configuration is a Proxy's too."""
+    from svc.config import Address
+
+    listen, names = settings.endpoints.public_listen, settings.endpoints.public_names
+    if listen is None or not listen.port:
+        return "HOST:PORT"
+    if names:
+        return str(Address(names[0], listen.port))
+    return str(Address("HOST", listen.port) if listen.host in ("0.0.0.0", "::") else listen)
 
 
 def _node(row: pb.NodeRow) -> dict[str, object]:

@@ -108,7 +108,19 @@ def migrate(context: click.Context, check: bool, as_json: bool) -> int:
     place = store_place(authority_settings(context))
     if check:
         return _check(place, as_json)
-    report = place.factory.migrate(place.url, __version__, time.time, time.monotonic)
+    return apply(place, as_json, time.time, time.monotonic)
+
+
+def apply(
+    place: StorePlace, as_json: bool, now: Callable[[], float], monotonic: Callable[[], float]
+) -> int:
+    """Apply what is pending and print what was done; the exit status.
+
+    Raises:
+        LockTimeout: another writer did not leave in time.
+        UnknownApplied, MigrationsBroken, StoreUnavailable: nothing was changed.
+    """
+    report = place.factory.migrate(place.url, __version__, now, monotonic)
     if as_json:
         said = {"applied": list(report.applied), "level": report.level, "count": report.count}
         say([document(said)])

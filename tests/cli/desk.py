@@ -198,5 +198,5 @@ def _policy(words: Vocabulary) -> PolicyInForce:
 
     return PolicyInForce(
         CLUSTER, words, load_kinds(["ssh", "tcp"]).by_name, guard,
-        lambda call: succeed(call()), lambda engine, text: None,
+        lambda call: succeed(call()), lambda engine, text: succeed(None),
     )  # fmt: skip

@@ -75,8 +75,29 @@ class NodeTests(SynchronousTestCase):
     def test_connector_joins_through_a_proxy(self) -> None:
         """A Connector's join lines name no join listener; its life is as long as asked for."""
         added = self.run_it("nodes", "add", "db-1", "--role", "connector", "--ttl", "60")
-        self.assertNotIn("authority =", added.stderr)
         self.assertIn("until 2030-03-17T17:47:40Z", added.stderr)
+        self.assertTrue(
+            added.stderr.endswith(f'ca_pin = "{PIN}"\n[endpoints]\nproxy = ["HOST:PORT"]\n')
+        )
+
+    def test_proxy_of_the_same_configuration(self) -> None:
+        """With `svc all` the lines name the Proxy's own address, as people dial it."""
+        for listen, names, expected in (
+            ("127.0.0.1:7443", '["g.example"]', "g.example:7443"),
+            ("127.0.0.1:7443", "[]", "127.0.0.1:7443"),
+            ("0.0.0.0:7443", "[]", "HOST:7443"),
+            ("127.0.0.1:0", "[]", "HOST:PORT"),
+        ):
+            place = Place(self)
+            with place.config.open("a") as file:
+                file.write(f'[endpoints]\npublic_listen = "{listen}"\npublic_names = {names}\n')
+            node = place.run("nodes", "add", "db", "--role", "connector", admin=self.authority)
+            self.assertIn(f'proxy = ["{expected}"]\n', node.stderr)
+            person = place.run("persons", "add", "ana", admin=self.authority)
+            self.assertTrue(
+                person.stderr.endswith(f"svc join --proxy {expected} --ca-pin {PIN}\n"),
+                person.stderr,
+            )
 
     @proves("G-OPEN-75", "U-NOTE-32")
     def test_list_is_aligned(self) -> None:
@@ -157,7 +178,7 @@ class PersonTests(SynchronousTestCase):
         )
         token = added.stdout.removesuffix("\n")
         self.assertEqual(parse_token(token).text, token)
-        self.assertIn(f"ca_pin {PIN}", added.stderr)
+        self.assertIn(f"svc join --proxy HOST:PORT --ca-pin {PIN}\n", added.stderr)
         listed = self.place.run("persons", "list", admin=self.authority).stdout.splitlines()
         self.assertEqual(listed[0].split(), ["NAME", "STATE", "GROUPS", "ID"])
         self.assertEqual(listed[1].split()[:3], ["ana", "active", "db,ops"])

@@ -1,0 +1,118 @@
+"""Make ``docs/reference/cli.md`` from the commands themselves.
+
+``python -m svc.cli.reference docs/reference/cli.md`` writes it; with
+``--check`` before the path it only compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+
+from svc.cli import _COMMANDS, USAGE_EXIT, svc
+
+_HEAD = f"""\
+# Commands
+
+Made from the commands themselves by `python -m svc.cli.reference`; do not edit.
+
+`svc --config FILE COMMAND …`; `SVC_CONFIG` names the file where `--config` does not. Command data
+goes to stdout, everything else to stderr; `--json` prints one document and nothing else. In text an
+empty value is `-`. Times are UTC.
+
+`svc authority` with a word asks the running Authority over `control.sock` in its state directory,
+which answers the role's own user and root, or looks at the store itself; `svc authority` alone runs
+the role. The configuration of `svc all` serves as well.
+
+| Status | Meaning |
+|---|---|
+| 0 | Done. |
+| 1 | Refused or failed; the text says why. A refusal of the Authority ends with its reason word. |
+| 3 | Migrations are pending. |
+| 4 | The store holds migrations that this build does not know. |
+| 5 | The store's migration lock was not obtained within 120 s. |
+| 6 | The audit log does not verify. |
+| {USAGE_EXIT} | The command line is not of its form; nothing was started. |
+| 130 | Interrupted. |
+"""
+
+_OLDER = """\
+## Older spellings
+
+| Older | Same as |
+|---|---|
+| `svc authority list-nodes` | `svc authority nodes list` |
+| `svc authority list-resources` | `svc authority resources list` |
+| `svc authority verify-audit` | `svc authority audit verify` |
+| `svc authority migrate` | `svc authority store migrate` |
+"""
+
+
+def markdown() -> str:
+    """The page."""
+    root = click.Context(svc, info_name="svc")
+    parts = [_HEAD]
+    for name in svc.list_commands(root):
+        if not _is_there(_COMMANDS[name]):
+            continue
+        command = svc.get_command(root, name)
+        assert command is not None
+        parts += _sections(command, click.Context(command, root, info_name=name))
+    return "\n".join([*parts, _OLDER])
+
+
+def _is_there(place: str) -> bool:
+    """A build may be without a command."""
+    module, _, name = place.partition(":")
+    return find_spec(module) is not None and hasattr(import_module(module), name)
+
+
+def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
+    """The command's own section, then those of the commands within it."""
+    group = command if isinstance(command, click.Group) else None
+    if group is None or group.invoke_without_command:
+        yield _section(command, context)
+    if group is not None:
+        for name in group.list_commands(context):
+            inner = group.get_command(context, name)
+            if inner is not None and not inner.hidden:
+                yield from _sections(inner, click.Context(inner, context, info_name=name))
+
+
+def _section(command: click.Command, context: click.Context) -> str:
+    words = [context.command_path]
+    if not isinstance(command, click.Group):
+        words += command.collect_usage_pieces(context)
+    lines = [f"## `{context.command_path}`", "", f"`{' '.join(words)}`", ""]
+    lines += [cleandoc(command.help or ""), ""]
+    options = list(_options(command, context))
+    if options:
+        lines += ["| Option | Meaning |", "|---|---|", *options, ""]
+    return "\n".join(lines)
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    for param in command.params:
+        record = param.get_help_record(context)
+        if record is not None and isinstance(param, click.Option):
+            form, meaning = (text.replace("|", "\\|") for text in record)
+            yield f"| `{form}` | {meaning} |"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` say by the status whether it is up to date."""
+    path = Path(arguments[-1])
+    if "--check" in arguments:
+        return int(path.read_text(encoding="utf-8") != markdown())
+    path.write_text(markdown(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,202 @@
+"""Verifying and showing the log of a real store."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import sqlite3
+from typing import Any
+
+from twisted.trial.unittest import TestCase
+
+from svc.pki.root import make_cluster
+from tests.cli.desk import CLUSTER, NOW
+from tests.cli.logs import ANA, DECISION, LoggedPlace
+from tests.cli.test_members import SEEN
+from tests.pki.support import Counted
+from tests.proof import proves
+
+
+class VerifyTests(TestCase):
+    """`audit verify`."""
+
+    async def written(self, *counts: int, within: str = "") -> LoggedPlace:
+        """A place whose Authority wrote so many records between its heads, and left."""
+        place = LoggedPlace(self, within=within)
+        store = place.open()
+        for count in counts:
+            await place.fill(store, count)
+        await store.close()
+        return place
+
+    def record(self, place: LoggedPlace, seq: int) -> dict[str, Any]:
+        """The record of that number, as `audit show --json` gives it."""
+        (found,) = json.loads(place.run("audit", "show", "--seq", str(seq), "--json").stdout)
+        return dict(found)
+
+    def broken(self, place: LoggedPlace, expected: str) -> None:
+        """The log does not verify: status 6, nothing on stdout, the place of it on stderr."""
+        outcome = place.run("audit", "verify")
+        self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+        self.assertIn(expected, outcome.stderr)
+
+    @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79", "G-OPEN-83")
+    async def test_stopped_and_live(self) -> None:
+        """It verifies with the Authority stopped and beside it, and changes no file."""
+        place = await self.written(200, 500, 3)
+        before = place.files()
+        outcome = place.run("audit", "verify")
+        self.assertEqual((outcome.status, outcome.stderr), (0, ""))
+        head = self.record(place, 703)["hash"]
+        self.assertRegex(
+            outcome.stdout,
+            rf"\Averified 703 records, head seq 703 hash {head}, anchor [0-9a-f]{{64}}\n\Z",
+        )
+        self.assertEqual(place.files(), before)
+        store = place.open()
+        self.addCleanup(store.close)
+        await place.fill(store, 2)
+        live = place.run("audit", "verify", "--json")
+        self.assertEqual(live.status, 0, live.stderr)
+        said = json.loads(live.stdout)
+        self.assertEqual((said["records"], said["anchored"]), (705, 705))
+
+    async def test_in_all(self) -> None:
+        """The log of `svc all` is found with the same configuration."""
+        place = await self.written(2, within="authority")
+        self.assertIn("verified 2 records", place.run("audit", "verify").stdout)
+
+    async def test_root_of_the_key_directory(self) -> None:
+        """Where no root is pinned, that of the key directory is the trust."""
+        place = await self.written(2)
+        (place.state / "keys").mkdir(mode=0o700)
+        shutil.move(place.state / "trust" / "root.pem", place.state / "keys" / "root.pem")
+        self.assertEqual(place.run("audit", "verify").status, 0)
+
+    @proves("G-AUD-02", "G-OPEN-79")
+    async def test_one_flipped_byte(self) -> None:
+        """One byte changed in the file is found, and the record it is in is named."""
+        place = await self.written(40)
+        marked = self.record(place, 17)["event_id"].encode()
+        place.flip(lambda data: data.rindex(marked) + 20)
+        self.broken(place, "audit log: record 17: hash:")
+
+    @proves("G-OPEN-79")
+    async def test_record_that_cannot_be_read(self) -> None:
+        """A byte that makes a record unreadable is a fault of that record, no crash."""
+        place = await self.written(40)
+        marked = self.record(place, 23)["event_id"].encode()
+        place.flip(lambda data: data.rindex(marked) + 20, b"\xff")
+        self.broken(place, "audit log: record 23: unreadable")
+
+    async def test_damaged_file(self) -> None:
+        """A store file of rubbish ends the command with a text, not a traceback."""
+        place = await self.written(3)
+        place.store.write_bytes(b"\x07" * place.store.stat().st_size)
+        outcome = place.run("audit", "verify")
+        self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+
+    @proves("G-AUD-02")
+    async def test_edited_by_sql(self) -> None:
+        """A record removed, the newest cut off, two exchanged: each is found by its place."""
+        for statement, expected in (
+            ("DELETE FROM audit_log WHERE seq = 5", "record 5: gap"),
+            ("DELETE FROM audit_log WHERE seq > 8", "record 9: head_beyond_end"),
+            ("UPDATE audit_log SET hash = zeroblob(32) WHERE seq = 7", "record 7: hash"),
+        ):
+            place = await self.written(10)
+            with sqlite3.connect(place.store) as connection:
+                for (trigger,) in connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                ).fetchall():
+                    connection.execute(f'DROP TRIGGER "{trigger}"')
+                connection.execute(statement)
+            connection.close()
+            self.broken(place, expected)
+
+    @proves("G-AUD-13", "U-BAK-05")
+    async def test_store_alone_proves_nothing(self) -> None:
+        """Without the anchor or the root nothing verifies, and the text says what lacks."""
+        place = await self.written(4)
+        shutil.move(place.state / "anchor", place.base / "away")
+        self.broken(place, "no_anchor")
+        shutil.move(place.base / "away", place.state / "anchor")
+        shutil.rmtree(place.state / "trust")
+        self.broken(place, f"neither {place.state}/trust/root.pem nor {place.state}/keys/root.pem")
+
+    async def test_another_cluster(self) -> None:
+        """Heads signed under another root of the same name do not verify."""
+        place = LoggedPlace(self)
+        store = place.open()
+        await place.fill(store, 1)
+        await place.fill(store, 1, make_cluster(CLUSTER, lambda: NOW, Counted()))
+        await store.close()
+        self.broken(place, "head_signature")
+
+    async def test_no_store(self) -> None:
+        """Where there is no store the command says so, and makes none."""
+        place = LoggedPlace(self)
+        place.store.unlink()
+        before = place.files()
+        outcome = place.run("audit", "verify")
+        self.assertEqual((outcome.status, outcome.stdout), (1, ""))
+        self.assertIn("there is no", outcome.stderr)
+        self.assertEqual(place.files(), before)
+
+
+class ShowTests(TestCase):
+    """`audit show`."""
+
+    async def introduced(self) -> LoggedPlace:
+        """A place with records of an operator, a person and a node."""
+        place = LoggedPlace(self)
+        store = place.open()
+        await place.introduce(store)
+        await store.close()
+        return place
+
+    @proves("G-OPEN-83")
+    async def test_by_decision(self) -> None:
+        """Every record of a decision is shown, with the names their actors have today."""
+        place = await self.introduced()
+        shown = place.run("audit", "show", DECISION)
+        self.assertEqual((shown.status, shown.stderr), (0, ""))
+        self.assertIn(f"actor.name         {pwd.getpwuid(os.geteuid()).pw_name}\n", shown.stdout)
+        self.assertIn(f"actor.name              {ANA.name}\n", shown.stdout)
+        self.assertEqual(shown.stdout.count("decision_id"), 2)
+
+    async def test_peers_text_is_escaped(self) -> None:
+        """What a peer said reaches no terminal as it is, in neither form."""
+        place = await self.introduced()
+        for form in ((), ("--json",)):
+            shown = place.run("audit", "show", DECISION, *form)
+            self.assertEqual(shown.status, 0, shown.stderr)
+            self.assertIn("owned", shown.stdout)
+            for mark in ("\x1b", "\x07", "\u202e"):
+                self.assertNotIn(mark, shown.stdout)
+
+    async def test_by_number_and_newest(self) -> None:
+        """One record by its number; the newest by their count, oldest first, in one document."""
+        place = await self.introduced()
+        (third,) = json.loads(place.run("audit", "show", "--seq", "3", "--json").stdout)
+        self.assertEqual(third["actor"], {"kind": "node", "id": SEEN.id, "name": SEEN.name})
+        last = json.loads(place.run("audit", "show", "--last", "2", "--json").stdout)
+        self.assertEqual([each["seq"] for each in last], [2, 3])
+        self.assertEqual(len(json.loads(place.run("audit", "show", "--json").stdout)), 3)
+
+    async def test_unknown(self) -> None:
+        """A decision or a number that is not there is told, with status 1."""
+        place = await self.introduced()
+        for words in ((("0" * 32),), ("--seq", "4")):
+            outcome = place.run("audit", "show", *words)
+            self.assertEqual((outcome.status, outcome.stdout), (1, ""))
+            self.assertIn("audit log: ", outcome.stderr)
+
+    async def test_empty_log(self) -> None:
+        """An empty log is an empty document, or a word on stderr."""
+        place = LoggedPlace(self)
+        self.assertEqual(place.run("audit", "show", "--json").stdout, "[]\n")
+        shown = place.run("audit", "show")
+        self.assertEqual((shown.stdout, shown.stderr, shown.status), ("", "the log is empty\n", 0))

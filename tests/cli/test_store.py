@@ -1,0 +1,149 @@
+"""`store migrate` at the operator's terminal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.cli.authority_store import StorePlace, apply
+from svc.errors import LockTimeout, SvcError
+from svc.store.factory import SqliteFactory
+from svc.store.location import lock_path
+from svc.store.lock import take_lock
+from tests.cli.desk import Place
+from tests.proof import proves
+
+
+class MigrateTests(SynchronousTestCase):
+    """Checking and applying."""
+
+    def setUp(self) -> None:
+        self.place = Place(self)
+        status = SqliteFactory().migration_status(self.place.url)
+        self.known = status.ids
+        self.schema = f"schema current: {self.known[-1]} ({len(self.known)})\n"
+
+    def ledger(self, statement: str) -> None:
+        """Change the closed store's ledger behind everybody's back."""
+        connection = sqlite3.connect(self.place.store)
+        with connection:
+            for (trigger,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            ).fetchall():
+                connection.execute(f'DROP TRIGGER "{trigger}"')
+            connection.execute(statement)
+        connection.close()
+
+    @proves(
+        "G-CLI-06", "U-MIG-05", "U-MIG-06", "U-MIG-07", "U-MIG-08", "U-MIG-09", "U-OPEN-07",
+        "U-PHA-08", "U-BAK-08",
+    )  # fmt: skip
+    def test_check_migrate_check(self) -> None:
+        """A new store: all is pending and nothing is made; applied once; then current."""
+        check = self.place.run("store", "migrate", "--check")
+        pending = "".join(f"pending: {each}\n" for each in self.known)
+        self.assertEqual((check.status, check.stdout, check.stderr), (3, pending, ""))
+        self.assertEqual(list(self.place.state.iterdir()), [])
+        first = self.place.run("store", "migrate")
+        applied = f"applied {len(self.known)} migration(s)\n"
+        self.assertEqual((first.status, first.stdout), (0, applied + self.schema))
+        again = self.place.run("store", "migrate")
+        self.assertEqual((again.status, again.stdout), (0, "nothing to apply\n" + self.schema))
+        before = {each.name: each.read_bytes() for each in self.place.state.iterdir()}
+        current = self.place.run("store", "migrate", "--check")
+        self.assertEqual((current.status, current.stdout), (0, "current\n"))
+        after = {each.name: each.read_bytes() for each in self.place.state.iterdir()}
+        self.assertEqual(after, before)
+
+    @proves("U-MIG-06", "U-PRE-04")
+    def test_newer_store(self) -> None:
+        """A store newer than the program is told apart from a pending one, and left alone."""
+        self.place.run("store", "migrate")
+        self.ledger("UPDATE svc_migrations SET id = 'm9999_later' WHERE id LIKE 'm0001%'")
+        check = self.place.run("store", "migrate", "--check")
+        self.assertEqual((check.status, check.stdout), (4, "unknown-applied: m9999_later\n"))
+        refused = self.place.run("store", "migrate")
+        self.assertEqual((refused.status, refused.stdout), (4, ""))
+        self.assertIn("m9999_later", refused.stderr)
+
+    @proves("U-MIG-12")
+    def test_changed_ledger(self) -> None:
+        """A changed checksum is found, named, and nothing is applied over it."""
+        self.place.run("store", "migrate")
+        self.ledger("UPDATE svc_migrations SET checksum = 'x' WHERE id LIKE 'm0001%'")
+        check = self.place.run("store", "migrate", "--check")
+        self.assertEqual((check.status, check.stdout), (1, f"broken: {self.known[0]}\n"))
+        self.assertEqual(self.place.run("store", "migrate").status, 1)
+
+    @proves("U-OPEN-07", "X-37")
+    def test_json(self) -> None:
+        """With --json both are one document, with the same status."""
+        check = self.place.run("store", "migrate", "--check", "--json")
+        self.assertEqual(check.status, 3)
+        self.assertEqual(
+            json.loads(check.stdout),
+            {"standing": "pending", "ids": list(self.known), "level": None, "count": 0},
+        )
+        done = self.place.run("store", "migrate", "--json")
+        self.assertEqual(
+            json.loads(done.stdout),
+            {"applied": list(self.known), "level": self.known[-1], "count": len(self.known)},
+        )
+
+    def test_store_that_is_not_enabled(self) -> None:
+        """A store whose drop-in the configuration does not name is refused by its key."""
+        with self.place.config.open("a") as file:
+            file.write("[plugins]\nstores = []\n")
+        refused = self.place.run("store", "migrate", "--check")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("plugins.stores", refused.stderr)
+
+    def test_open_directory(self) -> None:
+        """A directory that others may write to is refused, and stays empty."""
+        self.place.state.chmod(0o777)
+        refused = self.place.run("store", "migrate")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertEqual(list(self.place.state.iterdir()), [])
+
+
+class LockTests(SynchronousTestCase):
+    """Beside another writer."""
+
+    @proves("U-OPEN-07", "U-MIG-10")
+    def test_writer_that_stays(self) -> None:
+        """Migrating waits 120 s for the writer to leave, then gives up with status 5."""
+        place, clock = Place(self), Clock()
+        path = str(place.store)
+        lock = take_lock(lock_path(path), "serving", clock.seconds)
+        assert lock is not None
+        self.addCleanup(lock.release)
+        waiting = StorePlace(SqliteFactory(pause=clock.advance), place.url)
+        refused = self.assertRaises(
+            LockTimeout, apply, waiting, False, clock.seconds, clock.seconds
+        )
+        self.assertEqual(refused.exit_code, 5)
+        self.assertApproximates(clock.seconds(), 120, 2)
+        self.assertFalse(place.store.exists())
+
+
+class WaitingStore:
+    """A factory and its store at once, whose answers do not come."""
+
+    def open_read_only(self, url: str, chain_hash: object) -> WaitingStore:
+        return self
+
+    async def read(self, desc: str, fn: object) -> None:
+        await Deferred()
+
+
+class LookTests(SynchronousTestCase):
+    """Looking at a store without a reactor."""
+
+    def test_answer_that_does_not_come(self) -> None:
+        """A store that would make the command wait for an answer is refused."""
+        refused = self.assertRaises(SvcError, StorePlace(WaitingStore(), "x://").look, "look", len)
+        self.assertIn("did not come at once", str(refused))
