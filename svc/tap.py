@@ -42,6 +42,14 @@ class Root(MultiService):
         parent.setComponent(ILogObserver, self._lines)
         MultiService.setServiceParent(self, parent)
 
+    def privilegedStartService(self) -> None:
+        """Bind; an address in use ends the start as every other refusal does."""
+        try:
+            MultiService.privilegedStartService(self)
+        except SvcError as refusal:
+            self._lines.refusal(refusal.reason, refusal.text)
+            raise SystemExit(refusal.exit_code) from None
+
 
 @frozen
 class Role:

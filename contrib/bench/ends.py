@@ -1,0 +1,93 @@
+"""The ends of a byte path: a sink that answers what it got, a source that fills a connection.
+
+Both are processes of their own, so that no measured process pays for them
+beyond its share of the machine.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+
+from attrs import define
+
+BLOCK = 1 << 18
+MEGABYTE = 1_000_000
+
+
+def serve_sink(listener: socket.socket) -> None:
+    """Count what comes to its end, answer the count; or echo a byte for one that asks ``e``."""
+    room = bytearray(4 * BLOCK)
+    while True:
+        peer, _ = listener.accept()
+        with peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            first = peer.recv(1)
+            if first == b"e":
+                peer.sendall(first)
+                continue
+            count = len(first)
+            while got := peer.recv_into(room):
+                count += got
+            peer.sendall(str(count).encode())
+
+
+@define
+class Sink:
+    """A sink in a process of its own."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def end(self) -> None:
+        """Stop it."""
+        self.process.kill()
+        self.process.wait()
+
+
+def start_sink() -> Sink:
+    """A sink on a free loopback port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "contrib.bench.ends", str(listener.fileno())],
+        pass_fds=(listener.fileno(),),
+    )
+    port: int = listener.getsockname()[1]
+    listener.close()
+    return Sink(port, process)
+
+
+def throughput(address: tuple[str, int], megabytes: int) -> float:
+    """Megabytes a second from here to the sink behind *address*, its answer included."""
+    block = bytes(BLOCK)
+    size = megabytes * MEGABYTE
+    with socket.create_connection(address, timeout=60) as peer:
+        began = time.perf_counter()
+        left = size
+        while left > 0:
+            peer.sendall(block[: min(left, BLOCK)])
+            left -= BLOCK
+        peer.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := peer.recv(64):
+            answer += piece
+        took = time.perf_counter() - began
+    if answer != str(size).encode():
+        raise AssertionError(f"the sink got {answer!r}, not {size}")
+    return size / MEGABYTE / took
+
+
+def round_trip(address: tuple[str, int]) -> float:
+    """Milliseconds from the connect to the first byte back: a session opened and used."""
+    began = time.perf_counter()
+    with socket.create_connection(address, timeout=60) as peer:
+        peer.sendall(b"e")
+        if peer.recv(1) != b"e":
+            raise AssertionError("the session gave nothing back")
+    return (time.perf_counter() - began) * 1000
+
+
+if __name__ == "__main__":
+    serve_sink(socket.socket(fileno=int(sys.argv[1])))

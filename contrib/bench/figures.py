@@ -1,0 +1,95 @@
+"""What is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from contrib.bench import peers
+from contrib.bench.ends import Sink, round_trip, throughput
+from contrib.bench.ours import Ours
+from contrib.bench.rows import Row, less_is_better, more_is_better
+
+_ROUNDS = 3
+_PEER_OPENS = 12
+_OPENS = 200
+_AT_ONCE = 16
+
+
+def best(measure: Callable[[], float]) -> float:
+    """The best of a few rounds: what the path can do, not what the machine did beside it."""
+    return max(measure() for _ in range(_ROUNDS))
+
+
+def throughput_rows(
+    ours: Ours, ssh: peers.Ssh, sink: Sink, directory: Path, megabytes: int
+) -> list[Row]:
+    """One session's bytes through the whole gateway, beside both chains."""
+    value = best(lambda: throughput(ours.sink, megabytes))
+    with peers.ssh_chain(ssh, sink.port) as port:
+        chain = best(lambda: throughput(("127.0.0.1", port), megabytes))
+    with peers.haproxy_chain(directory, sink.port) as port:
+        hops = best(lambda: throughput(("127.0.0.1", port), megabytes))
+    loop = best(lambda: throughput(("127.0.0.1", sink.port), megabytes))
+    name = "one session, in-tunnel, opaque kind"
+    return [
+        more_is_better(name, value, "MB/s", "ssh -L to ssh -R", chain),
+        more_is_better(name, value, "MB/s", "HAProxy, three TLS hops", hops),
+        more_is_better(name, value, "MB/s", "loopback, no relay", loop),
+    ]
+
+
+def opening_rows(ours: Ours, ssh: peers.Ssh) -> list[Row]:
+    """Opening a session and its first byte back, beside ``ssh`` through a jump host."""
+    for _ in range(20):  # warm
+        round_trip(ours.sink)
+    alone = sorted(round_trip(ours.sink) for _ in range(_OPENS))
+    rate = _rate(ours)
+    jump = sorted(_jump(ssh) for _ in range(_PEER_OPENS))
+    rows = [
+        less_is_better("opening, p50", _at(alone, 0.5), "ms", "ssh -J, p50", _at(jump, 0.5)),
+        less_is_better("opening, p99", _at(alone, 0.99), "ms", "ssh -J, max", jump[-1]),
+        more_is_better("openings", rate, "/s", "ssh -J, one after another", 1000 / _mean(jump)),
+    ]
+    if ours.ssh is not None:
+        whole = sorted(_ssh(ssh, *ours.ssh) for _ in range(_PEER_OPENS))
+        rows.append(
+            less_is_better(
+                "ssh through the gateway, p50", _at(whole, 0.5), "ms", "ssh -J, p50", _at(jump, 0.5)
+            )
+        )
+    return rows
+
+
+def _rate(ours: Ours) -> float:
+    """Sessions a second with several asked for at once."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        began = time.perf_counter()
+        list(pool.map(lambda _: round_trip(ours.sink), range(2 * _OPENS)))
+        return 2 * _OPENS / (time.perf_counter() - began)
+
+
+def _jump(ssh: peers.Ssh) -> float:
+    words = [peers.tool("ssh"), "-F", str(ssh.config), "-J", "jump", "target", "true"]
+    return _timed(words)
+
+
+def _ssh(ssh: peers.Ssh, host: str, port: int) -> float:
+    return _timed([peers.tool("ssh"), *ssh.options, "-p", str(port), host, "true"])
+
+
+def _timed(words: Sequence[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(list(words), check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return (time.perf_counter() - began) * 1000
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
