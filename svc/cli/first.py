@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,16 @@ from svc.errors import SvcError, UsageError
 
 if TYPE_CHECKING:
     from svc.compose.runtime import Runtime
+    from svc.demo.show import Show
     from svc.setup.plan import Plan
 
 _ROLES = ("authority", "proxy", "connector", "all")
 _QUIET = "warn"
+_DEMO = (
+    # The three roles start at once and ask for each other a moment too early; and a
+    # visitor who hangs up is an error to Conch.  What really fails, the demo says itself.
+    f"{_QUIET},svc_proxy=error,svc_tunnel=error,svc_connector=error,twisted.conch=off"
+)
 
 
 @click.command()
@@ -37,19 +43,51 @@ _QUIET = "warn"
     type=click.Choice(_ROLES),
     help="Whose configuration to write; may be repeated.  [default: the three roles]",
 )
-@click.option("--cluster", default="gate.internal", show_default=True, type=WORD, metavar="NAME",
-              help="The cluster's DNS name; it need not resolve.")
-@click.option("--public-name", "names", multiple=True, type=WORD, metavar="N",
-              help="What people call the Proxy; may be repeated.  [default: localhost]")
+@click.option(
+    "--cluster",
+    default="gate.internal",
+    show_default=True,
+    type=WORD,
+    metavar="NAME",
+    help="The cluster's DNS name; it need not resolve.",
+)
+@click.option(
+    "--public-name",
+    "names",
+    multiple=True,
+    type=WORD,
+    metavar="N",
+    help="What people call the Proxy; may be repeated.  [default: localhost]",
+)
 @click.option("--public-port", default=7400, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--host", default="127.0.0.1", show_default=True, type=WORD, metavar="ADDR",
-              help="Where Proxies reach the Authority.")
-@click.option("--resource", "resources", multiple=True, type=WORD, metavar="ID=KIND:HOST:PORT",
-              help="Served by the Connector.  [default: ssh-here=ssh:127.0.0.1:22]")
-@click.option("--ca-pin", default="", metavar="PIN",
-              help="For nodes of a cluster whose Authority is elsewhere.")
-@click.option("--root-key-to", type=click.Path(path_type=Path), metavar="PATH",
-              help="Write the root's private key there and keep no copy.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    type=WORD,
+    metavar="ADDR",
+    help="Where Proxies reach the Authority.",
+)
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    type=WORD,
+    metavar="ID=KIND:HOST:PORT",
+    help="Served by the Connector.  [default: ssh-here=ssh:127.0.0.1:22]",
+)
+@click.option(
+    "--ca-pin",
+    default="",
+    metavar="PIN",
+    help="For nodes of a cluster whose Authority is elsewhere.",
+)
+@click.option(
+    "--root-key-to",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write the root's private key there and keep no copy.",
+)
 @click.pass_obj
 def init(
     globals_: Globals,
@@ -86,6 +124,120 @@ def init(
     pin = _made(globals_, plan)
     hint(_written(plan, pin))
     say(Next(plan, program(), pin).lines())
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Show it and exit: 0 where all was as it should be.")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the state in DIR, which must be new or empty.",
+)
+@click.pass_obj
+def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
+    """Show a whole gateway at work in this process, on loopback, with a state of its own."""
+    from svc.demo.show import Show
+
+    _log_warnings(globals_, _DEMO)
+    kept = None if keep is None else Path(os.path.normpath(keep.absolute()))
+
+    def show(reactor: Any) -> Show:
+        runtime = _runtime(globals_, reactor)
+        return Show(runtime, kept, _founding(runtime), _say, program())
+
+    return Showing(show, once).run()
+
+
+def _say(line: str) -> None:
+    """One line, at once; without the arrow where the terminal has none."""
+    try:
+        line.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        line = line.replace("\N{RIGHTWARDS ARROW}", "->")
+    say([line])
+    sys.stdout.flush()
+
+
+def _founding(runtime: Runtime) -> Any:
+    """Makes the demo's cluster as ``svc init --all`` does."""
+    from svc.demo.scene import CLUSTER, RESOURCES
+    from svc.setup.founding import found
+    from svc.setup.plan import ALL, Plan, Ports, Served
+
+    async def made(directory: Path, ports: Any, addresses: dict[str, str], furnish: Any) -> str:
+        served = tuple(Served(one.id, one.kind, addresses[one.id]) for one in RESOURCES)
+        plan = Plan(
+            directory,
+            CLUSTER,
+            (ALL,),
+            ports=Ports(ports.public, ports.control, 0, 0),
+            served=served,
+            numbers={"audit.head_after_secs": 0.25, "limits.drain_secs": 1},
+        )
+        return await found(runtime, plan, _asking(runtime.reactor), furnish)
+
+    return made
+
+
+class Showing:
+    """The demo between its start and its exit status."""
+
+    def __init__(self, show: Callable[[Any], Show], once: bool) -> None:
+        self._make = show
+        self._once = once
+        self._show: Show | None = None
+        self._running: Any = None
+        self._outcome: Any = None
+        self._stopping = False
+
+    def run(self) -> int:
+        """Run the reactor until the show has ended or a signal came; all is put away then.
+
+        Raises:
+            SvcError: something was not as it should be.
+        """
+        from twisted.internet import reactor as installed
+        from twisted.internet.defer import CancelledError
+        from twisted.python.failure import Failure
+
+        reactor: Any = installed
+        # A stepped host clock moves no timer (D3): before anything is scheduled.
+        reactor.seconds = time.monotonic
+        reactor.callWhenRunning(self._begin, reactor)
+        reactor.addSystemEventTrigger("before", "shutdown", self._end)
+        reactor.run()
+        outcome = self._outcome
+        if isinstance(outcome, Failure) and not outcome.check(CancelledError):
+            outcome.raiseException()
+        if isinstance(outcome, Failure) and not (self._show and self._show.is_told):
+            raise click.Abort
+        return 0
+
+    def _begin(self, reactor: Any) -> None:
+        from twisted.internet.defer import Deferred
+
+        self._show = self._make(reactor)
+        self._running = Deferred.fromCoroutine(self._show.run(once=self._once))
+        self._running.addBoth(self._ended, reactor)
+
+    def _ended(self, outcome: Any, reactor: Any) -> None:
+        self._outcome, self._running = outcome, None
+        if not self._stopping:
+            reactor.stop()
+
+    def _end(self) -> Any:
+        """Called when the reactor stops, by a signal or by us; it waits for what we return."""
+        from twisted.internet.defer import Deferred
+
+        self._stopping = True
+        running = self._running
+        if running is None:
+            return None
+        ended: Deferred[None] = Deferred()
+        running.addBoth(lambda _: ended.callback(None))
+        running.cancel()
+        return ended
 
 
 def _made(globals_: Globals, plan: Plan) -> str:
@@ -141,15 +293,15 @@ def _runtime(globals_: Globals, reactor: Any) -> Runtime:
     return Runtime(reactor, time.time, os.urandom, globals_.environ)
 
 
-def _log_warnings(globals_: Globals) -> None:
-    """Begin logging: warnings, where RUST_LOG does not say otherwise."""
+def _log_warnings(globals_: Globals, otherwise: str = _QUIET) -> None:
+    """Begin logging: warnings or so, where RUST_LOG does not say otherwise."""
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
 
     lines = begin_logging(globals_.environ)
     try:
-        log_filter = parse_filter(globals_.environ.get("RUST_LOG") or _QUIET)
+        log_filter = parse_filter(globals_.environ.get("RUST_LOG") or otherwise)
     except SvcError:
-        lines.settle(parse_filter(_QUIET), None)
+        lines.settle(parse_filter(otherwise), None)
         raise
     lines.settle(log_filter, None)

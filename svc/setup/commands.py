@@ -55,7 +55,10 @@ class Next:
                 what = f"a one-use token for the {role.title()}, and the {role.title()}"
                 yield f"{what}; a terminal of its own", [self._node(role, name), run]
             else:
-                yield f"a token for a {role.title()} on another machine", self._elsewhere(role, name)
+                yield (
+                    f"a token for a {role.title()} on another machine",
+                    self._elsewhere(role, name),
+                )
         what = "what is served, and who may use it"
         policy = _quoted(self.plan.directory / POLICY)
         yield what, [*self._served(), f"{self._svc(AUTHORITY)} authority policy set {policy}"]

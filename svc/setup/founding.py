@@ -56,7 +56,7 @@ async def _begin(
     runtime: Runtime, plan: Plan, stage: Path, ca_pin: str, ask: Ask, furnish: Furnish
 ) -> None:
     settings = _for_now(load_settings(str(stage / "all.toml"), ALL, {}), stage)
-    process = make_process(runtime, settings)
+    process: Any = make_process(runtime, settings)
     try:
         process.privilegedStartService()
         await process.startService()

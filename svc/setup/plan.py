@@ -53,6 +53,7 @@ class Plan:
         public_names: What people and Connectors call the Proxy; the first is what they dial.
         ca_pin: Of a cluster that was made elsewhere; empty where its keys are made here.
         root_key: Where the root's private key goes; None leaves it in the key directory.
+        numbers: Keys of ``svc all``'s configuration that are not left to their defaults.
     """
 
     directory: Path
@@ -64,7 +65,7 @@ class Plan:
     served: tuple[Served, ...] = ()
     ca_pin: str = ""
     root_key: Path | None = None
-    head_after_secs: float | None = field(default=None)
+    numbers: Mapping[str, float] = field(factory=dict)
 
     @property
     def makes_keys(self) -> bool:

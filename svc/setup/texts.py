@@ -105,9 +105,10 @@ def _all(plan: Plan) -> Iterator[str]:
     yield "# This process may rest for that long and still know its own nodes."
     yield f"node_leaf_secs = {NODE_LEAF_SECS}"
     yield ""
-    if plan.head_after_secs is not None:
-        yield "[audit]"
-        yield f"head_after_secs = {plan.head_after_secs}"
+    for key, number in plan.numbers.items():
+        table, _, name = key.partition(".")
+        yield f"[{table}]"
+        yield f"{name} = {number}"
         yield ""
     yield from _served(plan)
 

@@ -1,0 +1,174 @@
+"""The demo's gateway: made, started, joined by its person, and taken down again."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from attrs import define, field, frozen
+from google.protobuf.message import Message
+from twisted.internet.defer import maybeDeferred
+
+from svc.compose.client import client_settings, make_client
+from svc.compose.personal import prepare, take_identity
+from svc.compose.process import Process, make_process
+from svc.compose.runtime import Runtime
+from svc.config import Address, load_settings
+from svc.demo.scene import CONNECTOR, GROUP, PERSON, POLICY, RESOURCES
+from svc.demo.targets import LOOPBACK, Targets
+from svc.demo.waiting import until
+from svc.errors import ListenRefused, SvcError
+from svc.model.token import parse_token
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
+"""``asked(method, request, response_type)``: the Authority while the cluster is made."""
+
+Found = Callable[
+    [Path, "Ports", dict[str, str], Callable[[Asked], Awaitable[None]]], Awaitable[str]
+]
+"""Makes a cluster for ``svc all`` in a directory; see :class:`Gateway`."""
+
+_START_SECS = 20.0
+_ATTEMPTS = 5
+
+
+@frozen
+class Ports:
+    """Where the two listeners stand that others must know beforehand."""
+
+    public: int
+    control: int
+
+
+@define
+class Gateway:
+    """One gateway with its targets and its person, in this process.
+
+    Attributes:
+        kept: Where it is made and stays; None for a directory that goes with it.
+        found: Makes the cluster: directory, ports, addresses of the targets by
+            resource id, and what puts resources, policy and person into it;
+            gives the cluster's pin.
+        stopped_by: Told when a role gives up while it runs.
+    """
+
+    runtime: Runtime
+    kept: Path | None
+    found: Found
+    stopped_by: Callable[[SvcError], object]
+    directory: Path = field(default=Path(), init=False)
+    ca_pin: str = field(default="", init=False)
+    _token: str = field(default="", init=False, repr=False)
+    _process: Process | None = field(default=None, init=False)
+    _client: Any = field(default=None, init=False)
+    _targets: Targets = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._targets = Targets(self.runtime.reactor)
+
+    @property
+    def all_config(self) -> Path:
+        """The configuration of the three roles."""
+        return self.directory / "all.toml"
+
+    @property
+    def client_config(self) -> Path:
+        """The person's configuration."""
+        return self.directory / PERSON / "client.toml"
+
+    async def start(self) -> None:
+        """Make and start everything; what was started before a failure, :meth:`stop` ends.
+
+        Raises:
+            SvcError: something refused.
+        """
+        await self._targets.start()
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._make(free_ports())
+                break
+            except ListenRefused:
+                # Somebody took a port between our look and our use of it.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await self._stop_process()
+                self._discard()
+        process = self._process
+        assert process is not None
+        await process.startService()
+        await until(self.runtime.reactor, _START_SECS, lambda: process.readiness.ready, "svc all")
+        await self._join()
+
+    async def stop(self) -> None:
+        """End everything, the person's side first; nothing of it is left but what is kept."""
+        if self._client is not None:
+            await self._client.stopService()
+        await self._stop_process()
+        await self._targets.stop()
+        if self.kept is None:
+            self._discard()
+
+    async def _make(self, ports: Ports) -> None:
+        self.directory = self.kept or Path(mkdtemp(prefix="svc-demo-")).absolute()
+        self.ca_pin = await self.found(
+            self.directory, ports, dict(self._targets.addresses), self._furnish
+        )
+        process: Any = make_process(self.runtime, load_settings(str(self.all_config), "all", {}))
+        process.stopped_by = self.stopped_by
+        self._process = process
+        process.privilegedStartService()
+
+    async def _furnish(self, asked: Asked) -> None:
+        """What the operator of a gateway types, in the same words to the same socket."""
+        for one in RESOURCES:
+            request = pb.AddResourceRequest(
+                id=one.id, kind=one.kind, node=CONNECTOR, labels={"port": str(one.port)}
+            )
+            await asked("AddResource", request, pb.AddResourceResponse)
+        await asked("SetPolicy", pb.SetPolicyRequest(text=POLICY), pb.SetPolicyResponse)
+        person = pb.AddPersonRequest(name=PERSON, groups=[GROUP])
+        answer: pb.TokenResponse = await asked("AddPerson", person, pb.TokenResponse)
+        self._token = answer.token
+
+    async def _join(self) -> None:
+        """What the person types: ``svc join``, ``svc up``."""
+        settings = load_settings(str(self.all_config), "all", {})
+        place = prepare(self.client_config.parent)
+        proxies: tuple[Address, ...] = settings.endpoints.proxy
+        token = parse_token(self._token)
+        await take_identity(self.runtime, place, proxies, None, self.ca_pin, token)
+        client: Any = make_client(self.runtime, client_settings(str(self.client_config), {}))
+        client.privilegedStartService()
+        self._client = client
+        await client.startService()
+
+    async def _stop_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.running:
+            await process.stopService()
+            return
+        for listener in process.listeners.values():
+            await maybeDeferred(listener.stopService)
+
+    def _discard(self) -> None:
+        if self.directory != Path():
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def free_ports() -> Ports:
+    """Two loopback ports that nobody listens on at this moment."""
+    with ExitStack() as held:
+        numbers = []
+        for _ in range(2):
+            one = held.enter_context(socket.socket())
+            one.bind((LOOPBACK, 0))
+            numbers.append(one.getsockname()[1])
+    return Ports(*numbers)

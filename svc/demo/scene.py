@@ -1,0 +1,61 @@
+"""Who and what appears in the demo."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+CLUSTER = "demo.svc.internal"
+PERSON = "ada"
+GROUP = "demo"
+CONNECTOR = "c1"
+
+
+@frozen
+class Role:
+    """One resource of the demo.
+
+    Attributes:
+        port: Its native port, which the local one is made from.
+    """
+
+    id: str
+    kind: str
+    port: int
+
+
+ECHO = Role("echo", "tcp", 7)
+WEB = Role("web", "tcp", 80)
+SSH = Role("ssh-demo", "ssh", 22)
+VAULT = Role("vault", "tcp", 1234)
+RESOURCES = (ECHO, WEB, SSH, VAULT)
+
+POLICY = f"""\
+@id("operators-administer")
+permit (
+  principal is Operator,
+  action in Action::"administer",
+  resource is Cluster
+);
+
+@id("{GROUP}-sees-everything")
+permit (
+  principal in Group::"{GROUP}",
+  action == Action::"view",
+  resource
+);
+
+@id("{GROUP}-connects")
+permit (
+  principal in Group::"{GROUP}",
+  action in [Action::"tcpConnect", Action::"sshConnect"],
+  resource
+);
+
+@id("vault-is-closed")
+@reason("nobody opens the vault from a demo")
+forbid (
+  principal,
+  action == Action::"tcpConnect",
+  resource == TcpService::"{VAULT.id}"
+);
+"""

@@ -1,0 +1,93 @@
+"""The whole show: from an empty directory to the last line, and everything put away after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from svc.compose.runtime import Runtime
+from svc.demo.gateway import Found, Gateway
+from svc.demo.story import Story
+from svc.errors import SvcError
+
+
+@define
+class Show:
+    """One run of the demo.
+
+    Attributes:
+        say: Takes one line of what the demo is for.
+        found: See :class:`svc.demo.gateway.Gateway`.
+        program: How ``svc`` is called, as words of the shell.
+    """
+
+    runtime: Runtime
+    kept: Path | None
+    found: Found
+    say: Callable[[str], object]
+    program: str
+    is_told: bool = field(default=False, init=False)
+    _failed: SvcError | None = field(default=None, init=False)
+    _staying: Deferred[None] | None = field(default=None, init=False)
+
+    async def run(self, *, once: bool) -> None:
+        """Tell the story; then stay up until cancelled, unless *once*.
+
+        Whatever ends it, everything is stopped and put away before it returns.
+
+        Raises:
+            SvcError: something was not as it should be.
+            CancelledError: by whoever cancels it.
+        """
+        gateway = Gateway(self.runtime, self.kept, self.found, self._gave_up)
+        try:
+            await gateway.start()
+            await self._tell(gateway, once)
+        finally:
+            await gateway.stop()
+
+    async def _tell(self, gateway: Gateway, once: bool) -> None:
+        self._introduce(gateway)
+        story = Story(self.runtime, gateway, self.say, self.program)
+        there = await story.tell()
+        self.is_told = True
+        if once:
+            self._part(gateway)
+            return
+        self.say("")
+        self.say("Try it by hand, in another terminal:")
+        for line in story.by_hand(there):
+            self.say(f"  {line}")
+        self._part(gateway)
+        self.say("The demo stays up until you interrupt it (Ctrl-C).")
+        await self._stay()
+
+    def _introduce(self, gateway: Gateway) -> None:
+        where = f"kept in {self.kept}" if self.kept else f"in {gateway.directory}, gone at the end"
+        self.say("svc demo: Authority, Proxy, Connector and a person's side, in one process")
+        self.say(f"          on loopback only; state {where}")
+        self.say("")
+
+    def _part(self, gateway: Gateway) -> None:
+        self.say("")
+        self.say("A gateway to keep, of one process or of three:")
+        self.say(f"  {self.program} init my-gateway --all")
+        self.say(f"  {self.program} init my-gateway")
+
+    async def _stay(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        self._staying = Deferred()
+        try:
+            await self._staying
+        finally:
+            self._staying = None
+
+    def _gave_up(self, refusal: SvcError) -> None:
+        """A role ended itself; before the story is told, the story will say so by itself."""
+        self._failed = refusal
+        if self._staying is not None:
+            self._staying.errback(refusal)

@@ -1,0 +1,177 @@
+"""What the demo does and what it prints, line by line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.threads import deferToThreadPool
+
+from svc.client.peer_uid import AVAILABLE
+from svc.compose.client import client_settings, load_person
+from svc.compose.runtime import Runtime
+from svc.config import load_settings
+from svc.demo.endpoints import LocalEndpoints
+from svc.demo.gateway import Gateway
+from svc.demo.log import Log
+from svc.demo.scene import ECHO, PERSON, SSH, VAULT, WEB, Role
+from svc.demo.waiting import until
+from svc.errors import SvcError
+from svc.messages.session import Explanation
+from svc.telemetry.escape import escaped
+
+_READY_SECS = 20.0
+_HEAD_SECS = 10.0
+_HELLO = b"hello through the gateway\n"
+
+
+class NotAsExpected(SvcError):
+    """The demo's gateway did something else than it should."""
+
+    reason = "demo_failed"
+
+
+@define
+class Story:
+    """Tells what a gateway does.
+
+    Attributes:
+        say: Takes one line.
+        denied: The decision id of the refusal, once there was one.
+        program: How ``svc`` is called, as words of the shell.
+    """
+
+    runtime: Runtime
+    gateway: Gateway
+    say: Callable[[str], object]
+    program: str
+    denied: str = field(default="", init=False)
+
+    async def tell(self) -> dict[str, Any]:
+        """All of it; the local endpoints by resource, for the commands to try.
+
+        Raises:
+            NotAsExpected: saying what should have come.
+            SvcError: something did not answer.
+        """
+        reactor = self.runtime.reactor
+        local = LocalEndpoints(reactor, reactor, self.gateway.client_config.parent)
+        there = {}
+        for role in (ECHO, WEB, SSH, VAULT):
+            what = f"the local endpoint of {role.id}"
+            look = _look(local, role)
+            there[role.id] = await until(reactor, _READY_SECS, look, what)
+        await self._allowed(local, ECHO, there, _HELLO, _HELLO)
+        await self._allowed(local, WEB, there, b"GET / HTTP/1.0\r\n\r\n", b"HTTP/1.1 200 OK")
+        await self._allowed(local, SSH, there, b"", b"SSH-2.0-")
+        await self._denied(local, VAULT, there)
+        await self._verified()
+        return there
+
+    async def _allowed(
+        self,
+        local: LocalEndpoints,
+        role: Role,
+        there: dict[str, Any],
+        said: bytes,
+        expected: bytes,
+    ) -> None:
+        heard = await local.talk(there[role.id], said, len(expected))
+        if not heard.startswith(expected):
+            raise NotAsExpected(f"{role.id}: {len(heard)} bytes came back, not the expected ones")
+        record = await self._in_thread(lambda: self._log.decision(role.id))
+        if record is None or record["decision"] != "allow":
+            raise NotAsExpected(f"{role.id}: a session was open, and no record allows it")
+        shown = expected.splitlines()[0].decode("ascii")
+        policies = ", ".join(record["policies"])
+        self.say(
+            f"ALLOW  {PERSON} → {role.id:<8}  {shown!r} came back  policies [{policies}]  "
+            f"decision {record['decision_id']}"
+        )
+
+    async def _denied(self, local: LocalEndpoints, role: Role, there: dict[str, Any]) -> None:
+        heard = await local.talk(there[role.id], b"open\n", 0)
+        if heard:
+            raise NotAsExpected(f"{role.id}: {len(heard)} bytes came through; none should have")
+        refused = (await local.status())["refused"]
+        if not refused or refused[-1]["resource"] != role.id:
+            raise NotAsExpected(f"{role.id}: the connection ended, and not by a refusal")
+        one = refused[-1]
+        policies = escaped(", ".join(one["policies"]))
+        self.say(
+            f"DENY   {PERSON} → {role.id:<8}  reason {escaped(one['reason'])}  "
+            f"policies [{policies}]  decision {escaped(one['decision_id'])}"
+        )
+        self.denied = one["decision_id"]
+        told = await self._why(self.denied)
+        if not told.explained or told.decision != "deny" or "vault-is-closed" not in told.policies:
+            raise NotAsExpected(f"{role.id}: why {self.denied} does not explain the refusal")
+        self.say(
+            f"why    {told.decision_id}: {told.decision} {told.action} on {told.resource}: "
+            f"{escaped(told.reason)}; policies [{escaped(', '.join(told.policies))}], "
+            f"policy version {told.policy_version}"
+        )
+
+    async def _why(self, decision_id: str) -> Explanation:
+        """What ``svc why`` asks, on a connection of its own."""
+        config = str(self.gateway.client_config)
+        side = load_person(self.runtime, client_settings(config, {}))
+        channel = await side.connect()
+        try:
+            return await side.dialer(lambda: channel).why(decision_id)
+        finally:
+            await channel.close()
+
+    async def _verified(self) -> None:
+        """Every record is signed over within a moment; then an outsider finds the log whole."""
+
+        async def covered() -> Any:
+            found = await self._in_thread(self._log.verified)
+            return found if found.anchored == found.records else None
+
+        found = await until(self.runtime.reactor, _HEAD_SECS, covered, "a signed head of the log")
+        self.say(f"audit verify: {found.records} records, chain ok, signed by {found.key_id}")
+
+    @property
+    def _log(self) -> Log:
+        return Log(load_settings(str(self.gateway.all_config), "all", {}))
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        reactor = self.runtime.reactor
+        return await deferToThreadPool(reactor, reactor.getThreadPool(), call)
+
+    def by_hand(self, there: dict[str, Any]) -> Iterator[str]:
+        """The commands to try while it runs; each can be pasted into a shell."""
+        config = shlex.quote(str(self.gateway.client_config))
+        mine = f"{self.program} --config {config}"
+        whole = f"{self.program} --config {shlex.quote(str(self.gateway.all_config))}"
+        if not AVAILABLE:
+            yield "# this platform cannot tell whose process connects: unix sockets only"
+        yield _curl(there[WEB.id])
+        yield f"{_curl(there[VAULT.id])}   # refused; the reason appears here"
+        yield _ssh(there[SSH.id], mine)
+        yield f"{mine} resources list"
+        yield f"{mine} why {self.denied}"
+        yield f"{whole} authority audit show {self.denied}"
+        yield f"{whole} authority audit verify"
+
+
+def _look(local: LocalEndpoints, role: Role) -> Callable[[], Any]:
+    return lambda: local.endpoint(role.id)
+
+
+def _curl(there: dict[str, Any]) -> str:
+    if there["address"]:
+        return f"curl http://{there['address']}/"
+    return f"curl --unix-socket {shlex.quote(there['socket'])} http://{WEB.id}/"
+
+
+def _ssh(there: dict[str, Any], mine: str) -> str:
+    options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    if there["address"]:
+        host, _, port = there["address"].rpartition(":")
+        return f"ssh {options} -p {port} {PERSON}@{host}"
+    proxy = shlex.quote(f"ProxyCommand={mine} proxy-ssh %h")
+    return f"ssh {options} -o {proxy} {PERSON}@{SSH.id}"

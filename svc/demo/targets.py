@@ -1,0 +1,147 @@
+"""The services behind the demo's Connector: a page, an echo, an SSH server, and the vault.
+
+They stand on loopback ports, so each looks at whose process connects before it
+says anything: what the gateway protects must not be open beside it (rule R7).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, ITransport
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+from twisted.protocols.basic import LineOnlyReceiver
+from zope.interface import implementer
+
+from svc.client.peer_uid import AVAILABLE, peer_uid
+from svc.demo.scene import ECHO, SSH, VAULT, WEB
+
+_log = Logger(namespace="svc_demo")
+
+LOOPBACK = "127.0.0.1"
+
+_PAGE = b"""\
+<!doctype html>
+<title>svc demo</title>
+<h1>You came through the gateway.</h1>
+<p>This page stands on a loopback port that only the demo's Connector dials.
+The session was decided by a Cedar policy and is in the audit log.</p>
+"""
+
+
+class Echo(Protocol):
+    """Says back what it hears."""
+
+    transport: ITransport
+
+    def dataReceived(self, data: bytes) -> None:
+        """Back it goes."""
+        self.transport.write(data)
+
+
+class Page(LineOnlyReceiver):
+    """One small page for whatever is asked, then the end: enough for a browser and for curl."""
+
+    transport: ITransport
+    delimiter = b"\n"
+    MAX_LENGTH = 8192
+
+    def lineReceived(self, line: bytes) -> None:
+        """The empty line ends the request."""
+        if line.strip():
+            return
+        head = (
+            b"HTTP/1.1 200 OK\r\n"
+            b"Content-Type: text/html; charset=utf-8\r\n"
+            b"Content-Length: %d\r\n"
+            b"Connection: close\r\n\r\n"
+        )
+        self.transport.write(head % len(_PAGE) + _PAGE)
+        self.transport.loseConnection()
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """No request that we answer is that long."""
+        self.transport.loseConnection()
+
+
+class Secret(Protocol):
+    """Would tell, if anybody ever got here."""
+
+    transport: ITransport
+
+    def connectionMade(self) -> None:
+        """Nobody does."""
+        self.transport.write(b"the vault is open\n")
+        self.transport.loseConnection()
+
+
+@implementer(IProtocolFactory)
+@define
+class OursOnly:
+    """Closes, unserved, the connections of any other user of this machine."""
+
+    factory: Any
+    port: int = 0
+
+    def doStart(self) -> None:
+        """Pass it on."""
+        self.factory.doStart()
+
+    def doStop(self) -> None:
+        """Pass it on."""
+        self.factory.doStop()
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A protocol, or None, which closes the connection before a byte."""
+        if AVAILABLE and peer_uid((LOOPBACK, self.port), (addr.host, addr.port)) != os.geteuid():
+            _log.warn("connection of another user closed", port=self.port)
+            return None
+        return self.factory.buildProtocol(addr)
+
+
+@define
+class Targets:
+    """The targets while they listen.
+
+    Attributes:
+        addresses: ``host:port`` by resource id, once started.
+    """
+
+    reactor: Any
+    addresses: dict[str, str] = field(factory=dict)
+    _ports: list[IListeningPort] = field(factory=list)
+
+    async def start(self) -> None:
+        """Listen, each on a free port."""
+        from svc.demo.ssh_target import ssh_factory
+
+        made: dict[str, Any] = {
+            ECHO.id: _quiet(Echo),
+            WEB.id: _quiet(Page),
+            SSH.id: ssh_factory(self.reactor),
+            VAULT.id: _quiet(Secret),
+        }
+        for name, factory in made.items():
+            guarded = OursOnly(factory)
+            endpoint = TCP4ServerEndpoint(self.reactor, 0, interface=LOOPBACK)
+            port = await endpoint.listen(guarded)
+            self._ports.append(port)
+            guarded.port = getattr(port.getHost(), "port", 0)
+            self.addresses[name] = f"{LOOPBACK}:{guarded.port}"
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        while self._ports:
+            closed = self._ports.pop().stopListening()
+            if closed is not None:
+                await closed
+
+
+def _quiet(protocol: type[Protocol]) -> Any:
+    factory: Any = Factory.forProtocol(protocol)
+    factory.noisy = False
+    return factory
