@@ -1,0 +1,220 @@
+"""A Proxy in memory for the person's side, and endpoints that no socket is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import CannotListenError, ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocolFactory
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.client.sessions import SessionDialer
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.messages.session import (
+    Explanation,
+    decode_open,
+    decode_request,
+    decode_why_request,
+    encode_opened,
+    explanation_message,
+    read_why,
+)
+from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.signing import Purpose, Signed, verify
+from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.pki.identity import TransportIdentity
+from svc.proto.gate.v1 import session_pb2 as pb
+from svc.rpc.frames import open_frame, parse_frame
+from svc.rpc.stream import StreamTransport
+from svc.tunnel.tls import SessionTls
+from tests.connector.pieces import Cluster
+from tests.rpc.memory import Pair
+
+DECISION = "d0" * 16
+
+
+@implementer(IHalfCloseableProtocol)
+class Talker(Protocol):
+    """Keeps what it hears; a test speaks for it."""
+
+    transport: Any
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.heard_end = False
+        self.lost: Failure | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        self.received += data
+
+    def readConnectionLost(self) -> None:
+        self.heard_end = True
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason
+
+
+class Channel:
+    """A memory channel that shows the certificate a TLS one would."""
+
+    def __init__(self, inner: Any, identity: TransportIdentity) -> None:
+        self._inner = inner
+        self.peer = Peer("proxy", 443, tls=True, chain=identity.material.certificates)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Gate:
+    """A Proxy under the test's control, with the Connector's end of each session behind it.
+
+    Attributes:
+        change: Fields of the grant to alter (it is then signed all the same).
+        sign: Signs what ``change`` made; another cluster's to be refused.
+        refuse: Raised instead of opening.
+        answering: Whose certificate the Connector's end shows.
+    """
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.requests: list[SessionRequest] = []
+        self.questions: list[WhyRequest] = []
+        self.far: list[Talker] = []
+        self.ends: list[Any] = []
+        self.change: dict[str, Any] = {}
+        self.sign: Callable[[Any], Signed] = self.cluster.sign_grant
+        self.refuse: SvcError | None = None
+        self.answering = self.cluster.connector
+        self.silent = False
+        self.raw_answer: bytes | None = None
+        methods = {"Open": streaming(self._open), "Why": unary(pb.SessionWhyRequest, self._why)}
+        self.pair = Pair([RpcService("gate.v1.Session", methods)])
+        self.clock = self.cluster.world.clock = self.pair.clock
+        self.channel: Any = Channel(self.pair.channel, self.cluster.proxy)
+        person = self.cluster.person
+        self.dialer = SessionDialer(
+            lambda: self.channel,
+            person,
+            person.verifier,
+            PersonEnd(person).session,
+            self.clock,
+            self.cluster.world.now,
+            self.cluster.world.entropy,
+        )
+
+    def turn(self) -> None:
+        self.pair.turn(60)
+
+    async def _open(self, call: IRpcCall) -> None:
+        data, signature = decode_open(bytes(parse_frame(await call.receive() or b"")[1]))
+        person = self.cluster.person.facts
+        verify(person.public_key, Purpose.SESSION_REQUEST, data, signature)
+        request = decode_request(data)
+        self.requests.append(request)
+        if self.refuse is not None:
+            raise self.refuse
+        if self.silent:
+            await Deferred()
+        grant = self.cluster.grant(data, session_uid=request.session_uid)
+        answer = encode_opened(self.sign(evolve(grant, **self.change)), DECISION)
+        await call.send(self.raw_answer or open_frame(answer))
+        self.far.append(Talker())
+        make = ConnectorEnd(self.answering).session(person.sha256).serverConnectionForTLS
+        transport = StreamTransport(call)  # type: ignore[arg-type]
+        tls = SessionTls(make, self.far[-1])
+        tls.secured.addErrback(lambda _: None)
+        transport.start(tls)
+        transport.closed.addBoth(self.ends.append)
+        await transport.closed
+
+    async def _why(self, request: pb.SessionWhyRequest, call: IRpcCall) -> pb.SessionWhyResponse:
+        data, signature, _ = read_why(request)
+        verify(self.cluster.person.facts.public_key, Purpose.WHY_REQUEST, data, signature)
+        self.questions.append(decode_why_request(data))
+        return explanation_message(
+            Explanation(self.questions[-1].decision_id, True, "deny", "denied", ("p1",))
+        )
+
+
+class LocalTransport(StringTransport):
+    """A local connection as a listener sees it."""
+
+    def __init__(self, protocol: Any, address: str = "127.64.1.1", port: int = 10022) -> None:
+        StringTransport.__init__(self)
+        self._protocol = protocol
+        self._here = IPv4Address("TCP", address, port)
+        self._there = IPv4Address("TCP", "127.0.0.1", 40000)
+        self.aborted = self.gone = self.write_ended = False
+
+    def getHost(self) -> IPv4Address:
+        return self._here
+
+    def getPeer(self) -> IPv4Address:
+        return self._there
+
+    def unregisterProducer(self) -> None:
+        self.producer = self.streaming = None
+
+    def loseWriteConnection(self) -> None:
+        self.write_ended = True
+
+    def loseConnection(self) -> None:
+        self._end(Failure(ConnectionDone()))
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+        self._end(Failure(ConnectionAborted()))
+
+    def _end(self, reason: Failure) -> None:
+        if not self.gone:
+            self.gone = True
+            self._protocol.connectionLost(reason)
+
+
+class Listening:
+    """Everything that listens, by address; nothing is bound."""
+
+    def __init__(self) -> None:
+        self.factories: dict[Any, IProtocolFactory] = {}
+        self.busy: dict[Any, OSError] = {}
+
+    def tcp(self, address: str, port: int) -> Any:
+        return _Endpoint(self, (address, port))
+
+    def unix(self, path: str) -> Any:
+        return _Endpoint(self, path)
+
+    def connect(self, key: Any) -> LocalTransport:
+        """A local program connects."""
+        protocol: Any = self.factories[key].buildProtocol(None)  # type: ignore[arg-type]
+        address, port = key if isinstance(key, tuple) else ("", 0)
+        transport = LocalTransport(protocol, address, port)
+        protocol.makeConnection(transport)
+        return transport
+
+
+class _Endpoint:
+    def __init__(self, owner: Listening, key: Any) -> None:
+        self._owner = owner
+        self._key = key
+
+    def listen(self, factory: IProtocolFactory) -> Deferred[Any]:
+        if self._key in self._owner.busy:
+            return fail(CannotListenError(None, 0, self._owner.busy[self._key]))
+        self._owner.factories[self._key] = factory
+        return succeed(self)
+
+    def stopListening(self) -> Deferred[None]:
+        del self._owner.factories[self._key]
+        return succeed(None)

@@ -1,0 +1,223 @@
+"""The way to a Proxy and the list that follows on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredQueue
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.client.proxy_link import ProxyLink, Way, list_once, merge
+from svc.errors import SvcError, Unavailable
+from svc.messages.session import Listed, Listing, encode_listing
+from svc.service import BackgroundTasks
+
+
+def one(name: str, served: bool = True) -> Listed:
+    return Listed(name, "tcp", {}, served)
+
+
+class MemoryStream:
+    """A list that a test writes."""
+
+    def __init__(self, channel: MemoryChannel) -> None:
+        self._channel = channel
+        self._messages: DeferredQueue[bytes | SvcError | None] = DeferredQueue()
+        self.sent: list[bytes] = []
+        self.ended = False
+
+    async def send(self, message: bytes) -> None:
+        self.sent.append(message)
+
+    def end(self) -> None:
+        self.ended = True
+
+    async def receive(self) -> bytes | None:
+        message = await self._messages.get()
+        if isinstance(message, SvcError):
+            raise message
+        return message
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        self._channel.streams.discard(self)
+        self.say(SvcError("cancelled", reason=reason))
+
+    def say(self, message: bytes | SvcError | None) -> None:
+        self._messages.put(message)
+
+    def list(self, *names: str, complete: bool = True, removed: tuple[str, ...] = ()) -> None:
+        self.say(encode_listing(Listing(complete, tuple(map(one, names)), removed)))
+
+
+class MemoryChannel:
+    """A connection to one Proxy."""
+
+    def __init__(self) -> None:
+        self.streams: set[MemoryStream] = set()
+        self.made: list[MemoryStream] = []
+        self.others = 0
+        self.is_closed = False
+
+    @property
+    def open_streams(self) -> int:
+        return len(self.streams) + self.others
+
+    def stream(self, method: str, **options: Any) -> MemoryStream:
+        if self.is_closed:
+            raise Unavailable("the connection has ended")
+        made = MemoryStream(self)
+        self.streams.add(made)
+        self.made.append(made)
+        return made
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class LinkTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.tasks = BackgroundTasks()
+        self.dialed: list[tuple[str, MemoryChannel]] = []
+        self.answers: list[SvcError | None] = []
+        self.listed: list[dict[str, Listed]] = []
+        ways = [Way("a:1", lambda: self.dial("a:1")), Way("b:2", lambda: self.dial("b:2"))]
+        self.link = ProxyLink(self.clock, ways, self.listed.append, lambda wait: wait, self.tasks)
+        self.addCleanup(self.tasks.stopService)
+
+    async def dial(self, address: str) -> Any:
+        self.dialed.append((address, MemoryChannel()))
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is not None:
+            raise answer
+        return self.dialed[-1][1]
+
+    @property
+    def channel(self) -> MemoryChannel:
+        return self.dialed[-1][1]
+
+    def connect(self, *names: str) -> MemoryStream:
+        if not self.link.running:
+            self.link.startService()
+        self.channel.made[-1].list(*names)
+        return self.channel.made[-1]
+
+    def names(self) -> list[str]:
+        return sorted(self.listed[-1])
+
+    def test_follows(self) -> None:
+        """The first list is all there is; what comes after changes it."""
+        stream = self.connect("db1", "db2")
+        self.assertEqual((self.names(), self.link.proxy), (["db1", "db2"], "a:1"))
+        stream.list("db3", complete=False, removed=("db1",))
+        self.assertEqual(self.names(), ["db2", "db3"])
+        stream.list("db9")
+        self.assertEqual(self.names(), ["db9"])
+        self.assertTrue(stream.ended)
+
+    def test_next_proxy(self) -> None:
+        """Where one Proxy does not answer the next is dialed, later each time."""
+        self.answers = [Unavailable("no"), Unavailable("no"), Unavailable("no")]
+        self.link.startService()
+        self.assertEqual([address for address, _ in self.dialed], ["a:1"])
+        self.assertIn("a:1", self.link.problem)
+        self.clock.pump([0.4, 0.8, 1.6])
+        self.assertEqual([address for address, _ in self.dialed], ["a:1", "b:2", "a:1", "b:2"])
+        self.connect("db1")
+        self.assertEqual((self.link.proxy, self.link.problem), ("b:2", ""))
+
+    def test_waits_are_bounded(self) -> None:
+        """However long nobody answers, the next try comes within a quarter of a minute."""
+        self.answers = [Unavailable("no")] * 40
+        self.link.startService()
+        for _ in range(39):
+            (waiting,) = self.clock.getDelayedCalls()
+            self.assertLessEqual(waiting.getTime() - self.clock.seconds(), 15.0)
+            self.clock.advance(15.0)
+
+    def test_channel(self) -> None:
+        """While there is no connection, opening is refused at once, saying why."""
+        refusal = self.assertRaises(Unavailable, self.link.channel)
+        self.assertEqual(refusal.reason, "proxy_unreachable")
+        self.connect("db1")
+        self.assertIs(self.link.channel(), self.channel)
+
+    def test_lost(self) -> None:
+        """After a lost connection the list stays known, and another connection is made."""
+        stream = self.connect("db1")
+        first = self.channel
+        stream.say(Unavailable("the connection has ended", reason="lost"))
+        self.assertEqual((self.link.proxy, self.names()), ("", ["db1"]))
+        self.assertIn("ended", self.link.problem)
+        first.streams.clear()
+        self.clock.advance(1)
+        self.clock.advance(1)
+        self.assertTrue(first.is_closed)
+        self.connect("db2")
+        self.assertEqual(self.names(), ["db2"])
+
+    def test_silent_proxy(self) -> None:
+        """A Proxy that takes the connection and lists nothing is left."""
+        self.link.startService()
+        self.clock.advance(21)
+        self.clock.advance(1)
+        self.assertEqual([address for address, _ in self.dialed], ["a:1", "b:2"])
+
+    def test_refreshed(self) -> None:
+        """Asked for, the list is fetched anew on the same connection."""
+        self.connect("db1")
+        told: list[object] = []
+        self.link.refreshed().addBoth(told.append)
+        self.assertEqual((len(self.channel.made), told), (2, []))
+        self.channel.made[-1].list("db2")
+        self.assertEqual((told, self.names(), len(self.dialed)), ([None], ["db2"], 1))
+
+    def test_moved_keeps_sessions(self) -> None:
+        """Leaving a Proxy breaks no session: its connection is closed after the last one."""
+        self.connect("db1")
+        old = self.channel
+        old.others = 1
+        moving = Deferred.fromCoroutine(self.link.moved())
+        self.clock.advance(1)
+        self.connect("db1")
+        self.successResultOf(moving)
+        self.assertIsNot(self.channel, old)
+        self.assertFalse(old.is_closed)
+        old.others = 0
+        self.clock.advance(1)
+        self.assertTrue(old.is_closed)
+
+    def test_moved_in_vain(self) -> None:
+        """Where no Proxy takes over in time, that is said."""
+        self.connect("db1")
+        self.answers = [Unavailable("no")] * 20
+        moving = Deferred.fromCoroutine(self.link.moved())
+        self.clock.pump([0.5] * 25)
+        refusal = self.failureResultOf(moving, Unavailable).value
+        self.assertEqual(refusal.reason, "proxy_unreachable")
+
+    def test_stop(self) -> None:
+        """A stop closes the connection and dials no more."""
+        self.connect("db1")
+        self.successResultOf(self.link.stopService())
+        self.tasks.stopService()
+        self.assertTrue(self.channel.is_closed)
+        self.clock.advance(60)
+        self.assertEqual(len(self.dialed), 1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_list_once(self) -> None:
+        """A command gets the list once and leaves no call behind."""
+        channel = MemoryChannel()
+        asked: Any = channel
+        getting = Deferred.fromCoroutine(list_once(asked, self.clock))
+        channel.made[0].list("db1")
+        self.assertEqual(sorted(self.successResultOf(getting)), ["db1"])
+        self.assertEqual(channel.open_streams, 0)
+
+    def test_merge_leaves_what_was(self) -> None:
+        """A change makes a new list; whoever holds the old one keeps it."""
+        known = {"db1": one("db1")}
+        merge(known, Listing(False, (one("db2"),), ("db1",)))
+        self.assertEqual(sorted(known), ["db1"])

@@ -1,0 +1,222 @@
+"""Opening sessions through a Proxy that may lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Factory
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.client.refused import Refusals, policies_of, said
+from svc.client.sessions import Session, Wish, check_grant
+from svc.errors import Denied, SvcError, Unavailable
+from svc.kinds.tcp import tcp
+from svc.messages.session import encode_request
+from svc.model.principal import Role
+from svc.model.signing import Purpose
+from svc.rpc.frames import data_head
+from tests.client.memory import DECISION, Channel, Gate, Talker
+from tests.pki.support import World
+
+OTHER_ID = "b" * 26
+
+
+class SessionTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.gate = Gate()
+
+    def open(self) -> tuple[Session, list[Any]]:
+        session = self.gate.dialer.endpoint(Wish("db1", tcp))
+        got: list[Any] = []
+        session.connect(Factory.forProtocol(Talker)).addBoth(got.append)
+        self.gate.turn()
+        return session, got
+
+    def opened(self) -> Talker:
+        _, got = self.open()
+        self.assertIsInstance(got[0], Talker)
+        talker: Talker = got[0]
+        return talker
+
+    def refusal(self) -> SvcError:
+        _, got = self.open()
+        error = got[0].value
+        self.assertIsInstance(error, SvcError)
+        assert isinstance(error, SvcError)
+        return error
+
+    def test_bytes_and_half_close(self) -> None:
+        """Bytes pass both ways, and either side may end its writing first."""
+        near = self.opened()
+        near.transport.write(b"question")
+        near.transport.loseWriteConnection()
+        self.gate.turn()
+        far = self.gate.far[0]
+        self.assertEqual((far.received, far.heard_end), (b"question", True))
+        far.transport.write(b"answer" * 50_000)
+        far.transport.loseConnection()
+        self.gate.turn()
+        self.assertEqual(near.received, b"answer" * 50_000)
+        near.transport.loseConnection()
+        self.gate.turn()
+        assert near.lost is not None
+        self.assertIsInstance(near.lost.value, ConnectionDone)
+
+    def test_request(self) -> None:
+        """What is signed names this person, this Proxy and this moment, and never comes twice."""
+        self.opened()
+        self.opened()
+        first, second = self.gate.requests
+        cluster = self.gate.cluster
+        self.assertEqual(
+            (first.proxy_id, first.certificate_sha256, first.action, first.kind),
+            (cluster.proxy_id, cluster.person.facts.sha256, "tcpConnect", "tcp"),
+        )
+        self.assertEqual(first.issued_at_ms, int(cluster.world.now() * 1000))
+        self.assertNotEqual(first.session_uid, second.session_uid)
+
+    def test_known_after_opening(self) -> None:
+        """Once open, a session knows its decision and its grant."""
+        session, _ = self.open()
+        assert session.grant is not None
+        self.assertEqual((session.decision_id, session.grant.resource), (DECISION, "db1"))
+
+    def test_altered_grants(self) -> None:
+        """A grant for anything but this session opens nothing, whoever signed it."""
+        now = int(self.gate.cluster.world.now() * 1000)
+        rows: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("grant_cluster", {"cluster": "c2.example.test"}),
+            ("grant_session", {"session_uid": "ff" * 16}),
+            ("grant_request", {"request_sha256": bytes(32)}),
+            ("grant_other_proxy", {"proxy_id": OTHER_ID}),
+            ("grant_resource", {"resource": "db2"}),
+            ("grant_resource", {"kind": "ssh"}),
+            ("grant_person", {"person_id": OTHER_ID}),
+            ("grant_person", {"person_certificate_sha256": bytes(32)}),
+            ("grant_too_old", {"open_before_ms": now}),
+            ("grant_too_old", {"end_before_ms": now - 1}),
+            ("grant_times", {"end_before_ms": now + 10**9}),
+        )
+        for reason, change in rows:
+            self.gate.change = change
+            self.assertEqual(self.refusal().reason, reason, change)
+        self.assertTrue(all(far.transport is None for far in self.gate.far))
+
+    def test_another_root(self) -> None:
+        """A grant signed under another root opens nothing."""
+        other = World()
+        self.gate.sign = lambda grant: self.gate.cluster.sign_grant(grant, other)
+        self.assertEqual(self.refusal().reason, "certificate_chain")
+
+    def test_another_purpose(self) -> None:
+        """A grant signed by a key of another purpose opens nothing."""
+        keys = self.gate.cluster.world.keys
+
+        def by_snapshot_key(grant: Any) -> Any:
+            signed = self.gate.cluster.sign_grant(grant)
+            return evolve(signed, chain=keys.signer(Purpose.SNAPSHOT)(b"").chain)
+
+        self.gate.sign = by_snapshot_key
+        self.assertEqual(self.refusal().reason, "certificate_role")
+
+    def test_broken_signature(self) -> None:
+        """A grant changed after it was signed opens nothing."""
+        self.gate.sign = lambda grant: evolve(
+            self.gate.cluster.sign_grant(grant), payload=b"\x0a\x01x"
+        )
+        self.assertEqual(self.refusal().reason, "bad_signature")
+
+    def test_each_refused_by_itself(self) -> None:
+        """The check needs nothing but grant, request and our certificate."""
+        cluster = self.gate.cluster
+        request = cluster.request()
+        data = encode_request(request)
+        signed = cluster.sign_grant(cluster.grant(data))
+        person, now = cluster.person, cluster.world.now()
+        grant = check_grant(signed, data, request, person.facts, person.verifier, now)
+        self.assertEqual(grant.connector_id, cluster.connector.principal.id)
+        with self.assertRaises(SvcError):
+            check_grant(signed, data, request, person.facts, person.verifier, now + 31)
+
+    def test_the_proxy_in_the_middle(self) -> None:
+        """Somebody else at the other end of the inner TLS is given no byte (R3)."""
+        for answering in (
+            self.gate.cluster.proxy,
+            self.gate.cluster.world.identity(Role.CONNECTOR),
+        ):
+            self.gate.answering = answering
+            refusal = self.refusal()
+            self.assertEqual(refusal.reason, "handshake_failed")
+            self.assertEqual(refusal.details["decision_id"], DECISION)
+            self.assertEqual(self.gate.far[-1].received, b"")
+
+    def test_no_proxy(self) -> None:
+        """Who shows no Proxy's certificate is not even asked."""
+        self.gate.channel = Channel(self.gate.pair.channel, self.gate.cluster.connector)
+        self.assertEqual(self.refusal().reason, "certificate_role")
+        self.assertEqual(self.gate.requests, [])
+
+    def test_denied(self) -> None:
+        """A refusal keeps its reason, decision and policies on its way to the person."""
+        details = {"decision_id": DECISION, "policies": "ops-only,office-hours"}
+        self.gate.refuse = Denied("access denied", reason="denied", details=details)
+        refusal = self.refusal()
+        self.assertEqual((refusal.reason, refusal.details), ("denied", details))
+        self.assertEqual(policies_of(refusal), ("ops-only", "office-hours"))
+        line = said("db1", refusal)
+        for part in ("db1", "denied", DECISION, "ops-only"):
+            self.assertIn(part, line)
+
+    def test_a_proxy_that_says_something_else(self) -> None:
+        """A first frame that does not open ends the session, on both sides."""
+        self.gate.raw_answer = data_head(1) + b"x"
+        self.assertEqual(self.refusal().reason, "malformed")
+        self.gate.turn()
+        self.assertEqual(self.gate.pair.channel.open_streams, 0)
+
+    def test_a_proxy_that_says_nothing(self) -> None:
+        """A Proxy that never answers is given up, and its call with it."""
+        self.gate.silent = True
+        _, got = self.open()
+        self.assertEqual(got, [])
+        self.gate.clock.advance(46)
+        self.gate.turn()
+        self.assertEqual(got[0].value.reason, "deadline")
+        self.assertEqual(self.gate.pair.channel.open_streams, 0)
+
+    def test_given_up(self) -> None:
+        """A session nobody waits for any more leaves no call behind."""
+        self.gate.silent = True
+        session = self.gate.dialer.endpoint(Wish("db1", tcp))
+        connecting = session.connect(Factory.forProtocol(Talker))
+        self.gate.turn()
+        connecting.cancel()
+        self.gate.turn()
+        self.failureResultOf(connecting)
+        self.assertEqual(self.gate.pair.channel.open_streams, 0)
+
+    def test_expired(self) -> None:
+        """Past the end of our certificate nothing is signed and nothing sent."""
+        self.gate.clock.advance(86401)
+        self.assertIn("certificate", self.refusal().reason)
+        self.assertEqual(self.gate.requests, [])
+
+    def test_why(self) -> None:
+        """A question about a decision is signed, and asked through this Proxy."""
+        (told,) = self.gate.pair.settle(self.gate.dialer.why(DECISION))
+        self.assertEqual((told.decision, told.policies), ("deny", ("p1",)))
+        (question,) = self.gate.questions
+        self.assertEqual(question.proxy_id, self.gate.cluster.proxy_id)
+        self.assertEqual(question.decision_id, DECISION)
+
+
+class RefusalTests(SynchronousTestCase):
+    def test_newest_are_kept(self) -> None:
+        """The newest refusals are kept, however many there were."""
+        refusals = Refusals(lambda: 5.0)
+        for number in range(100):
+            refusals.note(f"r{number}", Unavailable("no", reason="departed"))
+        self.assertEqual(len(refusals.kept), 64)
+        self.assertEqual(refusals.kept[-1].resource, "r99")
