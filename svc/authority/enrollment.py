@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, frozen
+from attrs import define, field, frozen
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
 from svc.authority.records import ANONYMOUS, Recorder, node, person
-from svc.errors import Denied, Fault, Malformed, SvcError, Unauthenticated
+from svc.authority.refusals import JOINERS, RefusalRecords
+from svc.errors import (
+    Denied,
+    Fault,
+    Malformed,
+    StoreUnavailable,
+    SvcError,
+    Unauthenticated,
+)
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
@@ -28,11 +37,12 @@ from svc.model.events import (
     PERSON_ENROLL,
     RENEW_REFUSED,
 )
-from svc.model.node import JoinToken, Leaf, Node, NodeState, Renewal, Spending, TokenRole
+from svc.model.node import JoinToken as TokenRow
+from svc.model.node import Leaf, Node, NodeState, Renewal, Spending, TokenRole
 from svc.model.person import IssuedCertificate as PersonCertificate
 from svc.model.person import PersonState
 from svc.model.principal import NODE_ROLES, Role
-from svc.model.token import TokenGrant, parse_token
+from svc.model.token import JoinToken, TokenGrant, parse_token
 from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
@@ -57,15 +67,33 @@ class Joined:
     name: str
 
 
+@frozen
+class NotJoined:
+    """A token that was not good: why, for the record, and the token where its id is known."""
+
+    why: str
+    token: TokenRow | None
+
+
 @define
 class Enrollment:
-    """Serves joiners; whoever reaches the join listener may ask."""
+    """Serves joiners; whoever reaches the join listener may ask.
+
+    Attributes:
+        refusals: Bounds the records of refused joiners.
+    """
 
     desk: EnrollmentDesk
     knowledge: Knowledge
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
+    clock: IReactorTime
+    refusals: RefusalRecords = field()
+
+    @refusals.default
+    def _own_refusals(self) -> RefusalRecords:
+        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""
@@ -77,19 +105,15 @@ class Enrollment:
             raise Malformed("enroll: the version is too long")
         self.desk.examine(request.csr)
 
-        def spend(tx: ITransaction) -> Joined | None:
-            spent = tx.tokens.spend(token.id, token.secret_sha256, self.now())
-            if spent.outcome is not Spending.SPENT or spent.token is None:
-                self._refused(tx, token.id, spent.outcome, spent.token)
-                return None
-            if spent.token.role is TokenRole.PERSON:
-                return self._person(tx, spent.token, request)
-            return self._node(tx, spent.token, request)
-
-        joined = await self.store.run("enroll", spend)
-        if joined is None:
+        try:
+            joined = await self.store.run("enroll", lambda tx: self._spend(tx, token, request))
+        except Denied as refusal:  # a good token, kept: its bearer may not join like this
+            await self._record_refused(token.id, refusal.reason, None)
+            raise
+        if isinstance(joined, NotJoined):
+            await self._record_refused(token.id, joined.why, joined.token)
             raise TokenNotGood("the token is not good; ask the operator for a new one")
-        await self.knowledge.refresh()
+        await self._refresh()
         principal = joined.issued.facts.principal
         _log.info("joined", role=principal.role.value, id=principal.id, version=request.version)
         return pb.EnrollResponse(
@@ -100,24 +124,42 @@ class Enrollment:
             name=joined.name,
         )
 
-    def _refused(
-        self, tx: ITransaction, token_id: str, outcome: Spending, known: JoinToken | None
-    ) -> None:
-        _log.warn("join refused", token_id=token_id, reason=outcome.value)
-        if known is None:  # Anybody can make up an id: counted in the log, not recorded (R12).
-            return
-        self.recorder.append(
-            tx,
-            ENROLL_REFUSED,
-            ANONYMOUS,
-            reason=outcome.value,
-            details={"token_id": token_id, "role": known.role.value},
+    async def _refresh(self) -> None:
+        """Know the joiner; what it was given must reach it all the same."""
+        try:
+            await self.knowledge.refresh()
+        except StoreUnavailable as e:
+            _log.warn("a joiner is known from the next reload pass on", reason=e.reason)
+
+    def _spend(
+        self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest
+    ) -> Joined | NotJoined:
+        spent = tx.tokens.spend(token.id, token.secret_sha256, self.now())
+        if spent.outcome is not Spending.SPENT or spent.token is None:
+            return NotJoined(spent.outcome.value, spent.token)
+        if spent.token.role is TokenRole.PERSON:
+            return self._person(tx, spent.token, request)
+        return self._node(tx, spent.token, request)
+
+    async def _record_refused(self, token_id: str, why: str, known: TokenRow | None) -> None:
+        _log.warn("join refused", token_id=token_id, reason=why)
+        if why == Spending.UNKNOWN.value:
+            return  # Anybody can make up an id: it is in the log only (R12).
+        details = {"token_id": token_id, "role": None if known is None else known.role.value}
+        await self.refusals.write(
+            JOINERS,
+            "refuse a joiner",
+            lambda tx: self.recorder.append(
+                tx, ENROLL_REFUSED, ANONYMOUS, reason=why, details=details
+            ),
         )
 
-    def _person(self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest) -> Joined:
+    def _person(
+        self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest
+    ) -> Joined | NotJoined:
         known = tx.people.get(token.bound_to or "")
         if known is None or known.state is PersonState.REVOKED:
-            raise TokenNotGood("the token is not good; ask the operator for a new one")
+            return NotJoined("revoked_person", token)
         issued = self.desk.admit(
             TokenGrant(token.id, Role.USER, subject_id=known.id, name=known.name), request.csr
         )
@@ -133,7 +175,7 @@ class Enrollment:
         )
         return Joined(issued, known.name)
 
-    def _node(self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest) -> Joined:
+    def _node(self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest) -> Joined:
         if len(request.audit_public_key) != AUDIT_KEY_BYTES:
             raise Malformed("enroll: a node brings an Ed25519 audit key of 32 bytes")
         grant = TokenGrant(
@@ -141,8 +183,8 @@ class Enrollment:
         )
         principal = self.desk.principal(grant, self.desk.examine(request.csr))
         known = tx.nodes.get(principal.id)
-        if known is not None and known.state is NodeState.REVOKED:
-            raise Denied("the node was revoked; it joins with a new key", reason="revoked_node")
+        if known is not None:
+            _check_same_member(known, principal.role, token, request.audit_public_key)
         generation = 1 if known is None else known.generation + 1
         issued = self.desk.admit(grant, request.csr, generation)
         leaf = _leaf(issued)
@@ -160,8 +202,8 @@ class Enrollment:
                     names=token.names,
                 )
             )
-        else:
-            tx.nodes.renewed(principal.id, known.generation, leaf)
+        elif tx.nodes.renewed(principal.id, known.generation, leaf) is not Renewal.RENEWED:
+            raise Denied("the node joins with a new key", reason="revoked_node")
         self.recorder.append(
             tx,
             NODE_ENROLL,
@@ -216,7 +258,7 @@ class RenewalDesk:
 
         def issue(tx: ITransaction) -> IssuedCertificate | None:
             known = tx.nodes.get(shown.principal.id)
-            if known is None:
+            if known is None or known.role != shown.principal.role.value:
                 raise Denied("the node is not in the registry", reason="unknown_node")
             standing = Standing(
                 known.generation,
@@ -229,9 +271,12 @@ class RenewalDesk:
             except CloneSuspected as clone:
                 self._end_clone(tx, known, shown.generation, clone)
                 return None
-            if tx.nodes.renewed(known.id, shown.generation, _leaf(issued)) is Renewal.CLONE:
+            outcome = tx.nodes.renewed(known.id, shown.generation, _leaf(issued))
+            if outcome is Renewal.CLONE:
                 self._end_clone(tx, known, shown.generation, CloneSuspected("an older generation"))
                 return None
+            if outcome not in (Renewal.RENEWED, Renewal.REPEATED):
+                raise Denied("the node may not renew", reason="revoked_node")
             self._renewed(tx, known, issued)
             return issued
 
@@ -272,6 +317,22 @@ class RenewalDesk:
             node_id=known.id,
             reason=clone.reason,
             details={"role": known.role},
+        )
+
+
+def _check_same_member(known: Node, role: Role, token: TokenRow, audit_key: bytes) -> None:
+    """A key that is registered joins again only as what it is registered as.
+
+    Raises:
+        Denied: it was revoked, or is to become another member.
+    """
+    if known.state is NodeState.REVOKED:
+        raise Denied("the node was revoked; it joins with a new key", reason="revoked_node")
+    as_known = (known.role, known.name, known.names, known.audit_key)
+    if as_known != (role.value, token.bound_to or known.id, token.names, audit_key):
+        raise Denied(
+            "the node's key is registered as another member; it joins with a new key",
+            reason="node_differs",
         )
 
 

@@ -17,13 +17,14 @@ from svc.model.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOK
 from svc.model.ids import Entropy, is_cluster_name, person_id
 from svc.model.node import JoinToken as TokenRow
 from svc.model.node import Node, TokenRole
-from svc.model.person import Person
+from svc.model.person import Person, PersonState
 from svc.model.questions import is_address
 from svc.model.token import JoinToken, make_token
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
 _MAX_TTL = 7 * 86400
+_MAX_NAMES = 64
 
 NODE_TOKENS = {"proxy": TokenRole.PROXY, "connector": TokenRole.CONNECTOR}
 
@@ -52,6 +53,10 @@ class MemberDesk:
         if role is None:
             raise Malformed("role: proxy or connector")
         name = _checked(request.name, "name")
+        if request.public_names and role is not TokenRole.PROXY:
+            raise Malformed("public names: only a Proxy has them")
+        if len(request.public_names) > _MAX_NAMES:
+            raise Malformed(f"public names: at most {_MAX_NAMES}")
         for public in request.public_names:
             if not (is_cluster_name(public) or is_address(public)):
                 raise Malformed("public name: a DNS name in lower case, or an IP address")
@@ -105,13 +110,26 @@ class MemberDesk:
         )
 
     async def add_person(self, request: pb.AddPersonRequest, actor: Actor) -> pb.TokenResponse:
-        """Add a person, or a new token for one that is there, and print the token once."""
+        """Add a person, or a new token for one that is there, and give the token once.
+
+        Groups named for one that is there are joined; it leaves none.
+        """
         name = _checked(request.name, "name")
         groups = tuple(sorted({_checked(group, "group") for group in request.groups}))
         token = make_token(self.entropy)
 
         def add(tx: ITransaction) -> tuple[Person, TokenRow]:
-            known = tx.people.named(name) or self._add_person(tx, name, groups, actor)
+            known = tx.people.named(name)
+            if known is None:
+                known = self._add_person(tx, name, groups, actor)
+            elif known.state is PersonState.REVOKED:
+                raise SvcError(
+                    f"person {name}: was revoked",
+                    reason="revoked_person",
+                    fault=Fault.PRECONDITION,
+                )
+            else:
+                self._join(tx, known, groups, actor)
             row = self._row(token, TokenRole.PERSON, known.id, request.ttl_secs)
             self._add_token(tx, row, actor)
             return known, row
@@ -154,11 +172,24 @@ class MemberDesk:
         self.recorder.append(
             tx, PERSON_ADD, actor, details={"person_id": added.id, "name": added.name}
         )
+        self._record_joins(tx, added, groups, actor)
+        return added
+
+    def _join(self, tx: ITransaction, known: Person, groups: tuple[str, ...], actor: Actor) -> None:
+        joined = tuple(group for group in groups if group not in known.groups)
+        if joined:
+            for group in joined:
+                self._ensure_group(tx, group, actor)
+            tx.people.set_groups(known.id, {*known.groups, *joined})
+            self._record_joins(tx, known, joined, actor)
+
+    def _record_joins(
+        self, tx: ITransaction, known: Person, groups: tuple[str, ...], actor: Actor
+    ) -> None:
         for group in groups:
             self.recorder.append(
-                tx, GROUP_JOIN, actor, details={"group": group, "person_id": added.id}
+                tx, GROUP_JOIN, actor, details={"group": group, "person_id": known.id}
             )
-        return added
 
     def _ensure_group(self, tx: ITransaction, name: str, actor: Actor) -> bool:
         if name in tx.people.groups():

@@ -29,6 +29,7 @@ from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.publishing import Publishing
 from svc.authority.records import Recorder
+from svc.authority.refusals import WINDOW_SECS, RefusalRecords
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
@@ -108,6 +109,7 @@ class Rooms:
     policies: PolicyDesk
     ends: SessionEnds
     renewals: RenewalDesk
+    refusals: RefusalRecords
 
 
 def _assembled(p: Parts) -> AuthorityRole:
@@ -135,6 +137,9 @@ def _assembled(p: Parts) -> AuthorityRole:
         _renewal_loop(p, rooms.renewals),
         PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
         PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
+        PeriodicTask(
+            clock, WINDOW_SECS, rooms.refusals.summarise, "refusals summary", at_once=False
+        ),
         *listeners.values(),
         Bound(role),
     ):
@@ -163,7 +168,10 @@ def _rooms(p: Parts) -> Rooms:
         p.desk, knowledge, p.identity.verifier, p.store, p.recorder, now,
         lambda node_id: registrations.evict(node_id, "cloned_node"),
     )  # fmt: skip
-    return Rooms(knowledge, registrations, publisher, policy, operators, policies, ends, renewals)
+    return Rooms(
+        knowledge, registrations, publisher, policy, operators, policies, ends, renewals,
+        RefusalRecords(p.store, p.recorder, clock, now),
+    )  # fmt: skip
 
 
 def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> ControlService:
@@ -173,10 +181,11 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
     issuance = Issuance(
         cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
         verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
+        rooms.refusals,
     )  # fmt: skip
     intake = Intake(
         cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
-        entropy, int(p.settings.tunnel.lease_secs), p.tasks,
+        entropy, int(p.settings.tunnel.lease_secs), p.tasks, rooms.refusals,
     )  # fmt: skip
     explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
     return ControlService(
@@ -230,7 +239,10 @@ def _serve(
     rooms: Rooms,
 ) -> None:
     """Each listener serves one thing, to one sort of caller (rule R18)."""
-    enrollment = Enrollment(p.desk, rooms.knowledge, p.store, p.recorder, p.runtime.now)
+    enrollment = Enrollment(
+        p.desk, rooms.knowledge, p.store, p.recorder, p.runtime.now,
+        p.runtime.reactor, rooms.refusals,
+    )  # fmt: skip
     renewals = rooms.renewals
     required, none = ClientCertificates.REQUIRED, ClientCertificates.NONE
     if "control" in listeners:

@@ -17,6 +17,7 @@ from svc.messages.tunnel import (
     signed_registration,
     withheld_messages,
 )
+from svc.model.ids import is_opaque_id, is_random_id
 from svc.model.registration import Withheld
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -33,7 +34,11 @@ MAX_SESSIONS = 100_000
 _WORD = 63
 _TEXT = 1024
 _POLICIES = 256
-_POLICY = 256
+_POLICY = 128
+_LARGEST = 2**53
+"""Numbers that enter a record stay within what every JSON reader keeps."""
+
+_DECISIONS = frozenset({"allow", "deny", "error"})
 
 
 @frozen
@@ -170,6 +175,7 @@ def read_lanes(message: pb.HelloResponse) -> Lanes:
 def ask_message(ask: Ask) -> pb.AuthorizeRequest:
     """An Ask as it travels."""
     said = ask.proxy_decision
+    # The rest of a long list is left out: a record names as many, and no more are taken.
     return pb.AuthorizeRequest(
         request=ask.request,
         signature=ask.signature,
@@ -178,7 +184,7 @@ def ask_message(ask: Ask) -> pb.AuthorizeRequest:
             decision_id=said.decision_id,
             decision=said.decision,
             reason=said.reason,
-            policies=said.policies,
+            policies=said.policies[:_POLICIES],
             policy_version=said.policy_version,
             entities_digest=said.entities_digest,
             source_address=said.source_address,
@@ -189,20 +195,29 @@ def ask_message(ask: Ask) -> pb.AuthorizeRequest:
 def read_ask(message: pb.AuthorizeRequest) -> Ask:
     """An Ask as it came; nothing of it is believed yet."""
     request, signature = signed_part(message.request, message.signature, "authorize")
-    said = message.proxy_decision
     return Ask(
         request,
         signature,
         certificates(message.person_chain, "authorize: person_chain"),
-        ProxyDecision(
-            decision_id=text(said.decision_id, _WORD, "authorize: decision_id"),
-            decision=text(said.decision, _WORD, "authorize: decision"),
-            reason=text(said.reason, _WORD, "authorize: reason", empty=True),
-            policies=texts(said.policies, _POLICIES, _POLICY, "authorize: policies"),
-            policy_version=said.policy_version,
-            entities_digest=text(said.entities_digest, 128, "authorize: digest", empty=True),
-            source_address=text(said.source_address, _WORD, "authorize: source", empty=True),
-        ),
+        _proxy_decision(message.proxy_decision),
+    )
+
+
+def _proxy_decision(said: pb.ProxyDecision) -> ProxyDecision:
+    if not is_random_id(said.decision_id):
+        raise Malformed("authorize: decision_id: not 32 hex digits")
+    if said.decision not in _DECISIONS:
+        raise Malformed("authorize: decision: none of allow, deny, error")
+    if said.policy_version > _LARGEST:
+        raise Malformed("authorize: policy_version: too large")
+    return ProxyDecision(
+        decision_id=said.decision_id,
+        decision=said.decision,
+        reason=text(said.reason, _WORD, "authorize: reason", empty=True),
+        policies=texts(said.policies, _POLICIES, _POLICY, "authorize: policies"),
+        policy_version=said.policy_version,
+        entities_digest=text(said.entities_digest, 128, "authorize: digest", empty=True),
+        source_address=text(said.source_address, _WORD, "authorize: source", empty=True),
     )
 
 
@@ -243,9 +258,11 @@ def decode_connector_up(data: bytes) -> ConnectorUp:
     message = parse(pb.ConnectorUp, data, 4 * 1024 * 1024, "connector")
     match message.WhichOneof("message"):
         case "tunnel":
+            if not is_opaque_id(message.tunnel.peer_node_id):
+                raise Malformed("connector: peer_node_id: not a node's id")
             return TunnelSeen(
                 text(message.tunnel.tunnel_id, _WORD, "connector: tunnel_id"),
-                text(message.tunnel.peer_node_id, _WORD, "connector: peer_node_id"),
+                message.tunnel.peer_node_id,
             )
         case "registration":
             return signed_registration(message.registration)
@@ -316,8 +333,8 @@ def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
         Ended(
             text(one.session_uid, _WORD, "ended session: uid"),
             text(one.reason, _WORD, "ended session: reason"),
-            min(one.bytes_up, 2**53),
-            min(one.bytes_down, 2**53),
+            min(one.bytes_up, _LARGEST),
+            min(one.bytes_down, _LARGEST),
         )
         for one in message.sessions
     )

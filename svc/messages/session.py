@@ -88,6 +88,8 @@ def encode_request(request: SessionRequest) -> bytes:
 def decode_request(data: bytes) -> SessionRequest:
     """A session request as it came; its signature is checked by the caller."""
     message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
+    if any(ord(mark) < 32 or ord(mark) == 127 for mark in message.login_user):
+        raise Malformed("session request: login_user: holds a control character")
     return SessionRequest(
         cluster=text(message.cluster, _NAME, "session request: cluster"),
         session_uid=uid(message.session_uid, "session request: session_uid"),
