@@ -126,7 +126,10 @@ def check_can_join(settings: RoleSettings) -> None:
         raise ConfigError(
             "join.authority", "required to join: the address of Authority's join listener"
         )
-    read_token(Path(join.token_file))
+    try:
+        read_token(Path(join.token_file))
+    except SvcError as refusal:
+        raise ConfigError("join.token_file", refusal.text) from None
 
 
 def tunnel_times(settings: RoleSettings) -> TunnelTimes:

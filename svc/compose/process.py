@@ -33,16 +33,26 @@ class Process(AsyncMultiService):
 
     Attributes:
         readiness: Of the whole process.
+        state: The locked state directory.
         listeners: By the names of ``listening.json``.
         stopped_by: Set by whoever runs the process: told why it must end.
     """
 
     readiness: AllReady
     listeners: Mapping[str, Listener]
+    state: StateDirectory
     stopped_by: Callable[[SvcError], object] = field(default=lambda refusal: None)
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)
+
+    def privilegedStartService(self) -> None:
+        """Bind everything; a refusal leaves nothing of ours behind."""
+        try:
+            AsyncMultiService.privilegedStartService(self)
+        except SvcError:
+            self.state.abandon()
+            raise
 
 
 def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
@@ -95,7 +105,7 @@ def _assembled(
     telemetry = telemetry_listener(runtime.reactor, settings, metrics, lambda: readiness.missing)
     if telemetry is not None:
         listeners["telemetry"] = telemetry
-    process = Process(readiness, listeners)
+    process = Process(readiness, listeners, state)
     ended.append(lambda refusal: process.stopped_by(refusal))
     tracing = make_tracer(
         runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint

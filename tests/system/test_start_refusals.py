@@ -1,0 +1,274 @@
+"""Whatever is malformed ends the start: a status, one clear line, and nothing left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.model.token import make_token
+from svc.pki.keyring import create_cluster
+from tests.config.malformed import GOOD, ROWS
+from tests.proof import proves
+from tests.system.starts import CANARY, Start, faults, outcomes, svc_words, tree
+
+EVERY = 5
+"""Of the table in ``tests/config`` every fifth row is run as a process, too."""
+
+PROXY = (
+    'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
+    'endpoints.public_listen = "127.0.0.1:0"\nendpoints.authority = ["127.0.0.1:1"]\n'
+)
+CONNECTOR = 'cluster="a.example"\nstate_dir="{dir}/state"\nendpoints.proxy=["127.0.0.1:1"]\n'
+AUTHORITY = 'cluster="a.example"\nstate_dir="{dir}/state"\nstore_url="sqlite://{dir}/state/s.db"\n'
+PIN = "ab" * 32
+JOINING = f'[join]\ntoken_file = "{{dir}}/token"\nca_pin = "{PIN}"\nauthority = "127.0.0.1:1"\n'
+TOKEN = "svcj1_aaaaaaaaaaaaaaaa_" + "A" * 43 + "_00000000"
+"""Of the right form; its check is not."""
+
+
+def role(name: str) -> tuple[str, ...]:
+    """The command line of a role."""
+    return tuple(svc_words("--config", "{dir}/c.toml", name))
+
+
+def token(text: str, mode: int = 0o600) -> Callable[[Path], None]:
+    """Prepares a token file."""
+
+    def prepare(directory: Path) -> None:
+        (directory / "token").write_text(text)
+        (directory / "token").chmod(mode)
+
+    return prepare
+
+
+def keys(directory: Path) -> None:
+    """Prepares the keys of a cluster."""
+    (directory / "state").mkdir(0o700)
+    create_cluster(directory / "state" / "keys", "a.example", time.time, os.urandom)
+
+
+def with_mode(mode: int) -> Callable[[Path], None]:
+    """Prepares a configuration of another mode."""
+    return lambda directory: (directory / "c.toml").chmod(mode)
+
+
+def from_table() -> Iterator[Start]:
+    """Rows of the table that the reading itself is tested with."""
+    for label, name, text, where, words in ROWS[::EVERY]:
+        config = text[1:] if text.startswith("!") else f"{GOOD[name]}{text}\n"
+        config = config.replace("/tmp/none", "{dir}/state")
+        place = "" if where == "config" else f"{where}: "
+        yield Start(label, role("up" if name == "client" else name), config, (place, words))
+
+
+FILTERS = [
+    Start(
+        f"filter {text[:20]!r}", role(name), PROXY, ("RUST_LOG: ", words),
+        environ={"RUST_LOG": text},
+    )
+    for name, text, words in (
+        ("proxy", "svc=notalevel", "item 1: unknown level; levels: off, error"),
+        ("proxy", "svc=inof", "item 1: unknown level; did you mean info?"),
+        ("authority", "warn,a=b=c", "item 2: unknown level"),
+        ("connector", "=", "item 1: is not <target>=<level> or a level"),
+        ("all", "svc_proxy=", "item 1: unknown level"),
+        ("up", "svc=\u00ef", "item 1: unknown level"),
+        ("proxy", "svc=info," * 12_000, "is longer than"),
+        ("proxy", "svc=info,,warn", "item 2: unknown level"),
+    )
+]  # fmt: skip
+
+FILES = [
+    Start("no such file", role("proxy"), None, ("c.toml: cannot be read: no such file",)),
+    Start("a directory", role("proxy"), None, ("c.toml: is not a regular file",),
+          prepare=lambda own: (own / "c.toml").mkdir()),
+    Start("a symbolic link", role("proxy"), None, ("c.toml: is a symbolic link; name the file",),
+          prepare=lambda own: (own / "c.toml").symlink_to("/dev/null")),
+    Start("writable by others", role("proxy"), PROXY, ("c.toml: other users may write", "chmod"),
+          prepare=with_mode(0o646)),
+    Start("byte order mark", role("proxy"), "\ufeff" + PROXY, ("c.toml: begins with a byte",)),
+    Start("too large", role("proxy"), "#" * (1 << 20) + PROXY, ("c.toml: is larger than 1 MiB",)),
+    Start("not UTF-8", role("proxy"), PROXY, ("c.toml: line 6: is not UTF-8",),
+          prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff")),
+    Start("unclosed table", role("proxy"), "[telemetry", ("c.toml: ", "is not TOML")),
+]  # fmt: skip
+
+VARIABLES = [
+    Start("unknown variable", role("proxy"), PROXY,
+          ("SVC_TELEMETRY__METRIC_LISTEN: unknown variable; did you mean",
+           "SVC_TELEMETRY__METRICS_LISTEN?"),
+          environ={"SVC_TELEMETRY__METRIC_LISTEN": f'"{CANARY}"'}),
+    Start("not a TOML value", role("proxy"), PROXY, ("SVC_PROFILE: must be a TOML value",),
+          environ={"SVC_PROFILE": CANARY}),
+    Start("wrong type", role("proxy"), PROXY,
+          ("limits.drain_secs (SVC_LIMITS__DRAIN_SECS): must be a number of seconds",),
+          environ={"SVC_LIMITS__DRAIN_SECS": f'"{CANARY}"'}),
+    Start("collector", role("connector"), CONNECTOR,
+          ("telemetry.otel_endpoint", "user information in the URL is not allowed"),
+          environ={"SVC_TELEMETRY__OTEL_ENDPOINT": f'"http://u:{CANARY}@h"'}),
+    Start("the shared directory", role("proxy"), PROXY,
+          ("STATE_DIRECTORY: ", "the shared /var/lib/svc", "/var/lib/svc/proxy"), 238,
+          {"STATE_DIRECTORY": "/var/lib/svc"}),
+    Start("the shared directory, authority", role("authority"), AUTHORITY,
+          ("STATE_DIRECTORY: ", "/var/lib/svc/authority"), 238,
+          {"STATE_DIRECTORY": "/var/lib/svc"}),
+    Start("another directory than the unit's", role("proxy"), PROXY,
+          ("state_dir: must be what the unit gives",),
+          environ={"STATE_DIRECTORY": "/var/lib/svc/proxy"}),
+]  # fmt: skip
+
+TOKENS = [
+    Start("no identity, no token", role("proxy"), PROXY,
+          ("join.token_file: there is no identity in state_dir yet",
+           "`svc authority nodes add` prints both")),
+    Start("no token file", role("proxy"), PROXY + JOINING,
+          ("join.token_file: ", "/token: no such file")),
+    Start("empty", role("connector"), CONNECTOR + JOINING,
+          ("join.token_file: ", "join token: not of the form svcj1_"), prepare=token("")),
+    Start("cut", role("proxy"), PROXY + JOINING,
+          ("join.token_file: ", "not of the form"), prepare=token(CANARY)),
+    Start("mistyped", role("proxy"), PROXY + JOINING,
+          ("join.token_file: ", "its check does not match; it was cut or mistyped"),
+          prepare=token(TOKEN)),
+    Start("far too long", role("proxy"), PROXY + JOINING,
+          ("join.token_file: ", "too long"), prepare=token(CANARY * 100)),
+    Start("open to others", role("proxy"), PROXY + JOINING,
+          ("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
+          prepare=token(TOKEN, 0o644)),
+    Start("a link", role("proxy"), PROXY + JOINING, ("join.token_file: ", "/token: "),
+          prepare=lambda own: (own / "token").symlink_to("c.toml")),
+    Start("nobody to join at", role("proxy"), PROXY + JOINING.replace("authority", "#"),
+          ("join.authority: required to join",), prepare=token(TOKEN)),
+]  # fmt: skip
+
+MACHINE = [
+    Start("no cluster keys", role("authority"), AUTHORITY,
+          ("state_dir: ", "there are no cluster keys; make them with `svc init`")),
+    Start("directory open to others", role("proxy"), PROXY,
+          ("state_dir: ", "must belong to this user alone (mode 0700)"),
+          prepare=lambda own: (own / "state").mkdir(0o755)),
+    Start("state is a file", role("proxy"), PROXY, ("state_dir: ", "/state: "),
+          prepare=lambda own: (own / "state").touch()),
+    Start("unknown kind", role("connector"), CONNECTOR + '[plugins]\nkinds = ["tpc"]',
+          ("kind tpc: no such drop-in; did you mean tcp?",)),
+    Start("unknown store", role("authority"), AUTHORITY + '[plugins]\nstores = ["sqlit"]',
+          ("store sqlit: no such drop-in; did you mean sqlite?",), prepare=keys),
+]  # fmt: skip
+
+USAGE = [
+    Start("no configuration", tuple(svc_words("proxy")), None, ("svc: --config PATH is required",),
+          64),
+    Start("unknown role", role("gateway"), PROXY,
+          ("no command 'gateway'; roles are authority, proxy, connector, all",), 64),
+    Start("a word after a role", (*role("proxy"), "now"), PROXY, ("svc: ", "now"), 64),
+    Start("a wrong word under authority", (*role("authority"), "bogus"), AUTHORITY,
+          ("svc: ", "bogus"), 64),
+    Start("unknown option", (*role("proxy"), "--detach"), PROXY, ("svc: ", "--detach"), 64),
+]  # fmt: skip
+
+
+class RefusalTests(SynchronousTestCase):
+    """Each start is a real process; each must end by itself."""
+
+    def refused(self, *starts: Start) -> None:
+        """Fail with everything that was not refused as it must be."""
+        found = faults(starts, Path(self.mktemp()).absolute())
+        self.assertEqual(found, [], "\n\n".join(found))
+
+    @proves("G-CFG-01", "G-CFG-04", "G-CFG-18", "G-CLI-26", "G-ERR-04")
+    def test_configurations(self) -> None:
+        """A malformed configuration names its key and the nearest known one."""
+        self.refused(*from_table())
+
+    @proves("G-LOG-09", "X-05")
+    def test_filters(self) -> None:
+        """A malformed log filter is never ignored, whichever the role."""
+        self.refused(*FILTERS)
+
+    def test_files(self) -> None:
+        """A configuration file that is not a plain file of ours is not read."""
+        self.refused(*FILES)
+
+    @proves("G-ERR-13", "X-59")
+    def test_variables(self) -> None:
+        """The environment is checked like the file; the shared state directory is status 238."""
+        self.refused(*VARIABLES)
+
+    def test_tokens(self) -> None:
+        """A join token that cannot be one is refused by its key, and never shown."""
+        self.refused(*TOKENS)
+
+    def test_machine(self) -> None:
+        """So is what the machine does not have, or lets others reach."""
+        self.refused(*MACHINE)
+
+    @proves("G-ROLE-01", "G-CLI-02", "X-34")
+    def test_usage(self) -> None:
+        """A command line of another form is status 64, and starts nothing."""
+        self.refused(*USAGE)
+
+    def test_enough(self) -> None:
+        """There are at least forty rows, no two alike."""
+        rows = [*from_table(), *FILTERS, *FILES, *VARIABLES, *TOKENS, *MACHINE, *USAGE]
+        self.assertGreaterEqual(
+            len({(row.words, row.config, str(row.environ)) for row in rows}), 40
+        )
+
+    @proves("G-LOG-02", "G-LOG-03")
+    def test_json(self) -> None:
+        """With JSON logs the refusal is one JSON object, under the profile where it is known."""
+        environ = {"SVC_LOG_FORMAT": "json"}
+        early = ('{"timestamp":"', '"level":"ERROR"', '"text":"telemetri: unknown key; did you')
+        late = ('"profile":"blue"', '"reason":"config"', '"text":"join.token_file: there is no')
+        self.refused(
+            Start("early", role("proxy"), PROXY + "[telemetri]", early, environ=environ),
+            Start("late", role("proxy"), 'profile = "blue"\n' + PROXY, late, environ=environ),
+            Start("human", role("proxy"), 'profile = "b"\n' + PROXY, ("svc: join", "profile=b")),
+        )
+
+
+class OccupiedTests(SynchronousTestCase):
+    """What another process holds."""
+
+    def test_address_in_use(self) -> None:
+        """An address in use ends the start with 1; key and address are named, nothing is left."""
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            address = f"127.0.0.1:{held.getsockname()[1]}"
+            good = PROXY + JOINING
+            starts = [
+                Start("public", role("proxy"), good.replace("127.0.0.1:0", address),
+                      (f"endpoints.public_listen: cannot listen on {address}: ",),
+                      prepare=token(good_token())),
+                Start("telemetry", role("proxy"),
+                      good + f'[telemetry]\nmetrics_listen = "{address}"\n',
+                      (f"telemetry.metrics_listen: cannot listen on {address}: ",),
+                      prepare=token(good_token())),
+            ]  # fmt: skip
+            found = faults(starts, Path(self.mktemp()).absolute())
+        self.assertEqual(found, [], "\n\n".join(found))
+
+    def test_second_process(self) -> None:
+        """A second process on one state directory is refused and disturbs nothing."""
+        directory = Path(self.mktemp()).absolute()
+        state = directory / "held"
+        state.mkdir(0o700, parents=True)
+        with (state / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = tree(state)
+            config = PROXY.replace("{dir}/state", str(state))
+            says = ("state_dir: ", "/held: another process serves from it")
+            start = Start("second", role("proxy"), config, says)
+            (outcome,) = outcomes([start], directory / "second")
+            self.assertEqual(list(outcome.faults), [])
+            self.assertEqual(tree(state), before)
+
+
+def good_token() -> str:
+    """A token that can be read; nobody made it."""
+    return make_token(os.urandom).text
