@@ -16,14 +16,13 @@ POLICY = """\
 permit (principal is Operator, action in Action::"administer", resource is Cluster);
 
 @id("ops-all")
-permit (principal in Group::"ops", action, resource)
-unless { resource.hasTag("closed") };
+permit (principal in Group::"ops", action, resource);
 
 @id("closed") @reason("closed for repairs")
 forbid (principal, action in Action::"use", resource)
 when { resource.hasTag("closed") };
 """
-"""Persons of the group ``ops`` may use whatever is not labelled ``closed``, and view that, too."""
+"""Persons of the group ``ops`` view everything and use whatever is not labelled ``closed``."""
 
 SHORT: Mapping[str, Any] = {
     "tunnel.backoff_first_secs": 0.1,

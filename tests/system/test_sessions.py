@@ -1,0 +1,313 @@
+"""Sessions of stock tools through a gateway of four processes, and through ``svc all``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pty
+import re
+import select
+import socket
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from fcntl import ioctl
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.processes import Ran, environment, run, until
+from tests.proof import proves
+from tests.system.targets import answer_of, blocks, digest_of
+from tests.system.world import World, sshd, world
+from tests.tools import stock_tool
+
+MIB = 1 << 20
+IS_LONG = os.environ.get("SVC_LONG") == "1"
+STALL_SECS = 30.0 if IS_LONG else 3.0
+MOST_RESIDENT = 2 * MIB
+SESSIONS_OF_A_TUNNEL = 32
+_DECISION = re.compile(r"decision ([0-9a-f]{32})")
+
+
+def received(peer: socket.socket, at_once: int = MIB) -> Iterator[bytes]:
+    """Everything until the other side ends its writing."""
+    while piece := peer.recv(at_once):
+        yield piece
+
+
+def digest_from(peer: socket.socket) -> tuple[int, str]:
+    """Count and SHA-256 of everything until the other side ends its writing."""
+    digest, count = hashlib.sha256(), 0
+    for piece in received(peer):
+        digest.update(piece)
+        count += len(piece)
+    return count, digest.hexdigest()
+
+
+class Sessions:
+    """The suite; each class below names the layout it runs over."""
+
+    layout: str
+
+    @property
+    def world(self) -> World:
+        return world(self.layout)
+
+    def ssh(self, *words: str, seconds: float = 60.0) -> Ran:
+        """Run stock ssh through ``svc proxy-ssh``."""
+        world = self.world
+        return run([*sshd().tool("ssh", world.person), *words], world.person.home, seconds=seconds)
+
+    def test_ssh_runs_a_command_behind_the_gateway(self: Any) -> None:
+        """Stock ssh with svc as its ProxyCommand brings a command's output and status back."""
+        stock_tool("sshd")
+        done = self.ssh("host", "printf out; printf err >&2; exit 7")
+        self.assertEqual((done.status, done.stdout), (7, "out"), done.stderr)
+        self.assertIn("err", done.stderr)
+        self.assertRegex(done.stderr, "svc: host: session open, decision [0-9a-f]{32}")
+
+    def test_ssh_is_interactive(self: Any) -> None:
+        """A person at a terminal gets the far shell's terminal, of the same size."""
+        stock_tool("sshd")
+        here, there = pty.openpty()
+        ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+        world = self.world
+        words = [*sshd().tool("ssh", world.person), "-tt", "host"]
+        process = subprocess.Popen(
+            words,
+            stdin=there,
+            stdout=there,
+            stderr=subprocess.DEVNULL,
+            env=environment(world.person.home, {"TERM": "dumb"}),
+            start_new_session=True,
+        )
+        os.close(there)
+        self.addCleanup(process.kill)
+        self.addCleanup(os.close, here)
+        os.write(here, b"stty size; echo $((40+2)); exit 3\n")
+        said = self._read_terminal(here)
+        self.assertIn(b"33 77", said)
+        self.assertIn(b"\n42\r", said)
+        self.assertEqual(process.wait(20), 3)
+
+    def _read_terminal(self, terminal: int) -> bytes:
+        """What a terminal shows until its other end is closed."""
+        said, end = b"", monotonic() + 30
+        while select.select([terminal], [], [], max(0.0, end - monotonic()))[0]:
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:  # EIO: nobody has the other end any more
+                break
+            said += piece
+        return said
+
+    def test_scp_copies_a_large_file(self: Any) -> None:
+        """A file of 100 MB copied by stock scp arrives byte for byte."""
+        stock_tool("sshd")
+        world, size = self.world, 100 * 1000 * 1000
+        source, copy = (world.person.home / f"{name}.bin" for name in ("source", "copy"))
+        self.addCleanup(copy.unlink, missing_ok=True)
+        self.addCleanup(source.unlink)
+        with source.open("wb") as file:
+            file.writelines(blocks(size))
+        words = [*sshd().tool("scp", world.person), "-q", str(source), f"host:{copy}"]
+        run(words, world.person.home, seconds=60).checked()
+        self.assertEqual(self._digest_of(copy), digest_of(size))
+
+    def _digest_of(self, path: Path) -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @proves("G-ROLE-21")
+    def test_curl_fetches_a_page(self: Any) -> None:
+        """Stock curl reads a web page through the resident's port."""
+        host, port = self.world.person.endpoint("web")
+        words = [stock_tool("curl"), "-sS", "--noproxy", "*", f"http://{host}:{port}/page.txt"]
+        done = run(words, self.world.person.home).checked()
+        self.assertEqual(done.stdout, "a page behind the gateway\n")
+
+    def test_netcat_half_closes(self: Any) -> None:
+        """The end of nc's input reaches the target, whose answer still comes back."""
+        host, port = self.world.person.endpoint("sink")
+        words = [stock_tool("nc"), "-N", host, str(port)]
+        sent = b"".join(blocks(3 * MIB))
+        done = run(words, self.world.person.home, stdin=sent).checked()
+        self.assertEqual(done.stdout, answer_of(3 * MIB))
+
+    @proves("G-ROLE-15")
+    def test_a_large_upload_arrives_whole(self: Any) -> None:
+        """128 MB from the person's side are 128 MB at the target, by SHA-256."""
+        size = 128 * MIB
+        with closing(self.world.connect("sink")) as peer:
+            for block in blocks(size):
+                peer.sendall(block)
+            peer.shutdown(socket.SHUT_WR)
+            self.assertEqual(b"".join(received(peer)).decode(), answer_of(size))
+
+    @proves("G-ROLE-15")
+    def test_a_large_download_arrives_whole(self: Any) -> None:
+        """128 MB from the target are 128 MB at the person's side, by SHA-256."""
+        size = 128 * MIB
+        with closing(self.world.connect("source")) as peer:
+            peer.sendall(f"{size}\n".encode())
+            self.assertEqual(digest_from(peer), (size, digest_of(size)))
+
+    def test_a_stalled_reader_holds_back_the_sender(self: Any) -> None:
+        """While a person does not read, the target is held back, no process grows, nothing is lost.
+
+        The same session idle is the measure, after one that carried data has
+        come and gone: what a process needs once is not the stall's.
+        """
+        world, size = self.world, 96 * MIB
+        with closing(world.connect("source")) as peer:
+            peer.sendall(b"%d\n" % (4 * MIB))
+            self.assertEqual(digest_from(peer)[0], 4 * MIB)
+        before = world.around.sent()
+        with closing(world.connect("source")) as peer:
+            self._await_session()
+            idle = {child.name: child.rss() for child in world.gateway.everyone}
+            peer.sendall(f"{size}\n".encode())
+            sent = self._await_still(world, STALL_SECS) - before
+            grown = {child.name: child.rss() - idle[child.name] for child in world.gateway.everyone}
+            self.assertLess(sent, size / 2)
+            self.assertLessEqual(max(grown.values()), self._most(), grown)
+            self.assertEqual(digest_from(peer), (size, digest_of(size)))
+
+    def _most(self) -> int:
+        """How much a process may grow; ``svc all`` is three of them."""
+        return MOST_RESIDENT * (3 if self.layout == "all" else 1)
+
+    def _await_session(self) -> None:
+        gateway = self.world.gateway
+        gateway.await_metric("proxy", "svc_active_sessions", 1)
+
+    def _await_still(self: Any, world: World, seconds: float) -> int:
+        """What the sources have sent, once they have sent nothing for *seconds*."""
+        last, since = world.around.sent(), monotonic()
+
+        def is_still() -> bool:
+            nonlocal last, since
+            now = world.around.sent()
+            if now != last:
+                last, since = now, monotonic()
+            return monotonic() - since >= seconds
+
+        until("the source is held back", is_still, seconds + 30)
+        return last
+
+    def test_stalled_sessions_leave_the_tunnel_to_others(self: Any) -> None:
+        """Beside 32 sessions nobody reads, a 33rd on the same tunnel carries 16 MB."""
+        world, size = self.world, 16 * MIB
+        with ExitStack() as stack:
+            for _ in range(SESSIONS_OF_A_TUNNEL):
+                stalled = stack.enter_context(closing(world.connect("source")))
+                stalled.sendall(b"%d\n" % (64 * MIB))
+            self._await_still(world, 1.0)
+            started = monotonic()
+            with closing(world.connect("source", 30)) as peer:
+                peer.sendall(f"{size}\n".encode())
+                self.assertEqual(digest_from(peer), (size, digest_of(size)))
+            self.assertLess(monotonic() - started, 30)
+
+    def test_a_denied_ssh_is_told_why(self: Any) -> None:
+        """ssh to a closed host ends with reason and decision id on stderr, nothing on stdout."""
+        world = self.world
+        denied = run(
+            ["sh", "-c", world.person.proxy_command(name="jail")], world.person.home, stdin=b"SSH-"
+        )
+        self.assertEqual((denied.status, denied.stdout), (1, ""))
+        self.assertIn("reason denied", denied.stderr)
+        self.assertIn("policies closed", denied.stderr)
+        decision = self._decision_in(denied.stderr)
+        self.assertEqual(world.gateway.decision(decision)[0]["decision"], "deny")
+
+    def test_stock_ssh_shows_the_denial(self: Any) -> None:
+        """What svc says of a denial is what the person sees from ssh, whose status is not 0."""
+        stock_tool("sshd")
+        denied = self.ssh("jail", "true")
+        self.assertEqual((denied.status, denied.stdout), (255, ""))
+        self.assertIn("policies closed", denied.stderr)
+
+    def _decision_in(self, text: str) -> str:
+        found = _DECISION.search(text)
+        assert found is not None, text
+        return str(found[1])
+
+    def test_a_denied_port_resets(self: Any) -> None:
+        """A tool on a closed resource's port is reset; the resident and the operator know why."""
+        world = self.world
+        with closing(world.connect("vault")) as peer:
+            self.assertRaises(ConnectionResetError, self._use, peer)
+        refused = world.person.refused("vault")
+        self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["closed"]))
+        (record,) = world.gateway.decision(refused["decision_id"])
+        self.assertEqual((record["decision"], record["resource_id"]), ("deny", "vault"))
+        explained = world.person.svc("why", refused["decision_id"]).checked()
+        self.assertIn("closed", explained.stdout)
+
+    def _use(self, peer: socket.socket) -> None:
+        for _ in range(100):
+            peer.sendall(b"anything")
+            if not peer.recv(100):
+                raise AssertionError("closed, not reset")
+
+    def test_a_target_that_does_not_answer_is_told(self: Any) -> None:
+        """Where the target refuses the connection the port resets, and the reason names it."""
+        with closing(self.world.connect("gone")) as peer:
+            self.assertRaises(ConnectionResetError, self._use, peer)
+        self.assertTrue(self.world.person.refused("gone")["reason"])
+
+    @proves("G-MET-11", "G-MET-12", "G-ROLE-17")
+    def test_series_follow_sessions(self: Any) -> None:
+        """A session moves the series of decisions and sessions, and its end takes gauges to 0."""
+        gateway = self.world.gateway
+        gateway.await_metric("proxy", "svc_active_sessions", 0)
+        counted = (
+            ("proxy", "svc_sessions_total", {"protocol": "tcp"}),
+            ("proxy", "svc_request_authorize_total", {"kind": "connect", "decision": "allow"}),
+            ("authority", "svc_authorize_total", {"action": "connect", "decision": "allow"}),
+            ("authority", "svc_authorize_duration_seconds_count", {"action": "connect"}),
+        )
+        before = [gateway.metric(role, name, **labels) for role, name, labels in counted]
+        with closing(self.world.connect("echo")) as peer:
+            peer.sendall(b"hello")
+            self.assertEqual(peer.recv(5), b"hello")
+            gateway.await_metric("proxy", "svc_active_sessions", 1, protocol="tcp")
+            self.assertEqual(gateway.status()["open_sessions"], 1)
+        gateway.await_metric("proxy", "svc_active_sessions", 0, protocol="tcp")
+        until("the session's row is ended", lambda: gateway.status()["open_sessions"] == 0)
+        after = [gateway.metric(role, name, **labels) for role, name, labels in counted]
+        self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 4)
+
+    @proves("G-CLI-24")
+    def test_resources_are_listed_with_their_places(self: Any) -> None:
+        """`svc resources list` shows what the person may view, each at its own address."""
+        listed = self.world.person.listed()
+        names = {one["resource"] for one in listed}
+        kinds = {one["resource"]: one["kind"] for one in listed}
+        self.assertEqual((kinds["echo"], kinds["host"]), ("tcp", "ssh"))
+        self.assertEqual(names, {"echo", "sink", "source", "web", "vault", "gone", "host", "jail"})
+        self.assertEqual(len({one["address"] for one in listed}), len(names))
+
+    def test_the_log_of_all_this_verifies(self: Any) -> None:
+        """The audit log's chain verifies beside the running gateway."""
+        self.assertIn("verified", self.world.gateway.verify())
+
+
+@proves("G-ROLE-01", "G-ROLE-14")
+class FourProcesses(Sessions, SynchronousTestCase):
+    """Authority, Proxy, Connector and resident, each a process."""
+
+    layout = "four"
+
+
+@proves("G-ROLE-04")
+class OneProcess(Sessions, SynchronousTestCase):
+    """``svc all``, and the resident."""
+
+    layout = "all"

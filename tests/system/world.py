@@ -1,0 +1,116 @@
+"""A gateway with everything around it that session tests need; one a layout and process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import socket
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from attrs import define
+
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import Child, until
+from svc.testing.settings import Target
+from tests.system.sshd import Sshd, start_sshd
+from tests.tools import find_tool
+
+
+@define(eq=False, slots=False)
+class Around:
+    """What the gateway leads to.
+
+    Attributes:
+        ports: Of ``tests.system.targets``, by name.
+    """
+
+    directory: Path
+    targets: Child
+    ports: dict[str, int]
+    web: Child
+    web_port: int
+
+    @property
+    def resources(self) -> list[Target]:
+        """Everything, as resources; ``vault`` is closed to everybody, ``gone`` answers nothing."""
+        return [
+            *(self._target(name, self.ports[name]) for name in ("echo", "sink", "source")),
+            self._target("web", self.web_port),
+            Target("vault", f"127.0.0.1:{self.ports['echo']}", labels=("closed=yes",)),
+            Target("gone", "127.0.0.1:9"),
+        ]
+
+    def sent(self) -> int:
+        """How many bytes the sources have handed to their kernel."""
+        with socket.create_connection(("127.0.0.1", self.ports["sent"]), 10) as asked:
+            return int(asked.makefile("rb").read())
+
+    def _target(self, id: str, port: int) -> Target:
+        return Target(id, f"127.0.0.1:{port}")
+
+
+@define(eq=False, slots=False)
+class World:
+    """A gateway, its targets, a person whose resident runs."""
+
+    gateway: Gateway
+    around: Around
+    person: Person
+
+    def connect(self, resource: str, seconds: float = 60.0) -> socket.socket:
+        """A connection to the resident's port of a resource."""
+        return socket.create_connection(self.person.endpoint(resource), seconds)
+
+
+@cache
+def around() -> Around:
+    """The targets of this process's tests."""
+    directory = Path(tempfile.mkdtemp(prefix="svc-around-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    pages = directory / "pages"
+    pages.mkdir()
+    pages.joinpath("page.txt").write_text("a page behind the gateway\n", "ascii")
+    words = [sys.executable, "-m", "tests.system.targets"]
+    targets = Child("targets", words, directory, directory / "targets.log")
+    targets.start()
+    server = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    web = Child("web", [*server, "--directory", str(pages)], directory, directory / "web.log")
+    web.start()
+    ports = json.loads(until("targets", lambda: _first_line(targets), alive=[targets]))
+    served = until("web server", lambda: _first_line(web), alive=[web])
+    return Around(directory, targets, ports, web, int(served.partition(" port ")[2].split()[0]))
+
+
+@cache
+def sshd() -> Sshd:
+    """The sshd of this process's tests.
+
+    Raises:
+        SkipTest: a tool is missing.
+    """
+    return start_sshd(around().directory / "sshd")
+
+
+@cache
+def world(layout: str) -> World:
+    """A world of this layout, started once and ended with this process."""
+    services = around()
+    has_sshd = find_tool("sshd") is not None and find_tool("ssh-keygen") is not None
+    # Where there is no sshd the two resources lead nowhere, and only ssh tests miss it.
+    host = sshd().address if has_sshd else "127.0.0.1:9"
+    offered = [*services.resources, Target("host", host, "ssh")]
+    offered.append(Target("jail", host, "ssh", ("closed=yes",)))
+    gateway = make_gateway(offered, layout=layout)
+    person = gateway.add_person("ada", "ops")
+    person.up("echo", "sink", "source", "web", "host")
+    return World(gateway, services, person)
+
+
+def _first_line(child: Child) -> str:
+    text = child.text()
+    return text.partition("\n")[0] if "\n" in text else ""
