@@ -52,6 +52,9 @@ _AUTHORIZE_SECS = 10.0
 _AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
 """How a call fails whose answer nobody knows."""
 
+_ITS_OWN = frozenset({"store_unavailable", "policy_unavailable"})
+"""What an Authority that is there lacks."""
+
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
 """How Authority refuses a request; then it wrote no session down."""
 
@@ -198,7 +201,7 @@ class SessionOpens:
             if e.fault in _REFUSED:
                 raise _as_told(e, opening.decision) from None
             self._never_opened(opening)
-            if e.fault in _AWAY:
+            if e.fault in _AWAY and e.reason not in _ITS_OWN:
                 raise Unavailable(
                     "Authority did not answer; try again", reason="authority_unreachable"
                 ) from None

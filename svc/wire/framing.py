@@ -63,8 +63,13 @@ class Inbox:
         return self._cut(size)
 
     def take_raw(self) -> list[bytes | memoryview]:
-        """Everything held, uncut.  Only before the first :meth:`take` of a message."""
+        """Everything held, uncut.  Only between two messages."""
         chunks = list(self._chunks)
+        if self._need >= 0:
+            # Whether a message is whole was asked before: its prefix is off already.
+            is_compressed = self._refusal is not None and self._refusal.reason == "compressed"
+            chunks.insert(0, _PREFIX.pack(is_compressed, self._need))
+            self._need, self._refusal = -1, None
         self._chunks.clear()
         self.held = 0
         return chunks

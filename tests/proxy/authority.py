@@ -93,12 +93,18 @@ class Authority:
 
     # -- policy
 
-    def _bundle(self, resources: tuple[str, ...], revision: int, version: int = 3) -> PolicyBundle:
+    def _bundle(
+        self,
+        resources: tuple[str, ...],
+        revision: int,
+        version: int = 3,
+        text: str = OPEN_TO_ALL,
+    ) -> PolicyBundle:
         person = self.cluster.person.facts.principal.id
         facts: list[Any] = [GroupFacts("staff"), PersonFacts(person, "ann", ("staff",))]
         facts += [ResourceFacts(one, "TcpService", "tcp", {"env": "test"}, {}) for one in resources]
         entities = entities_of(facts, self.cluster.world.verifier.cluster)
-        return PolicyBundle(version, revision, WORDS.terms, OPEN_TO_ALL, entities)
+        return PolicyBundle(version, revision, WORDS.terms, text, entities)
 
     def frame(
         self, bundle: PolicyBundle | None = None, *, parts: str = "bundle", **changed: Any

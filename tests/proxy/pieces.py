@@ -98,12 +98,15 @@ class Talk:
         self.heard: list[bytes] = []
         self.error: SvcError | None = None
         self.is_over = False
+        self.stalled: Deferred[None] | None = None
         reading = Deferred.fromCoroutine(self._read())
         reading.addErrback(self._failed)
 
     async def _read(self) -> None:
         while (message := await self.stream.receive()) is not None:
             self.heard.append(message)
+            if self.stalled is not None:
+                await self.stalled
         self.is_over = True
 
     def _failed(self, failure: Failure) -> None:

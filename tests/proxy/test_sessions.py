@@ -1,0 +1,359 @@
+"""Sessions through a Proxy: what passes, who is refused with which word, and how each ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from svc.errors import Denied, Fault, SvcError
+from svc.messages.control import Answer
+from svc.messages.session import OPEN_METHOD, decode_opened
+from svc.messages.tunnel import OpenNotice
+from svc.rpc.frames import EOF, FrameKind, parse_frame
+from tests.proof import proves
+from tests.proxy.pieces import ProxyTests, Talk, data
+
+DECISION = "d" * 32
+
+
+class CarriedTests(ProxyTests):
+    @proves("G-MET-12", "G-MET-13", "X-13")
+    def test_both_ways(self) -> None:
+        """The grant comes first, bytes pass both ways, and the end is reported once with counts."""
+        node, client, carry = self.carried()
+        kind, payload = parse_frame(client.heard[0])
+        self.assertIs(kind, FrameKind.OPEN)
+        grant, decision_id = decode_opened(bytes(payload))
+        self.assertEqual((grant, decision_id), (node.last(OpenNotice).grant, DECISION))
+        client.say(data(b"question"))
+        carry.say(data(b"answer"))
+        self.site.turn()
+        self.assertEqual((carry.data, client.data), (b"question", b"answer"))
+        client.stream.end()
+        self.site.turn()
+        self.assertEqual((client.is_over, client.reason), (True, ""))
+        self.assertEqual((carry.is_over, carry.reason), (True, ""))
+        [ended] = self.authority.ended
+        self.assertEqual(ended.reason, "closed")
+        self.assertEqual((ended.bytes_up, ended.bytes_down), (5 + 2 + 8, 5 + 2 + 6))
+        self.assertEqual(self.site.counts[("session", "tcp")], 1)
+        self.assertEqual(self.site.counts[("gate", "connect", "allow")], 1)
+        self.assertEqual(self.site.gauges[("sessions",)], 0)
+
+    def test_early_bytes(self) -> None:
+        """What a client sends before its session is open arrives whole, after it is."""
+        node = self.site.node()
+        client = self.site.open()
+        client.say(data(b"early"))
+        self.site.turn()
+        carry = node.carry(node.last(OpenNotice))
+        self.assertEqual(carry.data, b"early")
+
+    def test_half_close(self) -> None:
+        """The end of writing passes in band, and the other direction goes on."""
+        _, client, carry = self.carried()
+        client.say(EOF)
+        self.site.turn()
+        self.assertEqual(carry.heard, [EOF])
+        carry.say(data(b"late"))
+        self.site.turn()
+        self.assertEqual(client.data, b"late")
+        self.assertFalse(client.is_over)
+
+    def test_client_breaks_off(self) -> None:
+        """A client that breaks off ends the carry stream as a break, and its bytes count."""
+        _, client, carry = self.carried()
+        client.say(data(b"question"))
+        self.site.turn()
+        client.stream.cancel()
+        self.site.turn()
+        self.assertEqual(
+            (carry.is_over, carry.error and carry.error.fault), (True, Fault.CANCELLED)
+        )
+        [ended] = self.authority.ended
+        self.assertEqual((ended.reason, ended.bytes_up), ("cancelled", 15))
+
+    def test_client_dies(self) -> None:
+        """A client that dies takes its session with it."""
+        self.site.node()
+        wire = self.site.connect(self.site.cluster.person)
+        self.site.open(wire)
+        wire.cut()
+        self.site.turn()
+        self.assertEqual([one.reason for one in self.authority.ended], ["cancelled"])
+
+    def test_connector_breaks_off(self) -> None:
+        """A target that resets gives the client a break with the decision's id, not a close."""
+        _, client, carry = self.carried()
+        carry.say(data(b"answer"))
+        self.site.turn()
+        carry.stream.cancel()
+        self.site.turn()
+        self.assertRefused(client, "broken", Fault.ABORTED)
+        [ended] = self.authority.ended
+        self.assertEqual((ended.reason, ended.bytes_down), ("broken", 13))
+
+    def test_connector_closes(self) -> None:
+        """A target that closes ends the session in order."""
+        _, client, carry = self.carried()
+        carry.say(data(b"bye"))
+        carry.stream.end()
+        self.site.turn()
+        self.assertEqual((client.data, client.is_over, client.reason), (b"bye", True, ""))
+        self.assertEqual([one.reason for one in self.authority.ended], ["closed"])
+
+    @proves("G-TUN-19", "G-MET-20", "G-MET-21", "X-11", "G-TUN-24")
+    def test_tunnel_dies(self) -> None:
+        """Sessions of a tunnel that dies end as UNAVAILABLE, and one notice names them all."""
+        node, first, _ = self.carried()
+        second = self.site.open()
+        node.carry(node.last(OpenNotice))
+        node.wire.cut()
+        self.site.turn()
+        for client in (first, second):
+            self.assertRefused(client, "tunnel_ended", Fault.UNAVAILABLE)
+        [departure] = self.authority.departures
+        self.assertEqual(departure.reason, "transport_error")
+        self.assertEqual(len(departure.session_uids), 2)
+        self.assertEqual(self.authority.ended, [])
+        self.assertEqual(self.site.counts[("abandoned", "closed")], 2)
+
+    @proves("X-10")
+    def test_idle_tunnel_dies(self) -> None:
+        """A tunnel that carried nothing sends no notice."""
+        self.site.node().wire.cut()
+        self.site.turn()
+        self.assertEqual(self.authority.departures, [])
+
+    def test_grant_ends(self) -> None:
+        """No session outlives its grant."""
+        grants: Any = self.site.cluster.grant
+        soon = int(self.site.cluster.world.now() * 1000) + 20_000
+        self.patch(
+            self.site.cluster,
+            "grant",
+            lambda wish, **changed: grants(wish, end_before_ms=soon, **changed),
+        )
+        _, client, carry = self.carried()
+        self.site.pass_time(19)
+        self.assertFalse(client.is_over)
+        self.site.pass_time(2)
+        self.assertRefused(client, "grant_ended", Fault.ABORTED)
+        self.assertTrue(carry.is_over)
+
+    def test_goes_on_without_authority(self) -> None:
+        """An open session goes on while Authority is away; its end is told when it is back."""
+        _, client, carry = self.carried()
+        self.site.lose_authority()
+        client.say(data(b"still"))
+        self.site.turn()
+        self.assertEqual(carry.data, b"still")
+        client.stream.end()
+        self.site.turn()
+        self.assertEqual(self.authority.ended, [])
+        self.authority.is_up = True
+        self.site.pass_time(10)
+        self.assertEqual([one.reason for one in self.authority.ended], ["closed"])
+        # It was claimed at the greeting: its end was not yet told.
+        self.assertEqual(len(self.authority.claims[-1]), 1)
+
+    def test_stalled_client(self) -> None:
+        """A client that takes nothing holds back its Connector; nothing piles up between them."""
+        _, client, carry = self.carried()
+        client.stalled = Deferred()
+        sent = 0
+        while not carry.stream.is_full and sent < 10_000_000:
+            carry.say(data(bytes(100_000)))
+            sent += 100_000
+            self.site.turn(4)
+        self.assertLess(sent, 3_000_000)
+        client.stalled.callback(None)
+        client.stalled = None
+        for _ in range(20):
+            self.site.turn()
+        self.assertEqual(sum(len(one) - 4 for one in client.heard[1:]), sent)
+
+    def assertRefused(self, talk: Talk, reason: str, fault: Fault) -> None:
+        assert talk.error is not None
+        self.assertEqual((talk.reason, talk.error.fault), (reason, fault))
+        self.assertEqual(talk.error.details["decision_id"], DECISION)
+
+
+class RefusedTests(ProxyTests):
+    def assertRefused(
+        self, talk: Talk, reason: str, fault: Fault, decision_id: str | None = None
+    ) -> None:
+        assert talk.error is not None
+        self.assertEqual((talk.reason, talk.error.fault), (reason, fault))
+        self.assertEqual(talk.error.details.get("decision_id"), decision_id)
+        self.assertEqual(self.site.counts[("session", "tcp")], 0)
+
+    def test_denied(self) -> None:
+        """A denial carries the recorded decision's id and policies, and opens nothing."""
+        node = self.site.node()
+        self.authority.refusal = Answer(DECISION, None, "denied", "access denied", ("no", "way"))
+        talk = self.site.open()
+        self.assertRefused(talk, "denied", Fault.DENIED, DECISION)
+        assert talk.error is not None
+        self.assertEqual(talk.error.details["policies"], "no,way")
+        self.assertEqual([one for one in node.said if isinstance(one, OpenNotice)], [])
+        self.assertEqual(self.authority.ended, [])
+
+    @proves("G-OPEN-36")
+    def test_denied_here(self) -> None:
+        """What the snapshot denies is put before Authority as denied, and counted so."""
+        self.site.node()
+        self.authority.refusal = Answer(DECISION, None, "denied", "access denied")
+        nobody = '@id("nobody") forbid (principal, action, resource);'
+        self.authority.publish(
+            self.authority.frame(self.authority._bundle(("db1",), 8, version=4, text=nobody))
+        )
+        self.site.turn()
+        self.assertRefused(self.site.open(), "denied", Fault.DENIED, DECISION)
+        self.site.open(login_user="nobody-may-say-this-of-tcp")
+        said = [one.proxy_decision for one in self.authority.asked]
+        self.assertEqual([one.decision for one in said], ["deny", "error"])
+        self.assertEqual((said[0].policies, said[0].policy_version), (("nobody",), 4))
+        self.assertEqual(said[0].source_address, "192.0.2.7")
+        self.assertEqual(self.site.counts[("gate", "connect", "deny")], 1)
+        self.assertEqual(self.site.counts[("gate", "connect", "error")], 1)
+
+    @proves("G-MET-24", "G-SES-07", "G-ERR-12")
+    def test_misses(self) -> None:
+        """What nobody serves is ``unknown``; what somebody served is ``departed``."""
+        talk = self.site.open()
+        self.assertRefused(talk, "unknown", Fault.NOT_FOUND, DECISION)
+        self.site.node().wire.cut()
+        self.site.turn()
+        self.assertRefused(self.site.open(), "departed", Fault.UNAVAILABLE, DECISION)
+        for reason, fault in (("departed", Fault.UNAVAILABLE), ("unknown", Fault.NOT_FOUND)):
+            self.authority.refusal = Answer(DECISION, None, reason, "no Connector", may_view=True)
+            self.assertRefused(self.site.open(), reason, fault, DECISION)
+            self.assertEqual(self.site.counts[("miss", "open", reason)], 1)
+            self.assertEqual(self.site.counts[("miss", "issue", reason)], 1)
+        self.assertEqual([one.reason for one in self.authority.ended], ["unknown", "departed"])
+
+    def test_refused_request(self) -> None:
+        """A request that Authority does not take is told with the id it was recorded under."""
+        self.site.node()
+        self.authority.refusal = Denied("too old", reason="request_stale")
+        talk = self.site.open()
+        asked = self.authority.asked[0].proxy_decision.decision_id
+        self.assertRefused(talk, "request_stale", Fault.DENIED, asked)
+        self.assertEqual(self.authority.ended, [])
+
+    def test_proxy_not_admitted(self) -> None:
+        """A Proxy that Authority revoked does not call the person revoked."""
+        self.site.node()
+        self.authority.refusal = Denied("revoked", reason="revoked_node")
+        self.assertRefused(self.site.open(), "authority_unreachable", Fault.UNAVAILABLE)
+
+    def test_authority_away(self) -> None:
+        """Without Authority an open is refused at once, and past a minute the policy is stale."""
+        self.site.node()
+        self.site.lose_authority()
+        for _ in range(3):
+            talk = self.site.open()
+            self.assertRefused(talk, "authority_unreachable", Fault.UNAVAILABLE)
+        self.assertEqual(self.site.reports.waiting, 0)
+        self.site.pass_time(59, step=10)
+        self.assertEqual(self.site.open().reason, "authority_unreachable")
+        self.site.pass_time(2)
+        self.assertRefused(self.site.open(), "policy_stale", Fault.UNAVAILABLE)
+        self.assertEqual(self.site.counts[("gate", "connect", "error")], 1)
+
+    def test_authority_silent(self) -> None:
+        """An Authority that never answers costs ten seconds, and is told that nothing opened."""
+        self.site.node()
+        self.authority.holding = Deferred()
+        talk = self.site.open()
+        self.site.pass_time(11)
+        self.assertRefused(talk, "authority_unreachable", Fault.UNAVAILABLE)
+        self.assertEqual([one.reason for one in self.authority.ended], ["not_opened"])
+
+    def test_client_leaves_meanwhile(self) -> None:
+        """A client that leaves before the answer opens nothing, and Authority is told."""
+        node = self.site.node()
+        self.authority.holding = Deferred()
+        talk = self.site.open()
+        talk.stream.cancel()
+        self.site.turn()
+        self.assertEqual([one.reason for one in self.authority.ended], ["not_opened"])
+        self.assertEqual([one for one in node.said if isinstance(one, OpenNotice)], [])
+
+    def test_client_leaves_before_the_lane(self) -> None:
+        """A client that leaves before its stream comes leaves no order behind."""
+        node = self.site.node()
+        talk = self.site.open()
+        talk.stream.cancel()
+        self.site.turn()
+        self.assertEqual(node.carry(node.last(OpenNotice)).reason, "carry_refused")
+        self.assertEqual([one.reason for one in self.authority.ended], ["cancelled"])
+
+    def test_no_stream_comes(self) -> None:
+        """A Connector that never opens the stream costs its deadline, and the end is told."""
+        self.site.node()
+        talk = self.site.open()
+        self.site.pass_time(16)
+        self.assertRefused(talk, "open_deadline", Fault.DEADLINE, DECISION)
+        self.assertEqual([one.reason for one in self.authority.ended], ["open_deadline"])
+
+    def test_too_many(self) -> None:
+        """A person has at most so many sessions, also while they are being opened."""
+        self.site.node()
+        wire = self.site.connect(self.site.cluster.person)
+        talks = [self.site.open(wire) for _ in range(4)]
+        self.assertRefused(talks[3], "too_many_sessions", Fault.EXHAUSTED)
+        talks[0].stream.cancel()
+        self.site.turn()
+        self.assertEqual(self.site.open(wire).reason, "")
+
+    def test_same_uid(self) -> None:
+        """A session's uid is good for one session at a time."""
+        node, _, carry = self.carried()
+        uid = node.last(OpenNotice).session_uid
+        talk = self.site.open(session_uid=uid)
+        self.assertEqual(talk.reason, "request_replayed")
+        self.assertFalse(carry.is_over)
+        self.assertEqual(self.authority.ended, [])
+
+    def test_revoked_person(self) -> None:
+        """A person revoked by a heartbeat opens nothing from then on."""
+        self.site.node()
+        self.authority.beat(self.site.cluster.person.facts.principal.uri)
+        self.site.turn()
+        self.assertRefused(self.site.open(), "revoked", Fault.DENIED)
+
+    def test_nodes_are_no_persons(self) -> None:
+        """A node's certificate opens no session."""
+        talk = self.site.open(person=self.site.cluster.connector)
+        self.assertEqual(talk.reason, "certificate_role")
+
+    def test_unreadable(self) -> None:
+        """Garbage, an unknown kind and silence are refused as what they are."""
+        wire = self.site.connect(self.site.cluster.person)
+        garbage = Talk(wire.channel.stream(OPEN_METHOD))
+        garbage.say(b"\x00garbage")
+        silent = Talk(wire.channel.stream(OPEN_METHOD))
+        odd = self.site.open(wire, kind="telnet")
+        self.site.pass_time(11)
+        self.assertEqual((garbage.reason, odd.reason), ("malformed", "unknown_kind"))
+        self.assertEqual((silent.reason, silent.is_over), ("deadline", True))
+
+    def test_grant_of_another_session(self) -> None:
+        """A grant that is not for this session opens nothing."""
+        self.site.node()
+        grants: Any = self.site.cluster.grant
+        self.patch(self.site.cluster, "grant", lambda wish, **changed: grants(wish))
+        talk = self.site.open()
+        self.assertEqual(talk.reason, "grant_session")
+        self.assertEqual([one.reason for one in self.authority.ended], ["not_opened"])
+
+    def test_store_unavailable(self) -> None:
+        """An Authority whose store is away says so by its own word."""
+        self.site.node()
+        self.authority.refusal = SvcError(
+            "store", reason="store_unavailable", fault=Fault.UNAVAILABLE
+        )
+        self.assertRefused(self.site.open(), "store_unavailable", Fault.UNAVAILABLE)

@@ -1,0 +1,181 @@
+"""The policy a Proxy decides by: signed, newer than all before, fresh, or not taken at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError
+from svc.messages.snapshot import SnapshotFrame, decode_snapshot
+from svc.model.signing import Purpose, Signed
+from tests.pki.support import World
+from tests.proof import proves
+from tests.proxy.pieces import ProxyTests
+
+
+class SnapshotTests(ProxyTests):
+    def take(self, frame: SnapshotFrame) -> str:
+        """What became of a frame: a reason word, or nothing where it was taken."""
+        got: list[Any] = []
+        Deferred.fromCoroutine(self.site.holder.take(frame)).addBoth(got.append)
+        if isinstance(got[0], Failure):
+            got[0].trap(SvcError)
+            return str(got[0].value.reason)
+        return ""
+
+    def stale(self) -> bool:
+        try:
+            self.site.holder.engine()
+        except SvcError as e:
+            self.assertEqual(e.reason, "policy_stale")
+            return True
+        return False
+
+    def test_taken(self) -> None:
+        """A newer bundle is decided by from then on; of the same policy the engine is kept."""
+        self.assertEqual(self.site.holder.engine().revision, 7)
+        newer = self.authority._bundle(("db1",), 8)
+        self.assertEqual(self.take(self.authority.frame(newer)), "")
+        self.assertEqual(self.site.holder.engine().revision, 8)
+        self.assertEqual([base is not None for base in self.site.compiled], [False, True])
+
+    def test_delta(self) -> None:
+        """A change is applied to the bundle that is held."""
+        newer = self.authority._bundle(("db1", "db2", "db3"), 8)
+        self.assertEqual(self.take(self.authority.frame(newer, parts="delta")), "")
+        ids = {entity.uid.id for entity in self.site.holder.engine().entities}
+        self.assertIn("db3", ids)
+
+    def test_delta_that_does_not_fit(self) -> None:
+        """A change that gives other bytes than were signed is refused, and all is asked for."""
+        self.assertTrue(self.site.holder.digest)
+        newer = self.authority._bundle(("db1", "db2", "db3"), 8)
+        frame = self.authority.frame(newer, parts="delta", bundle_sha256=bytes(32))
+        self.assertEqual(self.take(frame), "snapshot_digest")
+        self.assertEqual(self.site.holder.digest, b"")
+        self.assertEqual(self.site.holder.engine().revision, 7)
+        self.assertEqual(self.take(self.authority.frame(newer)), "")
+        self.assertTrue(self.site.holder.digest)
+
+    def test_refused(self) -> None:
+        """Another cluster's, an older, an altered, an expired one: each refused by its word."""
+        frame = self.authority.frame
+        older = self.authority._bundle(("db1",), 6)
+        mixed = self.authority._bundle(("db1",), 6, version=4)
+        now = int(self.site.cluster.world.now() * 1000)
+        cases = {
+            "snapshot_cluster": [frame(cluster="other.example.test")],
+            "snapshot_older": [
+                frame(older),
+                frame(mixed),
+                frame(self.authority._bundle(("db1",), 9, version=2)),
+                frame(parts="nothing", serial=1),
+            ],
+            "snapshot_expired": [frame(issued_at_ms=now - 61_000)],
+            "snapshot_ahead": [frame(issued_at_ms=now + 61_000)],
+            "snapshot_digest": [
+                frame(bundle_sha256=bytes(32)),
+                frame(self.authority._bundle(("db1",), 8), entity_revision=9),
+            ],
+            "snapshot_unknown_bundle": [frame(parts="nothing", bundle_sha256=bytes(32))],
+        }
+        for reason, frames in cases.items():
+            for each in frames:
+                self.assertEqual(self.take(each), reason)
+        self.assertEqual(self.site.holder.engine().revision, 7)
+        self.assertEqual(self.take(self.authority.frame()), "")
+
+    def test_not_authoritys(self) -> None:
+        """What another root, another purpose or nobody signed is not looked into."""
+        frame = self.authority.frame()
+        payload = frame.signed.payload
+        stranger = World(self.site.cluster.world.verifier.cluster)
+        forged = [
+            stranger.keys.signer(Purpose.SNAPSHOT)(payload),
+            self.site.cluster.world.keys.signer(Purpose.GRANT)(payload),
+            Signed(payload + b"\x00", frame.signed.signature, frame.signed.chain),
+        ]
+        for signed in forged:
+            self.assertNotEqual(self.take(SnapshotFrame(signed, frame.bundle)), "")
+        self.assertEqual(decode_snapshot(payload).entity_revision, 7)
+
+    def test_floor_over_restart(self) -> None:
+        """After a restart nothing older than before is taken, and the newest is."""
+        old = self.authority.frame()
+        newer = self.authority._bundle(("db1",), 8)
+        self.assertEqual(self.take(self.authority.frame(newer)), "")
+        self.site.holder = self.site.new_holder()
+        self.assertTrue(self.stale())
+        self.assertEqual(self.take(old), "snapshot_older")
+        self.assertEqual(
+            self.take(self.authority.frame(newer, parts="nothing")), "snapshot_unknown_bundle"
+        )
+        self.assertEqual(self.take(self.authority.frame(newer)), "")
+        self.assertFalse(self.stale())
+
+    def test_revocations_are_part_of_the_floor(self) -> None:
+        """After a restart a snapshot from before a revocation is not taken again."""
+        before = self.authority.frame()
+        self.authority.beat(self.site.cluster.person.facts.principal.uri)
+        self.site.turn()
+        self.site.holder = self.site.new_holder()
+        self.assertEqual(self.take(before), "snapshot_older")
+
+    def test_floor_unreadable(self) -> None:
+        """A floor that cannot be read stops the start instead of forgetting it."""
+        self.site.floor.write_text("{")
+        error = self.assertRaises(SvcError, self.site.new_holder)
+        self.assertEqual(error.reason, "snapshot_floor")
+
+    def test_floor_unwritable(self) -> None:
+        """A snapshot whose floor cannot be kept is not decided by."""
+        self.site.floor.with_suffix(".new").mkdir()
+        newer = self.authority._bundle(("db1",), 8)
+        self.assertEqual(self.take(self.authority.frame(newer)), "snapshot_floor")
+        self.assertEqual(self.site.holder.engine().revision, 7)
+
+    def test_age(self) -> None:
+        """Sixty seconds after the last heartbeat nothing is decided, and one heartbeat heals it."""
+        self.authority.beat()
+        self.site.turn()
+        self.site.clock.advance(59)
+        self.assertFalse(self.stale())
+        self.site.clock.advance(1)
+        self.assertTrue(self.stale())
+        self.assertEqual(self.take(self.authority.frame(parts="nothing")), "")
+        self.assertFalse(self.stale())
+
+    def test_the_same_again(self) -> None:
+        """A frame heard twice makes nothing younger."""
+        frame = self.authority.frame(parts="nothing")
+        self.assertEqual(self.take(frame), "")
+        self.site.clock.advance(50)
+        self.assertEqual(self.take(frame), "")
+        self.site.clock.advance(10)
+        self.assertTrue(self.stale())
+
+    def test_never_longer_than_a_minute(self) -> None:
+        """No snapshot is good for longer, whatever it says of itself."""
+        self.assertEqual(self.take(self.authority.frame(valid_secs=86400)), "")
+        self.site.clock.advance(61)
+        self.assertTrue(self.stale())
+
+    def test_wall_clock_steps(self) -> None:
+        """A step of the wall clock makes a snapshot neither older nor younger."""
+        world = self.site.cluster.world
+        real = world.now
+        self.patch(world, "now", lambda: real() + 3600)
+        self.assertFalse(self.stale())
+        self.site.clock.advance(61)
+        self.patch(world, "now", lambda: real() - 3600)
+        self.assertTrue(self.stale())
+
+    @proves("X-27")
+    def test_health_does_not_depend(self) -> None:
+        """Without any policy or Authority the public surface still says that it serves."""
+        self.site.lose_authority()
+        self.site.pass_time(70)
+        self.assertTrue(self.stale())
+        self.assertEqual(self.site.health._answer().status, 1)
