@@ -414,7 +414,7 @@ class ProxyTests(SynchronousTestCase):
     def events(self, sort: type[Any]) -> list[Any]:
         return [one for one in self.site.routed if isinstance(one, sort)]
 
-    def assertRefused(self, node: Node, reason: str) -> None:
+    def assertNotRegistered(self, node: Node, reason: str) -> None:
         self.assertEqual(node.reason, reason)
         self.assertEqual([one.reason for one in self.events(TunnelRefused)], [reason])
         self.assertEqual(self.events(TunnelRegistered), [])

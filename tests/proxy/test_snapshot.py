@@ -22,7 +22,8 @@ class SnapshotTests(ProxyTests):
         Deferred.fromCoroutine(self.site.holder.take(frame)).addBoth(got.append)
         if isinstance(got[0], Failure):
             got[0].trap(SvcError)
-            return str(got[0].value.reason)
+            refusal: Any = got[0].value
+            return str(refusal.reason)
         return ""
 
     def stale(self) -> bool:
