@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import frozen
-from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.abstract import isIPAddress, isIPv6Address
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+)
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import implementer
 
@@ -62,4 +67,9 @@ class OpaqueKind:
     def endpoint(self, reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
         """Plain TCP to the address."""
         host, port = split_address(target.address)
+        # An address needs no resolver, whose machinery costs more than the dial itself.
+        if isIPAddress(host):
+            return TCP4ClientEndpoint(reactor, host, port, timeout=self.connect_seconds)
+        if isIPv6Address(host):
+            return TCP6ClientEndpoint(reactor, host, port, timeout=self.connect_seconds)
         return HostnameEndpoint(reactor, host, port, timeout=self.connect_seconds)

@@ -29,7 +29,7 @@ class Cluster:
         self.proxy = self.world.identity(Role.PROXY)
         self.person = self.world.identity(Role.USER)
         self.targets = {
-            "db1": Target("db1", "tcp", "10.0.0.9:5432"),
+            "db1": Target("db1", "tcp", "db1.internal:5432"),
             "host1": Target("host1", "ssh", "10.0.0.8:22"),
         }
 

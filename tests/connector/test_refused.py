@@ -83,7 +83,7 @@ class RefusalTests(GatewayCase):
         self.gateway.openings.reactor = reactor
         self.gateway.openings.kinds = {"tcp": tcp}
         self.assertEqual(self.refused(), "address_out_of_reach")
-        self.assertEqual((reactor.asked, reactor.dialed), (["10.0.0.9"], []))
+        self.assertEqual((reactor.asked, reactor.dialed), (["db1.internal"], []))
 
     def test_failure_of_a_kind(self) -> None:
         """A kind that fails is a refusal too: it is logged, and nobody waits for its session."""
