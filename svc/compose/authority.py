@@ -82,8 +82,9 @@ def make_authority(
         keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
     )
     identity_store = IdentityStore(state.path, crash_point=runtime.crash_point)
-    identity = own_identity(runtime, settings, desk, identity_store)
+    # First what may be refused, then what is written.
     opened = open_store(runtime, settings)
+    identity = own_identity(runtime, settings, desk, identity_store)
     recorder = Recorder(
         identity.principal.id,
         Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),

@@ -49,7 +49,7 @@ class Process(AsyncMultiService):
     def privilegedStartService(self) -> None:
         """Bind everything; a refusal leaves nothing of ours behind."""
         try:
-            AsyncMultiService.privilegedStartService(self)
+            AsyncMultiService.privilegedStartService(self)  # type: ignore[no-untyped-call]
         except SvcError:
             self.state.abandon()
             raise

@@ -124,8 +124,8 @@ def _ended(start: Start, own: Path, before: Tree, process: subprocess.Popen[byte
     except subprocess.TimeoutExpired:
         process.kill()
         stdout, stderr = process.communicate()
-    texts = [data.decode("utf-8", "replace") for data in (stdout, stderr)]
-    return Outcome(start, process.returncode, *texts, before, tree(own))
+    said, told = (data.decode("utf-8", "replace") for data in (stdout, stderr))
+    return Outcome(start, process.returncode, said, told, before, tree(own))
 
 
 def tree(directory: Path) -> Tree:
