@@ -7,7 +7,8 @@ nothing; migrating waits for the one writer to leave.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,10 +22,11 @@ from svc.errors import (
     Fault,
     MigrationsBroken,
     MigrationsPending,
+    StoreUnavailable,
     SvcError,
     UnknownApplied,
 )
-from svc.model.migration import Standing, report_lines, status_lines
+from svc.model.migration import MigrationReport, Standing, report_lines, status_lines
 
 if TYPE_CHECKING:
     from svc.config import RoleSettings
@@ -58,11 +60,30 @@ class StorePlace:
         store = self.factory.open_read_only(self.url, chain_hash)
         reading = store.read(desc, fn)
         try:
-            reading.send(None)
+            with legible(desc):
+                reading.send(None)
         except StopIteration as done:
             result: _T = done.value
             return result
         raise SvcError(f"store: {desc}: the answer did not come at once", fault=Fault.UNAVAILABLE)
+
+
+@contextmanager
+def legible(desc: str) -> Iterator[None]:
+    """Whatever a damaged store makes of being read ends in one sentence.
+
+    Raises:
+        StoreUnavailable: in the place of any error that is not ours.
+    """
+    try:
+        yield
+    except (SvcError, StopIteration):
+        raise
+    except Exception as failed:
+        raise StoreUnavailable(
+            f"store: {desc}: it cannot be read ({type(failed).__name__}); "
+            "see what is wrong with: svc authority audit verify"
+        ) from failed
 
 
 def store_place(settings: RoleSettings) -> StorePlace:
@@ -120,7 +141,13 @@ def apply(
         LockTimeout: another writer did not leave in time.
         UnknownApplied, MigrationsBroken, StoreUnavailable: nothing was changed.
     """
-    report = place.factory.migrate(place.url, __version__, now, monotonic)
+    with legible("migration status"):
+        status = place.factory.migration_status(place.url)
+    if status.standing is Standing.CURRENT:
+        # Nothing to wait for the store's writer for.
+        report = MigrationReport((), status.level, status.count)
+    else:
+        report = place.factory.migrate(place.url, __version__, now, monotonic)
     if as_json:
         said = {"applied": list(report.applied), "level": report.level, "count": report.count}
         say([document(said)])
@@ -130,7 +157,8 @@ def apply(
 
 
 def _check(place: StorePlace, as_json: bool) -> int:
-    status = place.factory.migration_status(place.url)
+    with legible("migration status"):
+        status = place.factory.migration_status(place.url)
     if as_json:
         said = {
             "standing": status.standing.value.replace("_", "-"),

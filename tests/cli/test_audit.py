@@ -186,6 +186,14 @@ class ShowTests(TestCase):
         self.assertEqual([each["seq"] for each in last], [2, 3])
         self.assertEqual(len(json.loads(place.run("audit", "show", "--json").stdout)), 3)
 
+    async def test_damaged_record(self) -> None:
+        """A record that cannot be read ends the command with a sentence, not a traceback."""
+        place = await self.introduced()
+        place.flip(lambda data: data.rindex(b"local:"), b"\xff")
+        outcome = place.run("audit", "show")
+        self.assertEqual((outcome.status, outcome.stdout), (1, ""))
+        self.assertIn("audit show: it cannot be read", outcome.stderr)
+
     async def test_unknown(self) -> None:
         """A decision or a number that is not there is told, with status 1."""
         place = await self.introduced()

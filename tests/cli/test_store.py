@@ -129,6 +129,17 @@ class LockTests(SynchronousTestCase):
         self.assertApproximates(clock.seconds(), 120, 2)
         self.assertFalse(place.store.exists())
 
+    def test_current_store_is_not_waited_for(self) -> None:
+        """Beside a running Authority a current store has nothing to apply, at once."""
+        place, clock = Place(self), Clock()
+        self.assertEqual(place.run("store", "migrate").status, 0)
+        lock = take_lock(lock_path(str(place.store)), "serving", clock.seconds)
+        assert lock is not None
+        self.addCleanup(lock.release)
+        again = place.run("store", "migrate")
+        self.assertEqual((again.status, again.stderr), (0, ""))
+        self.assertTrue(again.stdout.startswith("nothing to apply\n"))
+
 
 class WaitingStore:
     """A factory and its store at once, whose answers do not come."""
