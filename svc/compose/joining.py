@@ -18,20 +18,23 @@ from attrs import frozen
 from cryptography import x509
 from OpenSSL import SSL
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
     IReactorTime,
     IStreamClientEndpoint,
 )
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
 from svc import __version__
 from svc.compose.runtime import Runtime
 from svc.config import Address, RoleSettings
-from svc.errors import ConfigError, Fault, Malformed, SvcError, Unavailable
+from svc.errors import ConfigError, Fault, Malformed, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
 from svc.model.certificate import CertificateRefused
@@ -56,6 +59,7 @@ ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
 _log = Logger(namespace="svc_join")
 
 _ENROLL_SECS = 25.0
+_VERIFY_FAILED = "certificate verify failed"
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTED, Fault.ABORTED)
@@ -136,6 +140,22 @@ class _Unjudged:
         return self._contexts.connection()
 
 
+@implementer(IStreamClientEndpoint)
+@frozen
+class _TlsEndpoint:
+    """TLS over another endpoint, all of whose timers are *clock*'s (D3)."""
+
+    tls: IOpenSSLClientConnectionCreator
+    below: IStreamClientEndpoint
+    clock: IReactorTime
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Connect; the handshake is the protocol's to wait for."""
+        factory = TLSMemoryBIOFactory(self.tls, True, protocolFactory, self.clock)
+        connecting: Deferred[Any] = self.below.connect(factory)
+        return connecting.addCallback(lambda wrapping: wrapping.wrappedProtocol)
+
+
 async def enroll_direct(
     endpoint: IStreamClientEndpoint,
     clock: IReactorTime,
@@ -155,8 +175,16 @@ async def enroll_direct(
     refused: list[SvcError] = []
     check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
     tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
+
+    def told(_what: str, detail: str) -> None:
+        # A chain without our root, or with another, ends in OpenSSL before the check is asked.
+        if not refused and _VERIFY_FAILED in detail:
+            refused.append(CertificateRefused("its chain does not end in the pinned root"))
+
     try:
-        channel = await dial(wrapClientTLS(tls, endpoint), clock, authority="authority")
+        channel = await dial(
+            _TlsEndpoint(tls, endpoint, clock), clock, authority="authority", told=told
+        )
     except SvcError:
         if refused:
             raise CertificateRefused(
@@ -187,7 +215,7 @@ async def enroll_through_proxy(
     Raises:
         SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
     """
-    outer = endpoint if plaintext else wrapClientTLS(_Unjudged(), endpoint)
+    outer = endpoint if plaintext else _TlsEndpoint(_Unjudged(), endpoint, clock)
     channel = await dial(outer, clock, authority="proxy", plaintext=plaintext)
     try:
         return await enroll_direct(join_lane(channel, clock), clock, now, asking)
@@ -371,9 +399,3 @@ async def join_person(
 
 async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
     return await coming
-
-
-def unreachable(addresses: tuple[Address, ...]) -> Unavailable:
-    """Nobody answered at any of these."""
-    shown = ", ".join(str(address) for address in addresses) or "none"
-    return Unavailable(f"no Proxy answers (endpoints.proxy: {shown})", reason="proxy_unreachable")

@@ -1,0 +1,438 @@
+"""Joining: a token for an identity, through a Proxy that sees nothing of it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.protocol import Protocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.test.iosim import FakeTransport, IOPump, connect
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.compose.client import NotJoined, client_settings, find_config, load_person
+from svc.compose.joining import (
+    Asking,
+    Enrolled,
+    enroll_direct,
+    enroll_through_proxy,
+    join_node,
+    join_person,
+    read_token,
+)
+from svc.compose.personal import client_toml, parse_addresses, prepare, write_config
+from svc.compose.runtime import Runtime
+from svc.config import Address, read_settings
+from svc.errors import ConfigError, Denied, SvcError, Unavailable, UsageError
+from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.messages.control import Lanes
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from svc.model.token import TokenGrant, TokenRefused, make_token
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.pki.root import new_key
+from svc.pki.tls import ClientCertificates, server_context
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.proxy.lanes import LaneMeters, RelayLanes
+from svc.rpc.server import RpcServerFactory
+from tests.pki.support import PERSON, World
+from tests.proof import proves
+
+
+class MemoryServer:
+    """An endpoint whose server is in memory; keeps what the wire carried."""
+
+    def __init__(self, factory: Any) -> None:
+        self.factory = factory
+        self.pumps: list[IOPump] = []
+        self.wire: list[FakeTransport] = []
+        self.is_down = False
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        if self.is_down:
+            return fail(ConnectionRefusedError())
+        client, server = factory.buildProtocol(None), self.factory.buildProtocol(None)
+        near, far = FakeTransport(client, False), FakeTransport(server, True)
+        self.wire.append(near)
+        self.pumps.append(connect(server, far, client, near))
+        return succeed(client)
+
+
+class Seen:
+    """Everything a relay's Authority side was given, as the Proxy passed it."""
+
+    def __init__(self, inner: MemoryServer) -> None:
+        self.inner = inner
+        self.bytes = b""
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        seen = self
+
+        class Watched:
+            def buildProtocol(self, address: object) -> Any:
+                protocol: Protocol = factory.buildProtocol(address)
+                make = protocol.makeConnection
+
+                def watch(transport: Any) -> None:
+                    write = transport.write
+
+                    def noted(data: bytes) -> None:
+                        seen.bytes += data
+                        write(data)
+
+                    transport.write = noted
+                    make(transport)
+
+                protocol.makeConnection = watch  # type: ignore[method-assign]
+                return protocol
+
+        return self.inner.connect(Watched())
+
+
+class Authority:
+    """An Authority's join listener, and a Proxy before it."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.clock = self.world.clock
+        self.token = make_token(self.world.entropy)
+        self.asked: list[pb.EnrollRequest] = []
+        self.refuse: SvcError | None = None
+        self.grant = TokenGrant("t", Role.USER, subject_id=PERSON, name="ann")
+        self.answer_root = self.world.keys.root_der
+        bootstrap = RpcService(
+            "gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, self.enroll)}
+        )
+        self.join = self.listener(bootstrap, self.world.identity(Role.AUTHORITY), send_root=True)
+        self.seen = Seen(self.join)
+        lanes = RelayLanes(
+            lambda: Lanes(self.world.keys.cluster, "a" * 26, "0.11.0", 1, 2),
+            lambda port: self.seen,  # type: ignore[arg-type,return-value]
+            self.world.verifier,
+            LaneMeters(lambda lane, word: None, lambda lane, by: None),
+            self.clock,
+        )
+        relay = RpcService("gate.v1.Relay", {"Open": streaming(lanes.open)})
+        self.proxy = self.listener(relay, self.world.identity(Role.PROXY))
+
+    def bootstrap(self) -> RpcService:
+        return RpcService("gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, self.enroll)})
+
+    def listener(self, service: RpcService, identity: Any, **tls: Any) -> MemoryServer:
+        context = server_context(identity, ClientCertificates.NONE, **tls)
+        served = RpcServerFactory([service], self.clock)
+        return MemoryServer(TLSMemoryBIOFactory(context, False, served, self.clock))
+
+    async def enroll(self, request: pb.EnrollRequest, call: IRpcCall) -> pb.EnrollResponse:
+        self.asked.append(request)
+        if self.refuse is not None:
+            raise self.refuse
+        issued = EnrollmentDesk(self.world.keys).admit(self.grant, request.csr)
+        return pb.EnrollResponse(
+            cluster=issued.facts.principal.cluster,
+            principal=issued.facts.principal.uri,
+            chain=issued.chain,
+            root=self.answer_root,
+            name=self.grant.name,
+        )
+
+    def asking(self, **changed: Any) -> Asking:
+        asking = Asking(self.world.keys.ca_pin, self.token, make_request(new_key()))
+        return evolve(asking, **changed)
+
+    def settle(self, coming: Any) -> list[Any]:
+        got: list[Any] = []
+        Deferred.fromCoroutine(coming).addBoth(got.append)
+        self.turn()
+        return got
+
+    def turn(self) -> None:
+        for _ in range(150):
+            self.clock.advance(0)
+            for pump in (*self.proxy.pumps, *self.join.pumps):
+                pump.pump()
+
+    def direct(self, **changed: Any) -> list[Any]:
+        endpoint: Any = self.join
+        asking = self.asking(**changed)
+        return self.settle(enroll_direct(endpoint, self.clock, self.world.now, asking))
+
+    def through(self, **changed: Any) -> list[Any]:
+        endpoint: Any = self.proxy
+        asking = self.asking(**changed)
+        return self.settle(enroll_through_proxy(endpoint, self.clock, self.world.now, asking))
+
+
+class EnrollTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.authority = Authority()
+
+    def refusal(self, got: list[Any]) -> SvcError:
+        error = got[0].value
+        assert isinstance(error, SvcError), error
+        return error
+
+    def test_direct(self) -> None:
+        """A joiner that reaches Authority gets a chain, the root and the cluster's name."""
+        (enrolled,) = self.authority.direct()
+        world = self.authority.world
+        self.assertIsInstance(enrolled, Enrolled)
+        self.assertEqual((enrolled.cluster, enrolled.name), (world.keys.cluster, "ann"))
+        self.assertEqual((enrolled.principal.role, enrolled.root), (Role.USER, world.keys.root_der))
+
+    def test_through_a_proxy(self) -> None:
+        """The join lane gives the same, and the token passes it encrypted only."""
+        (enrolled,) = self.authority.through()
+        self.assertEqual(enrolled.name, "ann")
+        (asked,) = self.authority.asked
+        token = self.authority.token.text
+        self.assertEqual(asked.token, token)
+        self.assertGreater(len(self.authority.seen.bytes), 500)
+        self.assertNotIn(token[-20:].encode(), self.authority.seen.bytes)
+
+    def test_another_root(self) -> None:
+        """Whoever is not under the pinned root is not told the token."""
+        for got in (self.authority.direct(pin="0" * 64), self.authority.through(pin="0" * 64)):
+            self.assertIsInstance(self.refusal(got), CertificateRefused)
+            self.assertIn("ca_pin", self.refusal(got).text)
+        self.assertEqual(self.authority.asked, [])
+
+    def test_no_authority(self) -> None:
+        """A node of the right cluster that is no Authority is not told the token."""
+        authority = self.authority
+        connector = authority.world.identity(Role.CONNECTOR)
+        service = RpcService(
+            "gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, authority.enroll)}
+        )
+        authority.join.factory = authority.listener(service, connector, send_root=True).factory
+        self.assertIsInstance(self.refusal(authority.direct()), CertificateRefused)
+        self.assertIsInstance(self.refusal(authority.through()), CertificateRefused)
+        self.assertEqual(authority.asked, [])
+
+    def test_another_cluster(self) -> None:
+        """A joiner that knows its cluster joins no other one."""
+        refusal = self.refusal(self.authority.direct(cluster="c2.example.test"))
+        self.assertIsInstance(refusal, CertificateRefused)
+        self.assertEqual(self.authority.asked, [])
+
+    def test_refused(self) -> None:
+        """Authority's refusal reaches the joiner in its own words."""
+        self.authority.refuse = Denied("the token is not good", reason="token_refused")
+        self.assertEqual(self.refusal(self.authority.through()).reason, "token_refused")
+
+    def test_nobody_there(self) -> None:
+        """A Proxy, or an Authority behind it, that does not answer is unavailable."""
+        self.authority.join.is_down = True
+        self.assertEqual(self.refusal(self.authority.through()).reason, "authority_unreachable")
+        self.authority.proxy.is_down = True
+        self.assertIsInstance(self.refusal(self.authority.through()), Unavailable)
+
+
+class NodeTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.authority = Authority()
+        self.authority.grant = TokenGrant("t", Role.CONNECTOR, name="k1")
+        self.state = Path(self.mktemp()).absolute()
+        self.state.mkdir(mode=0o700)
+        self.token = self.state / "token"
+        self.token.write_text(self.authority.token.text + "\n")
+        self.token.chmod(0o600)
+        self.store = IdentityStore(self.state)
+        world = self.authority.world
+        self.runtime = Runtime(world.clock, world.now, world.entropy, {})
+
+    def join(self, role: Role = Role.CONNECTOR) -> list[Any]:
+        settings = read_settings(
+            f'cluster = "{self.authority.world.keys.cluster}"\n'
+            f'state_dir = "{self.state}"\n'
+            f'[join]\ntoken_file = "{self.token}"\nca_pin = "{self.authority.world.keys.ca_pin}"\n'
+            '[endpoints]\nproxy = ["127.0.0.1:1"]\n',
+            "connector",
+        )
+        clock, now, proxy = self.authority.clock, self.authority.world.now, self.authority.proxy
+
+        def way(asking: Asking) -> Any:
+            endpoint: Any = proxy
+            return enroll_through_proxy(endpoint, clock, now, asking)
+
+        return self.authority.settle(join_node(self.runtime, settings, self.store, role, (way,)))
+
+    def test_joins(self) -> None:
+        """A node's token becomes an identity on disk, with its audit key registered."""
+        (identity,) = self.join()
+        self.assertEqual(identity.principal.role, Role.CONNECTOR)
+        self.assertTrue(self.store.exists)
+        audit = self.store.audit_key().public_key().public_bytes_raw()
+        self.assertEqual(self.authority.asked[0].audit_public_key, audit)
+
+    @proves("X-47")
+    def test_identity_first(self) -> None:
+        """Once there is an identity, the token is not even read."""
+        self.join()
+        self.token.unlink()
+        (identity,) = self.join()
+        self.assertEqual(identity.principal.role, Role.CONNECTOR)
+        self.assertEqual(len(self.authority.asked), 1)
+
+    def test_waits(self) -> None:
+        """While nobody answers, it is tried again with the same key."""
+        self.authority.join.is_down = True
+        got = self.join()
+        self.assertEqual(got, [])
+        key = (self.state / "identity" / "pending.key").read_bytes()
+        self.authority.join.is_down = False
+        self.authority.clock.advance(1)
+        self.authority.turn()
+        self.assertEqual(len(got), 1)
+        stored = self.state / "identity" / "current" / "key.pem"
+        self.assertEqual(stored.read_bytes(), key)
+
+    def test_refused(self) -> None:
+        """A refused token ends it at once; nothing is kept as an identity."""
+        self.authority.refuse = Denied("the token is not good", reason="token_refused")
+        (failure,) = self.join()
+        self.assertEqual(failure.value.reason, "token_refused")
+        self.assertFalse(self.store.exists)
+        self.assertEqual(self.authority.clock.getDelayedCalls(), [])
+
+    def test_another_role(self) -> None:
+        """A token of another role makes no identity."""
+        (failure,) = self.join(Role.PROXY)
+        self.assertEqual(failure.value.reason, "certificate_role")
+        self.assertFalse(self.store.exists)
+
+    def test_open_token_file(self) -> None:
+        """A token file that others may read is refused, without a word of it."""
+        self.token.chmod(0o644)
+        (failure,) = self.join()
+        self.assertIsInstance(failure.value, ConfigError)
+        self.assertNotIn("svcj1", failure.value.text)
+        self.token.chmod(0o600)
+        self.token.write_text("not a token")
+        self.assertRaises(TokenRefused, read_token, self.token)
+
+
+class PersonTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.authority = Authority()
+        self.home = Path(self.mktemp()).absolute()
+        self.home.mkdir(mode=0o700)
+        self.directory = prepare(self.home / ".svc")
+        self.store = IdentityStore(self.directory)
+        world = self.authority.world
+        self.runtime = Runtime(world.clock, world.now, world.entropy, {"HOME": str(self.home)})
+
+    def join(self) -> list[Any]:
+        clock, now, proxy = self.authority.clock, self.authority.world.now, self.authority.proxy
+
+        def enroll(asking: Asking) -> Any:
+            endpoint: Any = proxy
+            return enroll_through_proxy(endpoint, clock, now, asking)
+
+        pin, token = self.authority.world.keys.ca_pin, self.authority.token
+        return self.authority.settle(join_person(self.runtime, self.store, pin, token, enroll))
+
+    def test_joins(self) -> None:
+        """A person's token becomes an identity and a configuration, all of it private."""
+        (person,) = self.join()
+        self.assertEqual((person.name, person.identity.principal.id), ("ann", PERSON))
+        proxies = parse_addresses("--proxy", ["gate.example.test:443", "[::1]:7443"])
+        path = write_config(self.directory, person.cluster, proxies)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        settings = client_settings(None, {"HOME": str(self.home)})
+        self.assertEqual(settings.endpoints.proxy, proxies)
+        side = load_person(self.runtime, settings)
+        self.assertEqual(side.identity.principal, person.identity.principal)
+        self.assertEqual(sorted(side.kinds.by_name), ["ssh", "tcp"])
+        for found in self.home.rglob("*"):
+            if not found.is_symlink():
+                self.assertEqual(found.stat().st_mode & 0o077, 0, found)
+
+    def test_again(self) -> None:
+        """A second join that fails leaves the first identity; one that succeeds replaces it."""
+        (first,) = self.join()
+        self.authority.refuse = Denied("no", reason="token_refused")
+        (failure,) = self.join()
+        self.assertEqual(failure.value.reason, "token_refused")
+        self.assertEqual(self.store.load().chain, first.identity.chain)
+        self.authority.refuse = None
+        (second,) = self.join()
+        self.assertEqual(self.store.load().chain, second.identity.chain)
+        self.assertNotEqual(second.identity.chain, first.identity.chain)
+
+    def test_running_resident_takes_it(self) -> None:
+        """What runs uses the new identity of the same person without a restart."""
+        (person,) = self.join()
+        write_config(self.directory, person.cluster, (Address("127.0.0.1", 1),))
+        side = load_person(self.runtime, client_settings(None, {"HOME": str(self.home)}))
+        self.assertFalse(side.take_new_identity())
+        (again,) = self.join()
+        self.assertTrue(side.take_new_identity())
+        self.assertEqual(side.identity.chain, again.identity.chain)
+        self.authority.grant = evolve(self.authority.grant, subject_id="q" * 26)
+        self.join()
+        self.assertFalse(side.take_new_identity())
+
+    def test_node_token(self) -> None:
+        """A node's token makes nobody a person."""
+        self.authority.grant = TokenGrant("t", Role.CONNECTOR, name="k1")
+        (failure,) = self.join()
+        self.assertEqual(failure.value.reason, "certificate_role")
+        self.assertFalse(self.store.exists)
+
+    def test_dishonest_answer(self) -> None:
+        """An answer with another root than the pinned one is not kept."""
+        self.authority.answer_root = World("c2.example.test").keys.root_der
+        (failure,) = self.join()
+        self.assertIsInstance(failure.value, CertificateRefused)
+        self.assertFalse(self.store.exists)
+
+
+class ConfigTests(SynchronousTestCase):
+    def test_toml(self) -> None:
+        """Whatever the directory is called, the configuration says it."""
+        for name in ('quo"te', "back\\slash", "tab\t", "ünïcode", "del\x7f"):
+            text = client_toml("c1.example.test", Path("/home") / name, (Address("::1", 5),))
+            told = tomllib.loads(text)
+            self.assertEqual(told["state_dir"], f"/home/{name}")
+            self.assertEqual(told["endpoints"]["proxy"], ["[::1]:5"])
+
+    def test_former_is_kept(self) -> None:
+        """A configuration that says something else is kept beside the new one."""
+        directory = Path(self.mktemp())
+        directory.mkdir(mode=0o700)
+        write_config(directory, "c1.example.test", (Address("a.test", 5),))
+        write_config(directory, "c1.example.test", (Address("a.test", 5),))
+        self.assertFalse((directory / "client.toml.before").exists())
+        write_config(directory, "c1.example.test", (Address("b.test", 5),))
+        self.assertIn("a.test", (directory / "client.toml.before").read_text())
+
+    def test_bad_options(self) -> None:
+        """A malformed address is a usage error that names its option."""
+        refusal = self.assertRaises(UsageError, parse_addresses, "--proxy", ["nowhere"])
+        self.assertIn("--proxy", refusal.text)
+        self.assertEqual(refusal.exit_code, 64)
+
+    def test_order(self) -> None:
+        """``--config`` comes before ``SVC_CONFIG``, that before the person's own."""
+        home = Path(self.mktemp()).absolute()
+        (home / ".svc").mkdir(parents=True)
+        own = home / ".svc" / "client.toml"
+        environ = {"HOME": str(home)}
+        self.assertRaises(NotJoined, find_config, None, environ)
+        own.write_text("")
+        self.assertEqual(find_config(None, environ), str(own))
+        self.assertEqual(find_config(None, {**environ, "SVC_CONFIG": "/b"}), "/b")
+        self.assertEqual(find_config("/a", {**environ, "SVC_CONFIG": "/b"}), "/a")
+
+    def test_open_directory(self) -> None:
+        """A directory that others may look into is not used."""
+        directory = Path(self.mktemp())
+        directory.mkdir(mode=0o755)
+        self.assertRaises(ConfigError, prepare, directory)
