@@ -53,6 +53,7 @@ from svc.proxy.public import PublicServices
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
 from svc.proxy.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.stopping import Stopping, Work
 from svc.proxy.tunnels import TunnelService
 from svc.rpc.channel import dial
 from svc.service import AsyncMultiService, AsyncService, BackgroundTasks, Readiness
@@ -108,9 +109,11 @@ def make_proxy(
     ready = Readiness(IDENTITY, CONTROL, LISTENER, sticky=True)
     parts = ProxyParts(runtime, settings, metrics, state, kinds, identities, public, ready)
     role = ProxyRole(ready, {"public": public})
-    assembled = Assembling(parts)
+    stopping = Stopping(runtime.reactor, settings.limits.drain_secs)
+    assembled = Assembling(parts, stopping)
     node = NodeRole(runtime, settings, identities, Role.PROXY, assembled.services, stopped_by)
-    for service in (parts.tasks, node, public, Listening(ready)):
+    # Stopped in reverse: the work ends while the listener still answers.
+    for service in (parts.tasks, node, public, Listening(ready), stopping):
         role.addService(service)
     return role
 
@@ -131,6 +134,7 @@ class Assembling:
     """Wires what needs an identity."""
 
     parts: ProxyParts
+    stopping: Stopping
 
     def services(self, identity: TransportIdentity) -> list[Service]:
         """Everything, in the order of its start."""
@@ -183,7 +187,8 @@ class Assembling:
         renewal = renewal_loop(
             p.runtime, p.metrics, p.identities, identity, self._renewal_reach(link)
         )
-        return [renewal, link, Ending(health, routes)]
+        self.stopping.work = Work(health, routes, sessions, listings, reports)
+        return [renewal, link]
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:
         runtime = self.parts.runtime
@@ -270,20 +275,6 @@ class Assembling:
         )
         tls = None if plaintext else server_context(identity, ClientCertificates.OPTIONAL)
         p.public.late.serve(server, tls)
-
-
-@define(slots=False, eq=False)
-class Ending(AsyncService):
-    """At the stop: no more sessions, tunnels end in order."""
-
-    health: Health
-    routes: RouteTable
-
-    async def stop(self) -> None:
-        """Drain, then close."""
-        self.health.drain()
-        self.routes.drain()
-        self.routes.close()
 
 
 def _is_miss(found: object) -> bool:

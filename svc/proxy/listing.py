@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from svc.errors import Fault, SvcError
+from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.session import Listed, Listing, encode_listing
@@ -52,6 +52,7 @@ class Listings:
     now: Callable[[], float]
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
+    _is_draining: bool = False
 
     def changed(self) -> None:
         """Policy, entities, revocations or routes changed: every list is looked at again."""
@@ -59,6 +60,11 @@ class Listings:
         for each in waiting:
             if not each.called:
                 each.callback(None)
+
+    def drain(self) -> None:
+        """End every list, and begin no more."""
+        self._is_draining = True
+        self.changed()
 
     async def follow(self, call: IRpcCall) -> None:
         """Serve one call until its caller goes away, or may be told no more."""
@@ -80,6 +86,7 @@ class Listings:
     async def _follow(self, call: IRpcCall, person_id: str) -> None:
         known: dict[str, Listed] | None = None
         while True:
+            self._check_open()
             coming: Deferred[None] = Deferred(self._forget)
             self._waiting.append(coming)
             try:
@@ -91,9 +98,14 @@ class Listings:
                 await coming
             finally:
                 self._forget(coming)
+            self._check_open()
             await deferLater(self.clock, _SETTLE_SECS)
             # Each time: certificates end and persons are revoked while they look.
             self.person(call)
+
+    def _check_open(self) -> None:
+        if self._is_draining:
+            raise Unavailable("this Proxy is stopping; ask another", reason="draining")
 
     def _forget(self, coming: Deferred[None]) -> None:
         if coming in self._waiting:

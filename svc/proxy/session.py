@@ -120,6 +120,16 @@ class SessionOpens:
     max_per_person: int
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
+    _is_draining: bool = False
+
+    def drain(self) -> None:
+        """Open no more; what is open goes on."""
+        self._is_draining = True
+
+    @property
+    def open_sessions(self) -> int:
+        """How many are open, or being opened."""
+        return len(self._open)
 
     @property
     def uids(self) -> tuple[str, ...]:
@@ -142,6 +152,8 @@ class SessionOpens:
         """Serve one session from its first frame to its end."""
         person = self.person(call)
         person_id = person.principal.id
+        if self._is_draining:
+            raise Unavailable("this Proxy is stopping; try another", reason="draining")
         if self._per_person.get(person_id, 0) >= self.max_per_person:
             raise SvcError(
                 f"more than {self.max_per_person} sessions of one person are open here",

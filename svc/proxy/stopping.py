@@ -1,0 +1,71 @@
+"""The end of a Proxy's work: say so, let sessions finish, end tunnels in order, report.
+
+The listener still answers meanwhile, so that whoever asks its health hears
+that it takes no more; it is closed by its own service afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from svc.proxy.health import Health
+from svc.proxy.listing import Listings
+from svc.proxy.reports import Reports
+from svc.proxy.session import SessionOpens
+from svc.service import AsyncService
+from svc.tunnel.routes import RouteTable
+
+_log = Logger(namespace="svc_proxy")
+
+_REPORT_SECS = 2.0
+_LOOK_AGAIN_SECS = 0.05
+
+
+@frozen
+class Work:
+    """What a Proxy does, as far as it is brought to an end."""
+
+    health: Health
+    routes: RouteTable
+    sessions: SessionOpens
+    listings: Listings
+    reports: Reports
+
+
+@define(slots=False, eq=False)
+class Stopping(AsyncService):
+    """Stops before the listener does: it is added to the role after it.
+
+    Attributes:
+        seconds: How long open sessions may go on.
+        work: What is to end; None as long as there is no identity to work with.
+    """
+
+    clock: IReactorTime
+    seconds: float
+    work: Work | None = None
+
+    async def stop(self) -> None:
+        """Bring the work to its end."""
+        work = self.work
+        if work is None:
+            return
+        work.health.drain()
+        work.sessions.drain()
+        work.listings.drain()
+        work.routes.drain()
+        await self._within(self.seconds, lambda: bool(work.sessions.open_sessions))
+        if work.sessions.open_sessions:
+            _log.warn("sessions are cut off by the stop", sessions=work.sessions.open_sessions)
+        work.routes.close()
+        await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))
+
+    async def _within(self, seconds: float, goes_on: Callable[[], bool]) -> None:
+        end = self.clock.seconds() + seconds
+        while goes_on() and self.clock.seconds() < end:
+            await deferLater(self.clock, _LOOK_AGAIN_SECS)
