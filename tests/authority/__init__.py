@@ -1,0 +1,1 @@
+"""Tests of the Authority role, on the store in memory."""

@@ -1,0 +1,306 @@
+"""An Authority without its listeners: a real store in memory, real keys, a real policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from attrs import define, evolve, frozen
+from cryptography import x509
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from svc.audit.record import Sealer
+from svc.authority.facts import Knowledge
+from svc.authority.issuance import Issuance
+from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.publishing import Publishing
+from svc.authority.records import Recorder
+from svc.authority.registrations import Registered, Registrations
+from svc.authority.snapshots import SnapshotPublisher
+from svc.errors import Fault, StoreUnavailable, SvcError
+from svc.interfaces.rpc import IRpcCall, Peer
+from svc.interfaces.store import IStore, ITransaction
+from svc.kinds.ssh import ssh
+from svc.kinds.tcp import tcp
+from svc.messages.control import Ask, ProxyDecision
+from svc.messages.session import encode_request
+from svc.model.audit import chain_hash
+from svc.model.ids import node_id, random_id
+from svc.model.node import Leaf, Node
+from svc.model.person import IssuedCertificate as PersonCertificate
+from svc.model.person import Person
+from svc.model.principal import Role
+from svc.model.resource import Resource
+from svc.model.session_request import SessionRequest
+from svc.model.signing import PrivateKey, Purpose, sign
+from svc.pki.issue import make_request, prove_key
+from svc.pki.root import new_key
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
+from svc.store.memory import memory_store
+from tests.pki.support import CLUSTER, World
+
+AUTHORITY = "a" * 26
+ADA, EVE = "b" * 26, "c" * 26
+KINDS: Any = {"tcp": tcp, "ssh": ssh}
+WORDS = vocabulary(*(kind_terms(kind.request_kind, kind.terms) for kind in KINDS.values()))
+DOWN = StoreUnavailable("store: down for a test")
+
+POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+@id("dev-uses-tcp")
+permit (principal in Group::"dev", action in [Action::"tcpConnect", Action::"view"],
+        resource is TcpService)
+unless { resource.hasTag("zone") && resource.getTag("zone") == "secret" };
+@id("nobody-production")
+forbid (principal, action == Action::"tcpConnect", resource == TcpService::"prod1");
+@id("dev-uses-any-host")
+permit (principal in Group::"dev", action == Action::"sshConnect", resource is Server);
+"""
+
+
+@frozen
+class Holder:
+    """Somebody's key and chain."""
+
+    id: str
+    key: PrivateKey
+    chain: tuple[bytes, ...]
+    sha256: bytes
+
+
+@implementer(IStore)
+@define
+class UnsteadyStore:
+    """A store that a test makes fail or fall silent."""
+
+    store: Any
+    mood: str = "well"
+    written: int = 0
+
+    async def run(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
+        if self.mood == "down":
+            raise DOWN
+        if self.mood == "silent":
+            await Deferred()
+        if self.mood == "commits, then down":
+            await self.store.run(desc, fn)
+            raise DOWN
+        self.written += 1
+        return await self.store.run(desc, fn)
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
+        if self.mood == "down":
+            raise DOWN
+        return await self.store.read(desc, fn)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+
+@implementer(IRpcCall)
+class Call:
+    """One call whose other end is the test."""
+
+    method = "/test"
+    metadata: Any = {}
+    deadline = None
+
+    def __init__(self, peer: Peer | None = None) -> None:
+        self.peer = peer or Peer("127.0.0.1", 1)
+        self.sent: list[bytes] = []
+        self.room: Deferred[None] | None = None
+        self._coming: list[bytes | SvcError | None] = []
+        self._reader: Deferred[None] | None = None
+
+    def give(self, *messages: bytes | SvcError | None) -> None:
+        self._coming += messages
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.callback(None)
+
+    async def receive(self) -> bytes | None:
+        if not self._coming:
+            self._reader = Deferred(self._forget)
+            await self._reader
+        message = self._coming.pop(0)
+        if isinstance(message, SvcError):
+            raise message
+        return message
+
+    async def send(self, message: bytes) -> None:
+        self.sent.append(message)
+        if self.room is not None:
+            await self.room
+
+    def on_cancel(self, told: Callable[[SvcError], object]) -> None:
+        pass
+
+    def _forget(self, _: object) -> None:
+        self._reader = None
+
+
+class House:
+    """Everything wired but what a test is about."""
+
+    def __init__(self, policy: str = POLICY) -> None:
+        self.world = World()
+        self.clock: Clock = self.world.clock
+        self.now, self.entropy = self.world.now, self.world.entropy
+        self.store = UnsteadyStore(memory_store(chain_hash))
+        facts = {fact.name: fact for fact in WORDS.terms.facts}
+        self.recorder = Recorder(AUTHORITY, Sealer(self.entropy, facts), self.now, self.entropy)
+        self.knowledge = Knowledge(self.store)
+        self.registrations = Registrations()
+        self.guarded: list[str] = []
+        self.guard_refuses: SvcError | None = None
+        self.publisher = SnapshotPublisher(
+            CLUSTER, self.world.keys.signer(Purpose.SNAPSHOT), self.now, 60
+        )
+        self.applied: list[int] = []
+        self.publishing = Publishing(CLUSTER, self.publisher, in_line, self.applied.append)
+        self.policy = PolicyInForce(
+            CLUSTER, WORDS, KINDS, self._guard, in_line, self.publishing.policy_changed
+        )
+        self.knowledge.on_change(self.publishing.facts_changed)
+        self.proxy = self.node(Role.PROXY, "edge1")
+        self.connector = self.node(Role.CONNECTOR, "conn1")
+        self.run(lambda tx: self._fill(tx, policy))
+        self.ada = self.person(ADA)
+        self.eve = self.person(EVE)
+        self.refresh()
+
+    async def _guard(self, text: str) -> None:
+        self.guarded.append(text)
+        if self.guard_refuses is not None:
+            raise self.guard_refuses
+
+    def _fill(self, tx: ITransaction, policy: str) -> None:
+        tx.people.add_group("dev", 1.0)
+        tx.people.add(Person(ADA, "ada", groups=("dev",)), 1.0)
+        tx.people.add(Person(EVE, "eve"), 1.0)
+        secret = {"zone": "secret"}
+        for resource in (
+            Resource("db1", "tcp", {}, self.connector.id),
+            Resource("prod1", "tcp", {}, self.connector.id),
+            Resource("vault1", "tcp", secret, self.connector.id),
+            Resource("host1", "ssh", {}, self.connector.id),
+        ):
+            tx.catalog.add(resource, 1.0)
+        if policy:
+            tx.policies.activate(tx.policies.add(policy, "test", 1.0).version, 1.0)
+
+    # -- members
+
+    def holder(self, role: Role, id: str = "", **more: Any) -> Holder:
+        key = new_key()
+        issued = self.world.issued(role, key, id=id, **more)
+        return Holder(issued.facts.principal.id, key, issued.chain, issued.facts.sha256)
+
+    def person(self, id: str) -> Holder:
+        """A person's certificate, entered in the table."""
+        holder = self.holder(Role.USER, id)
+        row = PersonCertificate(holder.sha256, holder.sha256.hex(), id, 1.0, 9e9)
+        self.run(lambda tx: tx.certificates.issued(row))
+        return holder
+
+    def node(self, role: Role, name: str) -> Holder:
+        """A registered node."""
+        key = new_key()
+        request = prove_key(make_request(key))
+        issued = self.world.issued(role, key)
+        holder = Holder(node_id(request.info), key, issued.chain, issued.facts.sha256)
+        leaf = Leaf("01", request.sha256, 9e9)
+        row = Node(holder.id, name, role.value, request.sha256, bytes(32), leaf, 1.0)
+        self.run(lambda tx: tx.nodes.register(row))
+        return holder
+
+    def row(self, holder: Holder) -> Node:
+        return self.knowledge.facts.nodes[holder.id]
+
+    def peer(self, holder: Holder) -> Peer:
+        chain = tuple(x509.load_der_x509_certificate(one) for one in holder.chain)
+        return Peer("127.0.0.1", 1, True, chain[0], chain)
+
+    # -- doing
+
+    def run(self, fn: Callable[[ITransaction], Any]) -> Any:
+        return value_of(self.store.store.run("test", fn))
+
+    def refresh(self) -> None:
+        value_of(self.policy.follow(value_of(self.knowledge.refresh())))
+
+    def records(self, event: str = "") -> list[dict[str, Any]]:
+        rows = self.run(lambda tx: tx.audit.rows(1, 10_000))
+        records = [json.loads(row.canonical) for row in rows]
+        return [one for one in records if event in ("", one["event"])]
+
+    def issuance(self) -> Issuance:
+        self.told: list[tuple[str, str]] = []
+        return Issuance(
+            CLUSTER, self.knowledge, lambda: self.policy.engine, self.registrations, KINDS,
+            self.store, self.recorder, self.world.verifier, self.world.keys.signer(Purpose.GRANT),
+            self.clock, self.now, self.entropy,
+            lambda kind, word, _: self.told.append((kind, word)),
+        )  # fmt: skip
+
+    def serve(self, *resources: str) -> Registered:
+        """Register the Connector through the Proxy for these."""
+        registered = Registered(
+            self.connector.id, self.proxy.id, "t1", "i1", frozenset(resources),
+            self.clock.seconds(), lambda reason: None,
+        )  # fmt: skip
+        self.registrations.add(registered)
+        return registered
+
+    def request(self, asker: Holder, resource: str = "db1", **fields: Any) -> SessionRequest:
+        request = SessionRequest(
+            CLUSTER, random_id(self.entropy), resource, "tcp", "tcpConnect", self.proxy.id,
+            int(self.now() * 1000), asker.sha256,
+        )  # fmt: skip
+        return evolve(request, **fields)
+
+    def ask(self, asker: Holder, resource: str = "db1", said: str = "allow", **fields: Any) -> Ask:
+        data = encode_request(self.request(asker, resource, **fields))
+        return Ask(
+            data,
+            sign(asker.key, Purpose.SESSION_REQUEST, data),
+            asker.chain,
+            ProxyDecision(random_id(self.entropy), said, source_address="192.0.2.7"),
+        )
+
+
+def in_line(call: Callable[[], object]) -> Deferred[object]:
+    """In a thread, as far as callers can tell."""
+    return succeed(call())
+
+
+def outcome(coro: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What came of it: a value or a Failure; empty while it waits."""
+    got: list[Any] = []
+    Deferred.fromCoroutine(coro).addBoth(got.append)
+    return got
+
+
+def value_of(coro: Coroutine[Any, Any, Any]) -> Any:
+    """What it returned; raises what it raised."""
+    (got,) = outcome(coro)
+    if hasattr(got, "raiseException"):
+        got.raiseException()
+    return got
+
+
+def refusal_of(coro: Coroutine[Any, Any, Any]) -> SvcError:
+    """The refusal it raised."""
+    (got,) = outcome(coro)
+    error = getattr(got, "value", None)
+    if not isinstance(error, SvcError):
+        raise AssertionError(f"no refusal but {got!r}")
+    return error
+
+
+GONE = SvcError("the caller went away", reason="cancelled", fault=Fault.CANCELLED)

@@ -1,0 +1,302 @@
+"""Proxies follow, claim, report; what they say of sessions, and what becomes of those left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.control import ControlService
+from svc.authority.explain import Explainer
+from svc.authority.intake import Intake
+from svc.authority.sessions import SessionEnds
+from svc.errors import Denied, Malformed, SvcError, Unauthenticated
+from svc.interfaces.rpc import Peer
+from svc.messages.control import (
+    Departure,
+    Ended,
+    Lanes,
+    ask_message,
+    departure_message,
+    ended_message,
+    hello_message,
+)
+from svc.messages.snapshot import SnapshotFrame, decode_frame, decode_snapshot
+from svc.model.principal import Role
+from svc.model.session import Session, SessionState
+from svc.model.signing import Purpose
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.service import BackgroundTasks
+from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
+from tests.pki.support import CLUSTER
+
+
+class ControlTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = house = House()
+        self.tasks = BackgroundTasks()
+        self.ends = SessionEnds(
+            house.store, house.recorder, house.clock, house.now, self.tasks, 60.0
+        )
+        intake = Intake(
+            CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
+            house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
+        )  # fmt: skip
+        explainer = Explainer(
+            CLUSTER, house.knowledge, lambda: house.policy.engine, KINDS, house.store,
+            house.world.verifier, house.now,
+        )  # fmt: skip
+        self.control = ControlService(
+            house.knowledge, house.world.verifier, house.issuance(), intake, self.ends,
+            house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
+        )  # fmt: skip
+        self.methods = self.control.service().methods
+        self.peer = house.peer(house.proxy)
+
+    def call(self, method: str, *messages: Any, peer: Peer | None = None) -> tuple[Call, Any]:
+        call = Call(peer or self.peer)
+        data = [one if isinstance(one, bytes) else one.SerializeToString() for one in messages]
+        call.give(*data, None)
+        return call, Deferred.fromCoroutine(self.methods[method](call))  # type: ignore[arg-type]
+
+    def open(self, *uids: str, proxy: str = "") -> None:
+        for uid in uids:
+            session = Session(
+                uid, ADA, "db1", "tcp", self.house.connector.id, proxy or self.house.proxy.id,
+                "d" * 32, self.house.now(),
+            )  # fmt: skip
+            self.house.run(lambda tx, one=session: tx.sessions.insert(one))
+
+    def states(self) -> dict[str, SessionState]:
+        rows = ("s1", "s2", "s3")
+        found = [self.house.run(lambda tx, uid=uid: tx.sessions.get(uid)) for uid in rows]
+        return {one.uid: one.state for one in found if one is not None}
+
+    def hello(self, *uids: str) -> None:
+        _, done = self.call("Hello", hello_message("0.11.0", "i", uids))
+        self.successResultOf(done)
+
+    def follow(self) -> tuple[Call, Any]:
+        return self.call("Snapshot", pb.SnapshotRequest())
+
+    # -- who may call
+
+    def test_only_active_proxies_may_call(self) -> None:
+        """Nobody without a Proxy's certificate, and no revoked Proxy, starts a call."""
+        self.control.admit("/m", self.peer)
+        with self.assertRaises(Unauthenticated):
+            self.control.admit("/m", Peer("192.0.2.1", 1))
+        with self.assertRaises(SvcError):
+            self.control.admit("/m", self.house.peer(self.house.connector))
+        with self.assertRaises(Denied):
+            self.control.admit("/m", self.house.peer(self.house.holder(Role.PROXY)))
+        self.house.run(lambda tx: tx.nodes.revoke(self.house.proxy.id, 1.0))
+        self.house.refresh()
+        with self.assertRaises(Denied):
+            self.control.admit("/m", self.peer)
+
+    def test_what_is_not_of_its_form_is_malformed(self) -> None:
+        """Garbage on any method is refused as malformed, never as a failure of ours."""
+        odd = {
+            "Hello": hello_message("", "i", ()),
+            "Authorize": pb.AuthorizeRequest(request=b"x"),
+            "Snapshot": pb.SnapshotRequest(have_digest=b"short"),
+            "EndSessions": pb.EndSessionsRequest(sessions=[pb.EndedSession()]),
+            "Departed": pb.DepartureNotice(),
+        }
+        for method in self.methods:
+            for message in (b"\xff", odd.get(method, b"\xff")):
+                _, done = self.call(method, message)
+                self.failureResultOf(done, Malformed)
+
+    def test_a_proxys_own_word_is_bounded(self) -> None:
+        """A decision word, id or version that no record could hold is malformed."""
+        for field, value in (
+            ("decision", "maybe"), ("decision_id", "d1"), ("policy_version", 2**60),
+        ):  # fmt: skip
+            message = ask_message(self.house.ask(self.house.ada))
+            setattr(message.proxy_decision, field, value)
+            _, done = self.call("Authorize", message)
+            self.failureResultOf(done, Malformed)
+
+    # -- sessions
+
+    def test_reported_ends(self) -> None:
+        """An end is recorded once; a second is known, another Proxy's session is unknown."""
+        self.open("s1")
+        self.open("s2", proxy="z" * 26)
+        report = ended_message(
+            [Ended("s1", "closed", 5, 7), Ended("s2", "closed"), Ended("x", "y")]
+        )
+        for words in (["closed", "unknown", "unknown"], ["recorded", "unknown", "unknown"]):
+            call, done = self.call("EndSessions", report)
+            self.successResultOf(done)
+            said = pb.EndSessionsResponse.FromString(call.sent[0])
+            self.assertEqual([one.outcome for one in said.outcomes], words)
+        (record,) = self.house.records("session.end")
+        self.assertEqual((record["session_uid"], record["details"]["bytes_down"]), ("s1", 7))
+
+    def test_departure(self) -> None:
+        """Sessions of a tunnel that ended are ended for that reason."""
+        self.open("s1")
+        notice = departure_message(Departure(self.house.connector.id, "transport_error", ("s1",)))
+        _, done = self.call("Departed", notice)
+        self.successResultOf(done)
+        self.assertEqual(self.house.records()[-1]["reason"], "tunnel_transport_error")
+
+    def test_more_ends_than_one_transaction_takes(self) -> None:
+        """Many ends are taken in several transactions, in the order reported."""
+        before = self.house.store.written
+        many = [Ended(f"u{n}", "closed") for n in range(2500)]
+        outcomes = value_of(self.ends.reported(self.house.proxy.id, many))
+        self.assertEqual([uid for uid, _ in outcomes], [one.session_uid for one in many])
+        self.assertEqual(self.house.store.written - before, 3)
+
+    def test_greeting_abandons_what_is_not_claimed(self) -> None:
+        """A Proxy that comes back keeps what it claims; the rest of its own is abandoned."""
+        self.open("s1", "s2")
+        self.open("s3", proxy="z" * 26)
+        self.hello("s1")
+        open_, gone = SessionState.OPEN, SessionState.ABANDONED
+        self.assertEqual(self.states(), {"s1": open_, "s2": gone, "s3": open_})
+        self.assertEqual(self.house.records("session.abandoned")[0]["reason"], "not_claimed")
+
+    def test_restarted_authority_waits_for_claims(self) -> None:
+        """After a restart a Proxy has a minute to claim; then its sessions are abandoned."""
+        self.open("s1")
+        value_of(self.ends.await_claims())
+        self.house.clock.advance(59)
+        self.assertEqual(self.states()["s1"], SessionState.OPEN)
+        self.house.clock.advance(1)
+        self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
+
+    def test_claimed_and_followed_in_time(self) -> None:
+        """A Proxy that claims and follows keeps its sessions for as long as it follows."""
+        self.open("s1")
+        value_of(self.ends.await_claims())
+        self.hello("s1")
+        _, following = self.follow()
+        self.house.clock.advance(300)
+        self.assertEqual(self.states()["s1"], SessionState.OPEN)
+        self.assertEqual(self.control.proxies, 1)
+        following.cancel()
+        self.failureResultOf(following)
+        self.assertEqual(self.control.proxies, 0)
+        self.house.clock.advance(60)
+        self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
+
+    def test_claimed_and_gone_again(self) -> None:
+        """A Proxy that greets and never follows does not hold its sessions open for ever."""
+        self.open("s1")
+        self.hello("s1")
+        self.house.clock.advance(60)
+        self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
+
+    def test_a_second_stream_keeps_a_proxy_present(self) -> None:
+        """A Proxy that reconnects before its old stream ended is not away."""
+        _, first = self.follow()
+        self.follow()
+        first.cancel()
+        self.failureResultOf(first)
+        self.assertEqual(self.control.proxies, 1)
+        self.assertEqual(self.house.clock.getDelayedCalls(), [])
+
+    def test_store_away_when_sessions_are_to_be_abandoned(self) -> None:
+        """What the store did not take is tried again later."""
+        self.open("s1")
+        self.ends.away(self.house.proxy.id)
+        self.house.store.mood = "down"
+        self.house.clock.advance(60)
+        self.house.store.mood = "well"
+        self.house.clock.advance(60)
+        self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
+        self.ends.stop()
+        self.assertEqual(self.house.clock.getDelayedCalls(), [])
+
+    # -- snapshots
+
+    def frames(self, call: Call) -> list[SnapshotFrame]:
+        return [decode_frame(one) for one in call.sent]
+
+    def test_snapshot_is_followed(self) -> None:
+        """A Proxy gets the whole once, then heartbeats, then changes as deltas; all signed."""
+        call, _ = self.follow()
+        self.house.publisher.beat()
+        self.house.run(lambda tx: tx.people.add_group("ops", 2.0))
+        self.house.refresh()
+        whole, beat, change = self.frames(call)
+        self.assertTrue(whole.bundle)
+        self.assertEqual((beat.bundle, beat.delta), (b"", b""))
+        self.assertTrue(change.delta and not change.bundle)
+        serials = []
+        for frame in (whole, beat, change):
+            self.house.world.verifier.verify_signed(frame.signed, Purpose.SNAPSHOT)
+            serials.append(decode_snapshot(frame.signed.payload).serial)
+        self.assertEqual(serials, sorted(set(serials)))
+
+    def test_slow_proxy_gets_the_newest_and_can_go_on_from_it(self) -> None:
+        """What a Proxy is sent next builds on what it was sent, not on what it missed."""
+        call = Call(self.peer)
+        call.room = room = Deferred()
+        call.give(pb.SnapshotRequest().SerializeToString())
+        Deferred.fromCoroutine(self.methods["Snapshot"](call))  # type: ignore[arg-type]
+        for group in ("ops", "qa"):
+            self.house.run(lambda tx, name=group: tx.people.add_group(name, 2.0))
+            self.house.refresh()
+        call.room = None
+        room.callback(None)
+        self.house.publisher.beat()
+        first, second, *_ = self.frames(call)
+        self.assertTrue(first.bundle)
+        self.assertTrue(second.bundle)
+        self.assertNotEqual(first.bundle, second.bundle)
+
+    def test_a_proxy_that_takes_nothing_is_let_go(self) -> None:
+        """A Proxy that does not take a frame for a minute loses its stream."""
+        call = Call(self.peer)
+        call.room = Deferred()
+        call.give(pb.SnapshotRequest().SerializeToString())
+        following = Deferred.fromCoroutine(self.methods["Snapshot"](call))  # type: ignore[arg-type]
+        self.house.clock.advance(60)
+        self.assertEqual(self.failureResultOf(following, SvcError).value.reason, "deadline")
+        self.assertEqual(self.control.proxies, 0)
+
+    def test_revoked_proxy_is_told_no_more(self) -> None:
+        """Revoking a Proxy ends its stream at once."""
+        call, following = self.follow()
+        self.house.run(lambda tx: tx.nodes.revoke(self.house.proxy.id, 1.0))
+        self.house.refresh()
+        self.failureResultOf(following, Denied)
+        self.assertEqual(len(call.sent), 1)
+
+    def test_revocations_are_published_at_once(self) -> None:
+        """A revoked person stands in the next frame, without another bundle."""
+        call, _ = self.follow()
+        self.house.run(lambda tx: tx.people.revoke(ADA, 1.0))
+        self.house.refresh()
+        last = decode_snapshot(self.frames(call)[-1].signed.payload)
+        self.assertEqual(
+            [one.principal for one in last.revocations], [f"spiffe://{CLUSTER}/user/{ADA}"]
+        )
+
+    def test_time_set_back_makes_no_older_snapshot(self) -> None:
+        """A host clock set back gives neither an older time nor an older serial."""
+        before = self.house.publisher._signed
+        assert before is not None
+        was = decode_snapshot(before.payload)
+        self.house.publisher.now = lambda: self.house.now() - 3600
+        self.house.publisher.beat()
+        after = self.house.publisher._signed
+        assert after is not None
+        now = decode_snapshot(after.payload)
+        self.assertGreater(now.serial, was.serial)
+        self.assertGreaterEqual(now.issued_at_ms, was.issued_at_ms)
+
+    def test_nothing_waits_once_everybody_left(self) -> None:
+        """A stream that ends leaves nothing behind in the publisher."""
+        _, following = self.follow()
+        following.cancel()
+        self.failureResultOf(following)
+        self.assertEqual(self.house.publisher._waiting, [])
+        self.assertEqual(outcome(self.ends.await_claims()), [None])

@@ -1,0 +1,296 @@
+"""Connectors register: who is let in, and how a registration ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.intake import Intake
+from svc.authority.members import MemberDesk
+from svc.authority.records import operator
+from svc.errors import SvcError
+from svc.messages.control import (
+    Evict,
+    TunnelSeen,
+    Verdict,
+    decode_connector_down,
+    decode_connector_up,
+    encode_connector_up,
+)
+from svc.messages.tunnel import Nonce, encode_registration
+from svc.model.principal import Role
+from svc.model.registration import DeclaredResource, Registration, Withheld
+from svc.model.resource import Resource
+from svc.model.signing import Purpose, Signed, sign
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.service import BackgroundTasks
+from tests.authority.house import GONE, Call, Holder, House, outcome, value_of
+from tests.pki.support import CLUSTER
+from tests.proof import proves
+
+
+class IntakeTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = House()
+        self.tasks = BackgroundTasks()
+        house = self.house
+        self.intake = Intake(
+            CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
+            house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
+        )  # fmt: skip
+
+    def begin(self, holder: Holder | None = None) -> tuple[Call, Deferred[None], bytes]:
+        """A stream that has its challenge."""
+        call = Call()
+        call.give(encode_connector_up(TunnelSeen("t1", (holder or self.house.connector).id)))
+        serving = Deferred.fromCoroutine(self.intake.serve(call, self.house.row(self.house.proxy)))
+        nonce = decode_connector_down(call.sent[-1])
+        assert isinstance(nonce, Nonce)
+        return call, serving, nonce.nonce
+
+    def signed(self, nonce: bytes, holder: Holder | None = None, **fields: Any) -> bytes:
+        by = holder or self.house.connector
+        registration = Registration(
+            CLUSTER, by.id, self.house.proxy.id, nonce,
+            (DeclaredResource("db1", "tcp"),), "instance", 1, "0.11.0",
+        )  # fmt: skip
+        data = encode_registration(evolve(registration, **fields))
+        signature = sign(by.key, Purpose.REGISTRATION, data)
+        return encode_connector_up(Signed(data, signature, by.chain))
+
+    def verdict(self, holder: Holder | None = None, **fields: Any) -> Verdict:
+        """What a whole registration comes to."""
+        self.call, self.serving, nonce = self.begin(holder)
+        fields = {"nonce": nonce, **fields}
+        self.call.give(self.signed(fields.pop("nonce"), holder, **fields))
+        said = decode_connector_down(self.call.sent[1])
+        assert isinstance(said, Verdict)
+        return said
+
+    def declared(self, *pairs: tuple[str, str]) -> tuple[DeclaredResource, ...]:
+        return tuple(DeclaredResource(id, kind) for id, kind in pairs)
+
+    def test_registered_until_its_stream_ends(self) -> None:
+        """An accepted Connector is served by until its stream ends; both are on record."""
+        said = self.verdict(
+            resources=self.declared(("db1", "tcp"), ("extra", "tcp"), ("host1", "tcp"))
+        )
+        self.assertEqual((said.accepted, said.served, said.lease_secs), (True, ("db1",), 90))
+        self.assertEqual(
+            said.withheld, (Withheld("extra", "not_in_catalog"), Withheld("host1", "kind_mismatch"))
+        )
+        self.assertTrue(self.house.registrations.is_served("db1"))
+        self.assertIsNotNone(self.house.knowledge.facts.catalog["db1"].last_served_at)
+        self.house.clock.advance(3)
+        self.call.give(None)
+        self.assertIsNone(self.successResultOf(self.serving))
+        self.assertFalse(self.house.registrations.is_served("db1"))
+        self.assertEqual(self.house.registrations.connectors, 0)
+        events = [one["event"] for one in self.house.records()]
+        self.assertEqual(events, ["tunnel.registered", "tunnel.ended"])
+        self.assertEqual(self.house.records()[-1]["details"]["duration_ms"], 3000)
+
+    def test_catalog_lists_what_is_withheld(self) -> None:
+        """What the catalog does not hold is remembered as offered by this node."""
+        self.verdict(resources=self.declared(("db1", "tcp"), ("extra", "tcp")))
+        (offered,) = self.house.run(lambda tx: tx.catalog.undeclared())
+        self.assertEqual((offered.id, offered.node_id), ("extra", self.house.connector.id))
+
+    @proves("G-TUN-04")
+    def test_unknown_node(self) -> None:
+        """A node whose certificate is good but which is not in the registry is refused."""
+        stranger = self.house.holder(Role.CONNECTOR)
+        self.assertEqual(self.verdict(stranger).reason, "unknown_node")
+        self.assertEqual(self.house.records()[0]["reason"], "unknown_node")
+
+    @proves("G-TUN-05")
+    def test_revoked_node(self) -> None:
+        """A revoked node is refused although its certificate is in date."""
+        self.house.run(lambda tx: tx.nodes.revoke(self.house.connector.id, 5.0))
+        self.assertEqual(self.verdict().reason, "revoked_node")  # not known to the facts yet
+        self.house.refresh()
+        self.assertEqual(self.verdict().reason, "revoked_node")
+        self.assertEqual(self.house.registrations.connectors, 0)
+
+    @proves("G-TUN-07")
+    def test_malformed_registrations(self) -> None:
+        """What answers another challenge or Proxy, or is not of its form, is malformed."""
+        twice = self.declared(("db1", "tcp"), ("db1", "tcp"))
+        for fields in (
+            {"nonce": bytes(32)},
+            {"proxy_id": "z" * 26},
+            {"cluster": "c2.test"},
+            {"node_id": self.house.proxy.id},
+            {"node_id": ""},
+            {"resources": twice},
+            {"resources": self.declared(("Not a name", "tcp"))},
+        ):
+            self.assertEqual(self.verdict(**fields).reason, "malformed_registration", fields)
+        for garbage in (b"\xff\xff", b"", encode_connector_up(TunnelSeen("t", "a" * 26))):
+            call, _, _ = self.begin()
+            call.give(garbage)
+            said = decode_connector_down(call.sent[1])
+            assert isinstance(said, Verdict)
+            self.assertEqual(said.reason, "malformed_registration")
+
+    @proves("G-TUN-08")
+    def test_owned_by_another(self) -> None:
+        """A node that declares another's resource is refused, and the other is untouched."""
+        self.assertTrue(self.verdict().accepted)
+        other = self.house.node(Role.CONNECTOR, "conn2")
+        self.house.refresh()
+        self.assertEqual(self.verdict(other).reason, "resource_owned_by_peer")
+        serving = self.house.registrations.serving("db1", self.house.proxy.id)
+        assert serving is not None
+        self.assertEqual(serving.node_id, self.house.connector.id)
+
+    @proves("G-TUN-09")
+    def test_catalog_permits_none(self) -> None:
+        """A node that declares only what it may not serve is refused."""
+        said = self.verdict(resources=self.declared(("extra", "tcp")))
+        self.assertEqual(said.reason, "catalog_permits_none")
+
+    def test_no_kinds(self) -> None:
+        """One missing kind refuses the whole registration."""
+        said = self.verdict(resources=self.declared(("db1", "tcp"), ("host1", "")))
+        self.assertEqual(said.reason, "no_resource_kinds")
+
+    def test_made_up_by_a_proxy(self) -> None:
+        """A registration signed by nobody is refused and recorded as the Proxy's doing."""
+        call, _, nonce = self.begin()
+        other = self.house.node(Role.CONNECTOR, "conn2")
+        forged = evolve_signature(self.signed(nonce), sign_by=other)
+        call.give(forged)
+        said = decode_connector_down(call.sent[1])
+        assert isinstance(said, Verdict)
+        self.assertEqual(said.reason, "bad_signature")
+        (record,) = self.house.records("tunnel.refused")
+        self.assertEqual(record["actor"]["id"], self.house.proxy.id)
+
+    def test_registration_over_anothers_tunnel(self) -> None:
+        """A registration does not count over a tunnel of another node."""
+        call, _, nonce = self.begin(self.house.node(Role.CONNECTOR, "conn2"))
+        call.give(self.signed(nonce, self.house.connector))
+        said = decode_connector_down(call.sent[1])
+        assert isinstance(said, Verdict)
+        self.assertEqual(said.reason, "malformed_registration")
+
+    def test_refusals_are_recorded_once_a_change(self) -> None:
+        """A Connector that tries again and again leaves one record a reason."""
+        for _ in range(5):
+            self.verdict(resources=self.declared(("extra", "tcp")))
+        self.verdict(resources=self.declared(("db1", "")))
+        reasons = [one["reason"] for one in self.house.records("tunnel.refused")]
+        self.assertEqual(reasons, ["catalog_permits_none", "no_resource_kinds"])
+
+    def test_invented_names_cannot_fill_the_log(self) -> None:
+        """A Proxy that invents a node for each refusal gets its share of records and no more."""
+        for count in range(70):
+            name = "abcdefghij"[count % 10] * 25 + "abcdefg"[count // 10]
+            call, _, nonce = self.begin(evolve(self.house.connector, id=name))
+            call.give(self.signed(nonce, self.house.connector))
+        self.assertEqual(len(self.house.records()), 60)
+
+    def test_eviction_is_said_and_ends_the_stream(self) -> None:
+        """A revoked Connector's stream is told why and ends at once."""
+        self.verdict()
+        self.assertEqual(self.revoke("conn1"), 1)
+        self.assertEqual(decode_connector_down(self.call.sent[-1]), Evict("revoked_node"))
+        self.assertIsNone(self.successResultOf(self.serving))
+        self.assertEqual(len(self.house.records("tunnel.ended")), 1)
+
+    def test_revoked_proxy_loses_its_registrations(self) -> None:
+        """What a revoked Proxy registered is not served through it any more."""
+        self.verdict()
+        self.assertEqual(self.revoke("edge1"), 1)
+        self.assertFalse(self.house.registrations.is_served("db1"))
+
+    def revoke(self, name: str) -> int:
+        house = self.house
+        desk = MemberDesk(
+            house.knowledge, house.registrations, house.store, house.recorder, house.now,
+            house.entropy, "00", 60.0,
+        )  # fmt: skip
+        done = value_of(desk.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
+        assert isinstance(done, pb.RevokeNodeResponse)
+        return done.tunnels_ended
+
+    def test_a_call_that_is_cancelled_leaks_nothing(self) -> None:
+        """A cancelled call takes its registration along and logs no failure."""
+        self.verdict()
+        self.serving.cancel()
+        self.failureResultOf(self.serving)
+        self.assertEqual(self.house.registrations.connectors, 0)
+        self.assertEqual(len(self.house.records("tunnel.ended")), 1)
+        self.assertEqual(self.house.clock.getDelayedCalls(), [])
+
+    def test_a_stream_that_breaks_or_says_too_much(self) -> None:
+        """A stream that breaks, or goes on talking, ends its registration."""
+        for last in (GONE, b"more"):
+            self.verdict()
+            self.call.give(last)
+            self.failureResultOf(self.serving, SvcError)
+            self.assertEqual(self.house.registrations.connectors, 0)
+
+    def test_silence_before_the_registration(self) -> None:
+        """A stream without a registration ends after ten seconds."""
+        _, serving, _ = self.begin()
+        self.house.clock.advance(10)
+        self.assertEqual(self.failureResultOf(serving, SvcError).value.reason, "deadline")
+
+    def test_store_down_is_no_verdict(self) -> None:
+        """While the store is away nobody is registered and nobody is told a refusal."""
+        call, serving, nonce = self.begin()
+        self.house.store.mood = "down"
+        call.give(self.signed(nonce))
+        self.failureResultOf(serving, SvcError)
+        self.assertEqual((len(call.sent), self.house.registrations.connectors), (1, 0))
+
+    def test_catalog_changed_meanwhile(self) -> None:
+        """A registration judged by an older catalog is taken back at once."""
+        call, _, nonce = self.begin()
+        add = Resource("extra", "tcp", {}, self.house.connector.id)
+        plain = self.house.store.run
+
+        async def run(desc: str, fn: Any) -> Any:
+            result = await plain(desc, fn)
+            if desc == "register a tunnel":
+                self.house.run(lambda tx: tx.catalog.add(add, 2.0))
+                self.house.refresh()
+            return result
+
+        self.intake.store = evolve_run(self.house.store, run)
+        call.give(self.signed(nonce, resources=self.declared(("db1", "tcp"), ("extra", "tcp"))))
+        self.assertEqual(decode_connector_down(call.sent[-1]), Evict("reassigned"))
+
+    def test_newer_registration_of_a_node_replaces_the_older(self) -> None:
+        """The end of a replaced registration takes nothing from the newer one."""
+        self.verdict()
+        older = self.call
+        self.house.clock.advance(1)
+        self.verdict()
+        self.assertEqual(self.house.registrations.connectors, 1)
+        older.give(None)
+        self.assertTrue(self.house.registrations.is_served("db1"))
+        self.assertEqual(outcome(self.intake.refusals.summarise()), [None])
+
+
+class _Running:
+    def __init__(self, store: Any, run: Any) -> None:
+        self.run, self.read = run, store.read
+
+
+def evolve_run(store: Any, run: Any) -> Any:
+    """The store with another ``run``."""
+    return _Running(store, run)
+
+
+def evolve_signature(message: bytes, sign_by: Holder) -> bytes:
+    """The same registration signed by somebody else's key."""
+    signed = decode_connector_up(message)
+    assert isinstance(signed, Signed)
+    forged = sign(sign_by.key, Purpose.REGISTRATION, signed.payload)
+    return encode_connector_up(evolve(signed, signature=forged))

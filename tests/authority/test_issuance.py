@@ -1,0 +1,252 @@
+"""Deciding a session: who is believed, what is written down, what is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.messages.control import Answer, answer_message
+from svc.messages.session import decode_grant
+from svc.model.principal import Role
+from svc.model.signing import Purpose
+from tests.authority.house import ADA, House, outcome, refusal_of, value_of
+
+
+class IssuanceTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = House()
+        self.issuance = self.house.issuance()
+        self.proxy = self.house.row(self.house.proxy)
+
+    def authorize(self, *args: Any, **fields: Any) -> Answer:
+        ask = self.house.ask(*args, **fields)
+        answer = value_of(self.issuance.authorize(ask, self.proxy))
+        assert isinstance(answer, Answer)
+        return answer
+
+    def refused(self, ask: Any) -> str:
+        return refusal_of(self.issuance.authorize(ask, self.proxy)).reason
+
+    def hidden(self, *args: Any, **fields: Any) -> bytes:
+        """The answer's bytes but for its id."""
+        answer = evolve(self.authorize(*args, **fields), decision_id="-")
+        return answer_message(answer).SerializeToString()
+
+    def test_grant_after_both_records(self) -> None:
+        """An allowed session is granted once both decisions and its row are in the store."""
+        self.house.serve("db1")
+        answer = self.authorize(self.house.ada)
+        assert answer.grant is not None
+        self.house.world.verifier.verify_signed(answer.grant, Purpose.GRANT)
+        grant = decode_grant(answer.grant.payload)
+        proxys, ours = self.house.records()
+        self.assertEqual((proxys["event"], ours["event"]), ("request.decision", "session.start"))
+        self.assertEqual((ours["decision_id"], ours["decision"]), (answer.decision_id, "allow"))
+        self.assertEqual((ours["cedar_action"], ours["policies"]), ("tcpConnect", ["dev-uses-tcp"]))
+        session = self.house.run(lambda tx: tx.sessions.get(grant.session_uid))
+        self.assertEqual((session.person_id, session.decision_id), (ADA, answer.decision_id))
+        row = self.house.run(lambda tx: tx.audit.rows(2, 1)[0])
+        self.assertEqual(grant.audit_hash, row.hash)
+        self.assertEqual(self.house.told, [("connect", "allow")])
+
+    def test_record_holds_the_request_and_hides_what_is_personal(self) -> None:
+        """The record names the whole Cedar request; address and login stand as hashes."""
+        self.authorize(self.house.ada, "host1", kind="ssh", action="sshConnect", login_user="root")
+        record = self.house.records("session.refused")[0]
+        self.assertEqual(record["request"]["principal"], {"id": ADA, "type": "User"})
+        self.assertEqual(list(record["request"]["context"]["login_user"]), ["personal"])
+        self.assertNotIn(b"root", self.house.run(lambda tx: tx.audit.rows(2, 1)[0]).canonical)
+
+    def test_entities_are_kept_once(self) -> None:
+        """What a decision looked at is kept beside the log under its digest."""
+        self.authorize(self.house.ada)
+        digest = self.house.records("session.refused")[0]["entities_digest"]
+        kept = self.house.run(lambda tx: tx.audit.entities(digest))
+        self.assertIn(ADA, kept.text)
+        self.assertIn('"id":"db1"', kept.text)
+        self.authorize(self.house.ada)
+        self.assertEqual(self.house.run(lambda tx: tx.audit.entities(digest)), kept)
+
+    def test_policies_are_told_to_who_may_view(self) -> None:
+        """A denied person who may view the resource hears which policy it was."""
+        answer = self.authorize(self.house.ada, "prod1")
+        self.assertEqual((answer.reason, answer.policies), ("denied", ("nobody-production",)))
+        self.assertEqual(self.house.records("session.refused")[0]["decision"], "deny")
+
+    def test_hidden_and_invented_names_are_answered_alike(self) -> None:
+        """Who may not view hears the same bytes for what is there and what never was."""
+        self.house.serve("db1", "vault1", "host1")
+        eve = self.house.eve
+        bytes_for = {self.hidden(eve, name) for name in ("db1", "vault1", "nope", "Not a name!")}
+        bytes_for.add(self.hidden(eve, "db1", kind="ssh", action="sshConnect"))
+        bytes_for.add(self.hidden(eve, "db1", said="deny"))
+        bytes_for.add(self.hidden(self.house.ada, "vault1"))
+        self.assertEqual(len(bytes_for), 1)
+
+    def test_unserved_is_told_to_who_may_view_only(self) -> None:
+        """Who may open but not view a resource nobody serves hears the common refusal."""
+        ssh = {"kind": "ssh", "action": "sshConnect"}
+        there = self.hidden(self.house.ada, "host1", **ssh)
+        self.assertEqual(there, self.hidden(self.house.ada, "nohost", **ssh))
+        self.assertEqual(there, self.hidden(self.house.eve, "db1"))
+
+    def test_no_grant_for_another_kind(self) -> None:
+        """A right to every host opens no database that a Connector serves under that name."""
+        self.house.serve("db1")
+        answer = self.authorize(self.house.ada, "db1", kind="ssh", action="sshConnect")
+        self.assertIsNone(answer.grant)
+        self.assertEqual(self.house.run(lambda tx: tx.sessions.open()), ())
+
+    def test_departed_or_unknown(self) -> None:
+        """A resource served before is departed, over restarts too; one never served unknown."""
+        self.assertEqual(self.authorize(self.house.ada).reason, "unknown")
+        node = self.house.connector.id
+        self.house.run(lambda tx: tx.catalog.registered(node, ["db1"], [], 5.0))
+        self.house.refresh()
+        self.assertEqual(self.authorize(self.house.ada).reason, "departed")
+        self.assertEqual(self.house.told[-1], ("connect", "not_served"))
+
+    def test_proxys_denial_stands(self) -> None:
+        """What the Proxy denied is refused here too, and not recorded as allowed."""
+        self.house.serve("db1")
+        answer = self.authorize(self.house.ada, said="deny")
+        self.assertEqual((answer.grant, answer.reason), (None, "denied"))
+        record = self.house.records("session.refused")[0]
+        self.assertEqual((record["decision"], record["reason"]), ("deny", "proxy_denied"))
+
+    def test_replay_is_refused_and_recorded(self) -> None:
+        """A request is good once: the second time it is refused and on record."""
+        self.house.serve("db1")
+        ask = self.house.ask(self.house.ada)
+        value_of(self.issuance.authorize(ask, self.proxy))
+        self.assertEqual(self.refused(ask), "request_replayed")
+        self.assertEqual(self.house.records()[-1]["reason"], "request_replayed")
+
+    def test_replay_after_a_restart(self) -> None:
+        """A granted request stays used when the process that granted it is gone."""
+        self.house.serve("db1")
+        ask = self.house.ask(self.house.ada)
+        value_of(self.issuance.authorize(ask, self.proxy))
+        again = self.house.issuance()
+        self.assertEqual(refusal_of(again.authorize(ask, self.proxy)).reason, "request_replayed")
+        last = self.house.records()[-1]
+        self.assertEqual((last["event"], last["reason"]), ("session.refused", "request_replayed"))
+        self.assertEqual(len(self.house.records("session.start")), 1)
+
+    def test_session_uid_is_good_once(self) -> None:
+        """Another request under a session uid used before is refused as a replay."""
+        self.house.serve("db1")
+        self.authorize(self.house.ada, session_uid="ab" * 16)
+        ask = self.house.ask(self.house.ada, session_uid="ab" * 16, login_user="")
+        self.house.clock.advance(1)
+        ask = self.house.ask(self.house.ada, session_uid="ab" * 16)
+        self.assertEqual(self.refused(ask), "request_replayed")
+
+    def test_age_of_a_request(self) -> None:
+        """A request of 30 seconds is taken; an older or a later one is stale."""
+        ms = int(self.house.now() * 1000)
+        self.authorize(self.house.ada, issued_at_ms=ms - 30_000)
+        for at in (ms - 30_001, ms + 30_001):
+            ask = self.house.ask(self.house.ada, issued_at_ms=at)
+            self.assertEqual(self.refused(ask), "request_stale")
+
+    def test_request_for_another(self) -> None:
+        """A request made for another Proxy, cluster or certificate opens nothing."""
+        ask = self.house.ask
+        ada = self.house.ada
+        self.assertEqual(self.refused(ask(ada, proxy_id="z" * 26)), "request_wrong_proxy")
+        self.assertEqual(self.refused(ask(ada, cluster="c2.test")), "request_wrong_proxy")
+        self.assertEqual(
+            self.refused(ask(ada, certificate_sha256=self.house.eve.sha256)), "request_unsigned"
+        )
+
+    def test_unsigned_request(self) -> None:
+        """A request whose signature or signer is not the person's opens nothing."""
+        ask, eve = self.house.ask(self.house.ada), self.house.eve
+        self.assertEqual(self.refused(evolve(ask, signature=b"x")), "bad_signature")
+        self.assertEqual(self.refused(evolve(ask, person_chain=eve.chain)), "bad_signature")
+        self.assertEqual(
+            self.refused(evolve(ask, person_chain=self.house.connector.chain)), "certificate_role"
+        )
+        self.assertEqual(len(self.house.records("session.refused")), 3)
+
+    def test_kind_not_enabled(self) -> None:
+        """A kind not enabled is refused alike for names that are there and invented ones."""
+        texts = set()
+        for name in ("db1", "nope"):
+            ask = self.house.ask(self.house.ada, name, kind="kube", action="k8sAccess")
+            refusal = refusal_of(self.issuance.authorize(ask, self.proxy))
+            texts.add((refusal.reason, refusal.fault, refusal.text))
+        self.assertEqual(len(texts), 1)
+
+    def test_revoked_meanwhile(self) -> None:
+        """A person or certificate revoked between TLS and commit gets no grant, and a record."""
+        self.house.serve("db1")
+        self.house.run(lambda tx: tx.people.revoke(ADA, 9.0))
+        self.assertEqual(self.refused(self.house.ask(self.house.ada)), "revoked_person")
+        self.house.refresh()
+        self.assertEqual(self.refused(self.house.ask(self.house.ada)), "revoked_person")
+        eve = self.house.eve
+        self.house.run(lambda tx: tx.certificates.revoke(eve.sha256, 9.0))
+        self.assertEqual(self.refused(self.house.ask(eve)), "revoked_certificate")
+        self.assertEqual(len(self.house.records("session.refused")), 3)
+
+    def test_certificate_nobody_issued(self) -> None:
+        """A certificate that the table does not hold is refused although its chain is good."""
+        stranger = self.house.holder(Role.USER, ADA)
+        self.assertEqual(self.refused(self.house.ask(stranger)), "revoked_certificate")
+
+    def test_store_that_fails_or_stalls_grants_nothing(self) -> None:
+        """Without a durable record there is no grant: not when it fails, nor while it waits."""
+        self.house.serve("db1")
+        for mood in ("down", "commits, then down"):
+            self.house.store.mood = mood
+            ask = self.house.ask(self.house.ada)
+            self.assertEqual(self.refused(ask), "store_unavailable")
+        self.house.store.mood = "silent"
+        waiting = outcome(self.issuance.authorize(self.house.ask(self.house.ada), self.proxy))
+        self.house.clock.advance(100)
+        self.assertEqual(waiting, [])
+
+    def test_no_policy_is_no_grant(self) -> None:
+        """While no policy is in force nothing is granted."""
+        self.house.serve("db1")
+        self.house.policy.engine = None
+        self.assertEqual(self.refused(self.house.ask(self.house.ada)), "policy_unavailable")
+
+    def test_hostile_proxy_cannot_fill_the_log(self) -> None:
+        """Past its share a Proxy's refused requests are counted and summed up in one record."""
+        ask = evolve(self.house.ask(self.house.ada), signature=b"x")
+        for _ in range(100):
+            self.refused(ask)
+        self.assertEqual(len(self.house.records()), 60)
+        self.house.clock.advance(60)
+        value_of(self.issuance.refusals.summarise())
+        value_of(self.issuance.refusals.summarise())
+        (summary,) = self.house.records("refusals.summary")
+        self.assertEqual(summary["details"]["count"], 40)
+        self.assertEqual(summary["details"]["proxy_id"], self.proxy.id)
+        self.refused(ask)
+        self.assertEqual(len(self.house.records()), 62)
+
+    def test_summary_survives_a_store_that_was_away(self) -> None:
+        """A count that the store did not take is owed until it does."""
+        ask = evolve(self.house.ask(self.house.ada), signature=b"x")
+        for _ in range(61):
+            self.refused(ask)
+        self.house.clock.advance(60)
+        self.house.store.mood = "down"
+        refusal_of(self.issuance.refusals.summarise())
+        self.house.store.mood = "well"
+        self.refused(ask)
+        self.assertEqual(self.house.records("refusals.summary")[0]["details"]["count"], 1)
+
+    def test_every_decision_id_is_on_record(self) -> None:
+        """Each id that an answer names is found in the log."""
+        self.house.serve("db1")
+        for who, name in ((self.house.ada, "db1"), (self.house.eve, "db1"), (self.house.ada, "x")):
+            answer = self.authorize(who, name)
+            found = self.house.run(lambda tx, id=answer.decision_id: tx.audit.by_decision(id))
+            self.assertEqual(len(found), 1)
