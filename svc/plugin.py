@@ -188,7 +188,8 @@ def _import(label: str, module_name: str, path: str, data: bytes) -> ModuleType:
         exec(compile(data, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
         del sys.modules[module_name]
-        if not isinstance(error, Exception):
+        # One that would end the process, with whatever status, is broken like any other.
+        if not isinstance(error, Exception | SystemExit):
             raise
         kind = type(error).__name__
         raise PluginError(f"{label}: {path} cannot be imported: {kind}: {error}") from error

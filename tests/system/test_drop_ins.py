@@ -1,0 +1,145 @@
+"""Drop-ins at the start of a real process: named and sound ones run, nothing else does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.system.starts import Start, faults, svc_words
+
+SOURCES = Path(__file__).resolve().parent.parent.parent
+INSTALLED = {"PYTHONPATH": f"{{dir}}/site-packages{os.pathsep}{SOURCES}"}
+CONFIG = (
+    'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
+    'endpoints.proxy = ["127.0.0.1:1"]\nplugins.kinds = ["tcp", "WORD"]\n'
+)
+SOUND = """\
+from svc.kinds.opaque import OpaqueKind
+from svc.kinds.tcp import tcp as like
+KIND = OpaqueKind(name="WORD", terms=like.terms)
+del like
+"""
+MORE = "MORE = OpaqueKind(name='more', terms=KIND.terms)\n"
+MARK = 'open({path!r}, "w").close()\n'
+NO_IDENTITY = ("join.token_file: there is no identity in state_dir yet",)
+"""What a start with sound drop-ins comes to: it is refused after they were loaded."""
+
+
+class Poison:
+    """A pickle that leaves a mark when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return os.mkdir, (self._path,)
+
+
+def put(
+    text: str, word: str = "extra", mode: int = 0o644, place: str = "site-packages"
+) -> Callable[[Path], None]:
+    """Prepares a drop-in; ``MARK`` in its text is a line that shows whether it ran."""
+
+    def prepare(own: Path) -> None:
+        folder = own / place / "svc" / "plugins"
+        folder.mkdir(0o755, parents=True)
+        path = folder / f"kind_{word}.py"
+        mark = MARK.format(path=str(own / "ran"))
+        path.write_text(text.replace("MARK", mark).replace("WORD", word))
+        path.chmod(mode)
+
+    return prepare
+
+
+def poisoned(own: Path) -> None:
+    """Prepares what ``twisted.plugin`` would unpickle, in every folder in reach."""
+    for place in (own, own / "site-packages"):
+        for package in ("svc", "twisted"):
+            folder = place / package / "plugins"
+            folder.mkdir(0o755, parents=True)
+            if (package, place) != ("twisted", own / "site-packages"):  # Twisted's own to trust
+                (folder / "dropin.cache").write_bytes(pickle.dumps(Poison(own / "ran")))
+
+
+def shadowed(own: Path) -> None:
+    """Prepares a package ``svc`` in the working directory."""
+    (own / "svc").mkdir()
+    (own / "svc" / "__init__.py").write_text(MARK.format(path=str(own / "ran")))
+
+
+def start(
+    label: str,
+    says: str,
+    prepare: Callable[[Path], object],
+    word: str = "extra",
+    words: tuple[str, ...] = (),
+) -> Start:
+    """A Connector that names one more kind."""
+    command = words or tuple(svc_words("--config", "{dir}/c.toml", "connector"))
+    wanted = (says,) if says else NO_IDENTITY
+    config = CONFIG.replace(', "WORD"', f', "{word}"' if word else "")
+    return Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
+
+
+UNSAFE = (sys.executable, "-m", "svc", "--config", "{dir}/c.toml", "connector")
+TWISTD = (
+    str(Path(sys.executable).parent / "twistd"),
+    *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
+)
+
+BROKEN = [
+    start("missing", "kind extra: no such drop-in", lambda own: None),
+    start("two of a name", "kind tcp: found twice: ", put(SOUND, "tcp"), word=""),
+    start("nothing in it", "IResourceKind; found none", put("x = 1\n")),
+    start("two in it", "found 2 of them", put(SOUND + MORE)),
+    start("another name", "kind extra: the object found there has another name",
+          put(SOUND.replace("WORD", "else"))),
+    start("raising", "cannot be imported: RuntimeError: boom", put('raise RuntimeError("boom")')),
+    start("leaving", "cannot be imported: SystemExit: 0", put("raise SystemExit(0)")),
+    start("no Python", "cannot be imported: SyntaxError", put("def")),
+    start("writable by others", "kind extra: other users may write to ",
+          put("MARK" + SOUND, mode=0o666)),
+]  # fmt: skip
+
+NOT_RUN = [
+    start("in the working directory", "kind extra: no such drop-in", put("MARK", place=".")),
+    start("there, by python -m", "kind extra: no such drop-in", put("MARK", place="."),
+          words=UNSAFE),
+    start("there, under twistd", "kind extra: no such drop-in", put("MARK", place="."),
+          words=TWISTD),
+    start("a package there", "", shadowed, word=""),
+    start("a package there, under twistd", "", shadowed, word="", words=TWISTD),
+    start("installed but not named", "", put("MARK"), word=""),
+    start("installed but not named, under twistd", "", put("MARK"), word="", words=TWISTD),
+    start("a poisoned cache", "", poisoned, word=""),
+    start("a poisoned cache, under twistd", "", poisoned, word="", words=TWISTD),
+]  # fmt: skip
+
+
+class DropInTests(SynchronousTestCase):
+    """Each start is a real process over folders of its own."""
+
+    def refused(self, *starts: Start) -> None:
+        """Fail with every start that ended otherwise, or ran what it must not."""
+        found = faults(starts, Path(self.mktemp()).absolute())
+        self.assertEqual(found, [], "\n\n".join(found))
+
+    def test_sound(self) -> None:
+        """A drop-in that is installed and named is loaded, and makes the mark looked for."""
+        found = faults([start("sound", "", put("MARK" + SOUND))], Path(self.mktemp()).absolute())
+        self.assertEqual(len(found), 1)
+        self.assertIn("sound: left behind: ", found[0])
+        self.assertIn("/ran'", found[0])
+
+    def test_broken(self) -> None:
+        """A named drop-in that is missing, doubled, broken or open to others stops the start."""
+        self.refused(*BROKEN)
+
+    def test_not_run(self) -> None:
+        """What the configuration does not name is never run, wherever it lies."""
+        self.refused(*NOT_RUN)
