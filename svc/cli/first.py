@@ -61,6 +61,13 @@ _DEMO = (
 )
 @click.option("--public-port", default=7400, show_default=True, type=click.IntRange(1, 65535))
 @click.option(
+    "--authority-port",
+    default=7401,
+    show_default=True,
+    type=click.IntRange(1, 65533),
+    help="The first of the Authority's three ports.",
+)
+@click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
@@ -97,6 +104,7 @@ def init(
     cluster: str,
     names: tuple[str, ...],
     public_port: int,
+    authority_port: int,
     host: str,
     resources: tuple[str, ...],
     ca_pin: str,
@@ -116,7 +124,7 @@ def init(
         wanted,
         host,
         names or ("localhost", "127.0.0.1"),
-        Ports(public=public_port),
+        Ports(public_port, authority_port, authority_port + 1, authority_port + 2),
         tuple(read_served(text) for text in served),
         ca_pin.lower().removeprefix("sha256:"),
         None if root_key_to is None else root_key_to.absolute(),

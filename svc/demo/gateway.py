@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from twisted.internet.defer import maybeDeferred
 
 from svc.compose.client import client_settings, make_client
+from svc.compose.listeners import RpcListener
 from svc.compose.personal import prepare, take_identity
 from svc.compose.process import Process, make_process
 from svc.compose.runtime import Runtime
@@ -25,6 +26,7 @@ from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
 from svc.model.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.service import AsyncMultiService, Listener
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
 """``asked(method, request, response_type)``: the Authority while the cluster is made."""
@@ -155,12 +157,23 @@ class Gateway:
         if process.running:
             await process.stopService()
             return
-        for listener in process.listeners.values():
-            await maybeDeferred(listener.stopService)
+        for bound in _bound(process):
+            await maybeDeferred(bound.stopService)
 
     def _discard(self) -> None:
         if self.directory != Path():
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _bound(tree: Any) -> Iterator[Listener]:
+    """Every listener of a tree that was bound and never started."""
+    for service in tree:
+        if isinstance(service, RpcListener):
+            yield service.listener
+        elif isinstance(service, Listener):
+            yield service
+        elif isinstance(service, AsyncMultiService):
+            yield from _bound(service)
 
 
 def free_ports() -> Ports:

@@ -1,0 +1,190 @@
+"""``svc demo`` as a stranger runs it: real processes, and what they leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from shutil import rmtree
+from unittest import SkipTest
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.processes import Child, Ran, run, svc_command, until
+from tests.proof import proves
+
+_DECISION = r"decision ([0-9a-f]{32})"
+_NOBODY = 65534
+
+
+class DemoCase(SynchronousTestCase):
+    """A home and a directory for temporary files, both empty."""
+
+    def setUp(self) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="svc-test-demo-"))
+        self.addCleanup(rmtree, self.base, True)
+        self.home, self.temporary = self.base / "home", self.base / "tmp"
+        self.home.mkdir()
+        self.temporary.mkdir()
+        self.kept = self.base / "kept"
+        self.more = {"TMPDIR": str(self.temporary)}
+
+    def once(self, *words: str) -> Ran:
+        """``svc demo --once`` to its end."""
+        return run(svc_command("demo", "--once", *words), self.home, self.more, seconds=60)
+
+    def svc(self, *words: str) -> Ran:
+        """Another process that looks at what was kept."""
+        return run(svc_command("--config", str(self.kept / "all.toml"), *words), self.home)
+
+    def demo(self) -> Child:
+        """One that stays up."""
+        child = Child("demo", svc_command("demo"), self.home, self.base / "demo.log", self.more)
+        self.addCleanup(child.end)
+        child.start()
+        return child
+
+    def told(self, child: Child) -> str:
+        """What it printed once it stays up."""
+        last = "stays up until you interrupt it"
+        until("the demo's last line", lambda: last in child.text(), 60, [child])
+        return child.text()
+
+    def left(self) -> list[str]:
+        """What it left behind."""
+        return sorted(
+            str(each) for place in (self.home, self.temporary) for each in place.iterdir()
+        )
+
+
+class OnceTests(DemoCase):
+    """``--once``: shown, and over."""
+
+    def test_allows_denies_explains_verifies_and_leaves_nothing(self) -> None:
+        """One command shows sessions, a refusal with reason and id, a whole log; and no file."""
+        done = self.once().checked()
+        allowed = re.findall(rf"^ALLOW  ada → (\S+) .*{_DECISION}$", done.stdout, re.M)
+        self.assertEqual([name for name, _ in allowed], ["echo", "web", "ssh-demo"])
+        denied = re.search(
+            rf"^DENY   ada → vault .*policies \[vault-is-closed\].*{_DECISION}$", done.stdout, re.M
+        )
+        assert denied is not None, done.stdout
+        self.assertRegex(done.stdout, rf"(?m)^why +{denied[1]}: deny tcpConnect on vault")
+        self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
+        self.assertIn("init my-gateway", done.stdout)
+        self.assertEqual(self.left(), [])
+
+    @proves("G-AUD-12")
+    def test_kept_log_is_found_whole_and_a_flipped_byte_is_found_too(self) -> None:
+        """Other processes verify the kept log, find both decisions, and see one changed byte."""
+        done = self.once("--keep", str(self.kept)).checked()
+        self.assertEqual(self.left(), [])
+        verified = self.svc("authority", "audit", "verify").checked()
+        self.assertRegex(verified.stdout, r"^verified \d+ records, head seq \d+ hash [0-9a-f]{64}")
+        for line in ("ALLOW", "DENY"):
+            found = re.search(rf"^{line} .*{_DECISION}$", done.stdout, re.M)
+            assert found is not None, done.stdout
+            shown = self.svc("authority", "audit", "show", found[1]).checked()
+            self.assertIn(found[1], shown.stdout)
+        store = self.kept / "state" / "authority" / "store.db"
+        data = bytearray(store.read_bytes())
+        data[data.index(b'"cedar_action":"tcpConnect"') + 16] ^= 1
+        store.write_bytes(data)
+        refused = self.svc("authority", "audit", "verify")
+        self.assertEqual(refused.status, 6, refused)
+        self.assertRegex(refused.stderr, r"record \d+")
+
+    def test_directory_that_holds_something_is_not_used(self) -> None:
+        """--keep never writes over what is there."""
+        self.kept.mkdir()
+        (self.kept / "mine").write_text("precious")
+        refused = self.once("--keep", str(self.kept))
+        self.assertEqual(refused.status, 1, refused)
+        self.assertIn("not empty", refused.stderr)
+        self.assertEqual([each.name for each in self.kept.iterdir()], ["mine"])
+
+    def test_malformed_filter_is_refused(self) -> None:
+        """A RUST_LOG that is no filter ends the demo before anything is made."""
+        self.more["RUST_LOG"] = "svc=loud"
+        refused = self.once()
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("RUST_LOG", refused.stderr)
+        self.assertEqual(self.left(), [])
+
+
+class StayingTests(DemoCase):
+    """Without ``--once`` it stays up until it is interrupted."""
+
+    def test_serves_a_client_until_it_is_interrupted(self) -> None:
+        """The printed page answers, a second demo beside it works, and Ctrl-C ends it well."""
+        child = self.demo()
+        found = re.search(r"curl http://([0-9.]+):(\d+)/$", self.told(child), re.M)
+        assert found is not None, child.tail()
+        self.assertIn(b"You came through the gateway.", _answer((found[1], int(found[2]))))
+        self.once().checked()
+        self.assertTrue(child.is_alive)
+        child.signal(signal.SIGINT)
+        self.assertEqual(child.wait(), 0, child.tail())
+        self.assertEqual(self.left(), [])
+
+    def test_interrupted_early_it_leaves_nothing(self) -> None:
+        """A demo that is interrupted while it is being made puts all away."""
+        child = self.demo()
+        until("the first directory", lambda: any(self.temporary.iterdir()), 60, [child])
+        child.signal(signal.SIGINT)
+        self.assertEqual(child.wait(), 130, child.tail())
+        self.assertEqual(self.left(), [])
+
+    def test_other_users_get_no_byte(self) -> None:
+        """A second user of the machine gets nothing from any port that the demo opened."""
+        if os.geteuid() != 0:
+            raise SkipTest("only root can be a second user")
+        child = self.demo()
+        self.told(child)
+        ports = _listening(child.pid)
+        # Four roles' listeners, four targets, four local endpoints.
+        self.assertEqual(len(ports), 12)
+        answers = {each: _answer(each, _NOBODY) for each in ports}
+        self.assertEqual(set(answers.values()), {b""}, answers)
+        self.assertEqual(child.stop(), 0, child.tail())
+
+
+def _listening(pid: int) -> list[tuple[str, int]]:
+    """Address and port of every TCP socket on which the process listens."""
+    held = set()
+    for each in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            held.add(os.readlink(f"/proc/{pid}/fd/{each}"))
+    found = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and f"socket:[{words[9]}]" in held:
+            host, _, port = words[1].partition(":")
+            address = socket.inet_ntoa(int(host, 16).to_bytes(4, sys.byteorder))
+            found.append((address, int(port, 16)))
+    return found
+
+
+def _answer(there: tuple[str, int], uid: int = 0) -> bytes:
+    """What an HTTP request there is answered within a moment, from a socket of *uid*."""
+    mine = os.geteuid()
+    if uid:
+        os.seteuid(uid)
+    try:
+        asking = socket.socket()
+    finally:
+        if uid:
+            os.seteuid(mine)
+    heard = b""
+    with asking, contextlib.suppress(OSError):
+        asking.settimeout(2)
+        asking.connect(there)
+        asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        while piece := asking.recv(4096):
+            heard += piece
+    return heard
