@@ -165,6 +165,7 @@ class Assembling:
         )  # fmt: skip
         listings_changed.append(listings.changed)
         holder.on_change(listings.changed)
+        holder.on_change(sessions.recheck)
         tunnels = TunnelService(
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
             p.runtime.entropy, tunnel_times(p.settings),

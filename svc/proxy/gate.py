@@ -9,7 +9,7 @@ from attrs import define
 from svc.errors import Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.messages.control import ProxyDecision
-from svc.model.access import EntityUid
+from svc.model.access import AccessRequest, EntityUid
 from svc.model.ids import Entropy, random_id
 from svc.model.questions import context_at, may_open
 from svc.model.session_request import SessionRequest
@@ -50,16 +50,12 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        target = EntityUid(kind.terms.entity_type, request.resource)
-        context = context_at(self.now(), source, request.login_user)
         try:
             engine = self.engine()
         except SvcError:
             self.told(kind.request_kind, "error")
             raise
-        decision = engine.decide(
-            may_open(kind.request_kind, request.action, person_id, target, context)
-        )
+        decision = engine.decide(self._question(request, kind, person_id, source))
         self.told(kind.request_kind, decision.decision)
         return ProxyDecision(
             decision_id=random_id(self.entropy),
@@ -70,3 +66,20 @@ class Gate:
             entities_digest=decision.entities_digest,
             source_address=source,
         )
+
+    def still_allows(
+        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+    ) -> bool:
+        """Whether an open session would be opened now; not counted, nobody asked for it.
+
+        Raises:
+            SvcError: no decision is possible now.
+        """
+        return self.engine().decide(self._question(request, kind, person_id, source)).allowed
+
+    def _question(
+        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+    ) -> AccessRequest:
+        target = EntityUid(kind.terms.entity_type, request.resource)
+        context = context_at(self.now(), source, request.login_user)
+        return may_open(kind.request_kind, request.action, person_id, target, context)

@@ -39,6 +39,7 @@ from svc.model.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
 from svc.proxy.gate import Gate
+from svc.proxy.live import Live, LiveSessions
 from svc.proxy.reports import Reports
 from svc.rpc.frames import FrameKind, parse_frame
 from svc.service import bounded
@@ -82,6 +83,7 @@ class SessionMeters:
 class Opening:
     """One session on its way."""
 
+    person: Principal
     chain: tuple[bytes, ...]
     data: bytes
     signature: bytes
@@ -120,7 +122,15 @@ class SessionOpens:
     max_per_person: int
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
+    _live: LiveSessions = field(init=False)
     _is_draining: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._live = LiveSessions(self.clock)
+
+    def recheck(self) -> None:
+        """Policy or revocations changed: what may not go on is broken off."""
+        self._live.recheck()
 
     def drain(self) -> None:
         """Open no more; what is open goes on."""
@@ -175,7 +185,9 @@ class SessionOpens:
             raise Denied("this session is open already", reason="request_replayed")
         kind = self.gate.kind(request)
         decision = self.gate.decide_open(request, kind, person.principal.id, call.peer.host)
-        opening = Opening(peer_chain(call), data, signature, request, kind, decision)
+        opening = Opening(
+            person.principal, peer_chain(call), data, signature, request, kind, decision
+        )
         self._open[request.session_uid] = kind.protocol
         try:
             granted = await self._authorize(opening)
@@ -285,14 +297,24 @@ class SessionOpens:
         protocol = opening.kind.protocol
         left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
         ending = self.clock.callLater(left, carried.break_off, "grant_ended")
+        uid = opening.request.session_uid
+        self._live.add(uid, Live(lambda: self._check(opening), carried.break_off))
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)
         try:
             await carried.over
         finally:
+            self._live.remove(uid)
             self.meters.active(protocol, -1)
             if ending.active():
                 ending.cancel()
+
+    def _check(self, opening: Opening) -> None:
+        """Whether a session may go on: by what is frozen in it, and what holds now."""
+        self.check_not_revoked(opening.person)
+        source = opening.decision.source_address
+        if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
+            raise Denied("the policy allows it no more", reason="policy_changed")
 
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:

@@ -255,6 +255,7 @@ class Site:
         )
         self.control = RpcServerFactory([self.authority.service()], self.clock, plaintext=True)
         self.holder.on_change(self.listings.changed)
+        self.holder.on_change(self.sessions.recheck)
         self.link.on_connected(self.reports.deliver)
 
     def new_holder(self) -> SnapshotHolder:

@@ -142,6 +142,27 @@ class CarriedTests(ProxyTests):
         self.assertRefused(client, "grant_ended", Fault.ABORTED)
         self.assertTrue(carry.is_over)
 
+    def test_policy_changes(self) -> None:
+        """A policy that allows a session no more breaks it off; another change leaves it alone."""
+        _, client, carry = self.carried()
+        self.authority.publish(self.authority.frame(self.authority._bundle(("db1",), 8)))
+        self.site.turn()
+        self.assertFalse(client.is_over)
+        nobody = '@id("nobody") forbid (principal, action, resource);'
+        bundle = self.authority._bundle(("db1",), 9, version=4, text=nobody)
+        self.authority.publish(self.authority.frame(bundle))
+        self.site.turn()
+        self.assertRefused(client, "policy_changed", Fault.ABORTED)
+        self.assertTrue(carry.is_over)
+        self.assertEqual([one.reason for one in self.authority.ended], ["policy_changed"])
+
+    def test_person_revoked(self) -> None:
+        """A person who is revoked loses what is open with the next heartbeat."""
+        _, client, _ = self.carried()
+        self.authority.beat(self.site.cluster.person.facts.principal.uri)
+        self.site.turn()
+        self.assertRefused(client, "revoked", Fault.ABORTED)
+
     def test_goes_on_without_authority(self) -> None:
         """An open session goes on while Authority is away; its end is told when it is back."""
         _, client, carry = self.carried()
