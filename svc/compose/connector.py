@@ -185,14 +185,34 @@ class Assembling:
         metrics = self.parts.metrics
         reconnects = metrics.counter("svc_connector_reconnects_total")
         refused = metrics.counter("svc_connector_registrations_refused_total")
+        count_connections = self._connections()
+        count_connections(0)
 
         def told(word: str, reason: str) -> None:
             if word == "reconnect":
                 reconnects.inc()
             elif word == "refused":
                 refused.inc()
+            else:
+                count_connections(1 if word == "registered" else -1)
 
         return told
+
+    def _connections(self) -> Callable[[int], None]:
+        """Moves the gauges of Proxy connections by how many came or went."""
+        metrics, desired = self.parts.metrics, len(self.parts.settings.endpoints.proxy)
+        connected = metrics.gauge("svc_connector_proxy_connections_connected")
+        degraded = metrics.gauge("svc_connector_proxy_connections_degraded")
+        metrics.gauge("svc_connector_proxy_connections_desired").set(desired)
+        count = 0
+
+        def moved(by: int) -> None:
+            nonlocal count
+            count += by
+            connected.set(count)
+            degraded.set(max(0, desired - count))
+
+        return moved
 
     def _renewal_reach(self, identity: TransportIdentity) -> Callable[[], Awaitable[Any]]:
         """The renewal lane of a Proxy: bytes to Authority's renewal listener, TLS inside."""

@@ -287,6 +287,10 @@ class Gateway:
         self._write(ALL, merged | {"state_dir": str(self.directory / "state")}, ALL)
         self.start(ALL)
 
+    def clone(self, name: str, new: str) -> None:
+        """Another process like that of *name*, whose state is what lies under the new name."""
+        self._write(new, self._tables[name] | {"state_dir": str(self._state(new))}, name)
+
     def configure(self, role: str, change: Mapping[str, Any]) -> None:
         """Write a role's configuration anew with some keys changed; read at its next start."""
         name = self.child(role).name
