@@ -1,0 +1,184 @@
+"""What ``svc init`` leaves on the disk: all of it, private, or nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.config import load_settings
+from svc.errors import ConfigError, SvcError
+from svc.pki.keyring import load_keys
+from svc.setup import making
+from svc.setup.commands import Next
+from svc.setup.making import AlreadyThere, make
+from svc.setup.plan import Plan, Served
+
+NOW = 1_800_000_000.0
+
+
+def now() -> float:
+    """A moment."""
+    return NOW
+
+
+class MakingCase(SynchronousTestCase):
+    """An empty place and a plan for it."""
+
+    def setUp(self) -> None:
+        self.base = Path(self.mktemp()).absolute()
+        self.base.mkdir(mode=0o700)
+        served = (Served("ssh-here", "ssh", "127.0.0.1:22"),)
+        self.plan = Plan(self.base / "gate", "gate.example.org", served=served)
+
+    def make(self, **changes: Any) -> str:
+        return make(evolve(self.plan, **changes), now, os.urandom)
+
+    def tree(self) -> dict[str, str]:
+        """Every path with its mode."""
+        return {
+            str(path.relative_to(self.base)): f"{stat.S_IMODE(path.lstat().st_mode):04o}"
+            for path in sorted(self.base.rglob("*"))
+        }
+
+
+class TreeTests(MakingCase):
+    """The files of three roles."""
+
+    def test_golden_tree(self) -> None:
+        """Exactly these files, readable by their owner alone."""
+        self.make()
+        keys = ("anchor", "grant", "root", "snapshot", "spiffe", "transport")
+        expected = {
+            "gate": "0700",
+            **{f"gate/{role}": "0700" for role in ("authority", "proxy", "connector")},
+            **{f"gate/{role}.toml": "0600" for role in ("authority", "proxy", "connector")},
+            "gate/policy.cedar": "0600",
+            "gate/authority/keys": "0700",
+            **{
+                f"gate/authority/keys/{name}.{end}": "0600"
+                for name in keys
+                for end in ("key", "pem")
+            },
+        }
+        self.assertEqual(self.tree(), dict(sorted(expected.items())))
+
+    def test_configurations_are_taken_by_their_roles(self) -> None:
+        """Each file loads for its role, and the pin in it is that of the keys beside it."""
+        pin = self.make()
+        for role in ("authority", "proxy", "connector"):
+            read = load_settings(str(self.plan.config(role)), role, {})
+            self.assertEqual(read.cluster, "gate.example.org")
+            if role != "authority":
+                self.assertEqual(read.join.ca_pin, pin)
+        keys = load_keys(self.plan.state["authority"] / "keys", now, os.urandom)
+        self.assertEqual(keys.ca_pin, pin)
+
+    def test_root_key_goes_where_it_is_told(self) -> None:
+        """With --root-key-to the key directory has no root key, and the file there is private."""
+        place = self.base / "root.key"
+        self.make(root_key=place)
+        self.assertEqual(stat.S_IMODE(place.stat().st_mode), 0o600)
+        self.assertNotIn("gate/authority/keys/root.key", self.tree())
+        load_keys(self.plan.state["authority"] / "keys", now, os.urandom)
+
+    def test_node_elsewhere_gets_no_keys(self) -> None:
+        """Only its configuration and its directory are made."""
+        self.make(roles=("proxy",), ca_pin="ab" * 32)
+        self.assertEqual(list(self.tree()), ["gate", "gate/proxy", "gate/proxy.toml"])
+
+    def test_empty_directory_may_be_there(self) -> None:
+        """A directory made beforehand is taken when nothing is in it."""
+        self.plan.directory.mkdir(mode=0o755)
+        self.make()
+        self.assertEqual(self.tree()["gate"], "0700")
+
+
+class RefusalTests(MakingCase):
+    """Nothing is overwritten, and nothing half made stays."""
+
+    def test_second_time_is_refused_and_changes_nothing(self) -> None:
+        """The keys of a gateway that is there stay as they are."""
+        self.make()
+        before = {p: p.read_bytes() for p in self.base.rglob("*") if p.is_file()}
+        self.assertIn("not empty", self.assertRaises(AlreadyThere, self.make).text)
+        after = {p: p.read_bytes() for p in self.base.rglob("*") if p.is_file()}
+        self.assertEqual(after, before)
+
+    def test_what_stands_in_the_place_is_left(self) -> None:
+        """A file, a link and another's directory are refused alike."""
+        elsewhere = self.base / "elsewhere"
+        elsewhere.mkdir()
+        self.plan.directory.symlink_to(elsewhere)
+        self.assertRaises(AlreadyThere, self.make)
+        self.plan.directory.unlink()
+        self.plan.directory.write_text("mine")
+        self.assertRaises(AlreadyThere, self.make)
+        self.assertEqual(self.plan.directory.read_text(), "mine")
+
+    def test_root_key_is_not_written_over(self) -> None:
+        """A file where the root key should go ends it before anything is made."""
+        place = self.base / "root.key"
+        place.write_text("another cluster's")
+        self.assertRaises(AlreadyThere, self.make, root_key=place)
+        self.assertEqual(self.tree(), {"root.key": self.tree()["root.key"]})
+        self.assertEqual(place.read_text(), "another cluster's")
+
+    def test_failure_on_the_way_leaves_nothing(self) -> None:
+        """A configuration that would be refused takes keys, root key and directory with it."""
+
+        def refuse(plan: Plan, ca_pin: str) -> dict[str, str]:
+            return {"authority.toml": "cluster = 1\n"}
+
+        self.patch(making, "configurations", refuse)
+        self.assertRaises(SvcError, self.make, root_key=self.base / "root.key")
+        self.assertEqual(self.tree(), {})
+
+    def test_place_that_cannot_be_written_is_named(self) -> None:
+        """The refusal names the path and what the system said."""
+        (self.base / "file").write_text("")
+        refusal = self.assertRaises(ConfigError, self.make, directory=self.base / "file" / "gate")
+        self.assertIn(str(self.base / "file"), refusal.text)
+
+    def test_lost_race_leaves_the_winner(self) -> None:
+        """Who comes second when two make one directory changes nothing of the first."""
+
+        def late(plan: Plan, ca_pin: str) -> dict[str, str]:
+            self.plan.directory.mkdir()
+            (self.plan.directory / "winner").write_text("")
+            return {}
+
+        self.patch(making, "configurations", late)
+        self.assertRaises(AlreadyThere, self.make)
+        self.assertEqual(list(self.tree()), ["gate", "gate/winner"])
+
+
+class CommandTests(MakingCase):
+    """What is printed can be pasted."""
+
+    def lines(self, **changes: Any) -> list[str]:
+        return list(Next(evolve(self.plan, **changes), "svc", "ab" * 32).lines())
+
+    def test_paths_are_quoted(self) -> None:
+        """A directory with a blank and a quote is one word of the shell."""
+        lines = self.lines(directory=Path("/srv/it's a gate"))
+        self.assertIn("""svc --config '/srv/it'"'"'s a gate/authority.toml' authority""", lines)
+
+    def test_tokens_go_to_private_files(self) -> None:
+        """No token is printed to the terminal or passed as an argument."""
+        adding = [line for line in self.lines() if " add p1 " in line or "persons add" in line]
+        self.assertEqual(len(adding), 2)
+        for line in adding:
+            self.assertRegex(line, r"^\(umask 077; .* > \S+\)$")
+
+    def test_node_elsewhere_is_told_how_it_is_set_up(self) -> None:
+        """Without a Proxy here, the commands for its own machine are shown."""
+        text = "\n".join(self.lines(roles=("authority",)))
+        self.assertIn(f"init DIR --for proxy --cluster gate.example.org --ca-pin {'ab' * 32}", text)
+        there = "\n".join(self.lines(roles=("proxy",), ca_pin="ab" * 32))
+        self.assertIn("proxy.toml proxy", there)
+        self.assertNotIn("authority.toml", there)

@@ -1,0 +1,143 @@
+"""``svc init``: the commands it prints, pasted one by one, end in a session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import tempfile
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from threading import Thread
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.processes import Child, Ran, TooLate, run, svc_command, until
+
+_STAYS = re.compile(r" (authority|proxy|connector|all|up)$")
+_HELLO = b"hello through the gateway\n"
+
+
+class InitTests(SynchronousTestCase):
+    """From nothing to a session by what is printed alone."""
+
+    def setUp(self) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="svc-test-init-"))
+        self.addCleanup(rmtree, self.base, True)
+        self.home = self.base / "home"
+        self.home.mkdir()
+        self.gate = self.base / "my gate"
+        self.children: list[Child] = []
+
+    def paste(self, line: str) -> None:
+        """Type one line: into a terminal of its own where it stays, else to its end.
+
+        A person who is told that something is not there yet tries again; so do we.
+        """
+        stays = _STAYS.search(line)
+        if stays is None:
+            tried: list[Ran] = []
+
+            def went_well() -> bool:
+                tried.append(run(["sh", "-c", line], self.home))
+                return tried[-1].status == 0
+
+            try:
+                until(line, went_well, 30, self.children)
+            except TooLate as late:
+                raise AssertionError(f"{late}\n{tried[-1]}") from None
+            return
+        log = self.base / f"{stays[1]}.log"
+        child = Child(stays[1], ["sh", "-c", f"exec {line}"], self.home, log)
+        self.addCleanup(child.end)
+        child.start()
+        self.children.append(child)
+
+    def init(self, *more: str) -> list[str]:
+        """The commands that ``svc init`` prints."""
+        public, authority = _free_ports()
+        ports = ("--public-port", str(public), "--authority-port", str(authority))
+        served = ("--resource", f"echo=tcp:127.0.0.1:{_echo(self)}")
+        words = svc_command("init", str(self.gate), *ports, *served, *more)
+        lines = run(words, self.home).checked().stdout.splitlines()
+        return [line for line in lines if line and not line.startswith("#")]
+
+    def address(self, listing: str) -> tuple[str, int] | None:
+        """Where the echo stands, once it is served."""
+        for one in json.loads(run(["sh", "-c", listing], self.home).checked().stdout):
+            if one["resource"] == "echo" and one["served"] and one["address"]:
+                host, _, port = one["address"].rpartition(":")
+                return host, int(port)
+        return None
+
+    def check(self, lines: list[str]) -> None:
+        """Paste every line; a session then echoes, and every process ends well."""
+        for line in lines:
+            if line.endswith("resources list"):
+                look = partial(self.address, f"{line} --json")
+                there = until("echo to be served", look, 40, self.children)
+            else:
+                self.paste(line)
+        with socket.create_connection(there, 10) as talking:
+            talking.settimeout(10)
+            talking.sendall(_HELLO)
+            self.assertEqual(talking.recv(len(_HELLO)), _HELLO)
+        for child in reversed(self.children):
+            self.assertEqual(child.stop(), 0, child.tail())
+
+    def test_four_processes(self) -> None:
+        """Authority, Proxy, Connector and a person join by tokens and carry a session."""
+        self.check(self.init())
+
+    def test_one_process_whose_root_key_is_elsewhere(self) -> None:
+        """svc all serves a person at once, without the root's private key."""
+        self.check(self.init("--all", "--root-key-to", str(self.base / "root.key")))
+        self.assertTrue((self.base / "root.key").exists())
+        whole = svc_command("--config", str(self.gate / "all.toml"), "authority", "audit", "verify")
+        run(whole, self.home).checked()
+
+    def test_refusals_are_told_and_leave_nothing(self) -> None:
+        """Usage errors end with 64, what is there already with 1; nothing is made."""
+        for status, *words in (
+            (64, "--cluster", "No Name"),
+            (64, "--all", "--for", "proxy"),
+            (64, "--resource", "echo"),
+            (64, "--for", "connector"),
+            (1, "--root-key-to", str(self.home)),
+        ):
+            done = run(svc_command("init", str(self.gate), *map(str, words)), self.home)
+            self.assertEqual((done.status, done.stdout), (status, ""), done)
+            self.assertIn(str(words[0]) if words[0] != "--for" else "--ca-pin", done.stderr)
+        self.assertEqual([each.name for each in self.base.iterdir()], ["home"])
+
+
+def _free_ports() -> tuple[int, int]:
+    """A free port, and the first of three free ones in a row."""
+    while True:
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+            taken = [held.enter_context(socket.socket()) for _ in range(4)]
+            taken[0].bind(("127.0.0.1", 0))
+            taken[1].bind(("127.0.0.1", 0))
+            first: int = taken[1].getsockname()[1]
+            for number, each in enumerate(taken[2:], 1):
+                each.bind(("127.0.0.1", first + number))
+            return taken[0].getsockname()[1], first
+
+
+def _echo(case: SynchronousTestCase) -> int:
+    """The port of a service that says back what it hears, until the test ends."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    case.addCleanup(listening.close)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                one, _ = listening.accept()
+                with one:
+                    while piece := one.recv(4096):
+                        one.sendall(piece)
+
+    Thread(target=serve, daemon=True).start()
+    return int(listening.getsockname()[1])
