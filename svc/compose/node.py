@@ -12,10 +12,11 @@ from typing import Any
 
 from attrs import define, field
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from svc import __version__
 from svc.compose.joining import dialed, join_node, read_token
@@ -71,7 +72,7 @@ class NodeRole(AsyncService):
             await self._run(identity)
         else:
             self._joining = Deferred.fromCoroutine(self._join())
-            self._joining.addErrback(lambda _: None)
+            self._joining.addErrback(self._broken)
 
     async def stop(self) -> None:
         """Stop what runs."""
@@ -87,6 +88,12 @@ class NodeRole(AsyncService):
         except SvcError as refusal:
             _log.critical("joining was refused", reason=refusal.reason, text=refusal.text)
             self.stopped_by(refusal)
+
+    def _broken(self, failure: Failure) -> None:
+        """Whatever is no refusal: never a role that sits there half begun."""
+        if not failure.check(CancelledError):
+            _log.failure("the role did not come up", failure)
+            self.stopped_by(SvcError("the role did not come up; the log says why"))
 
     async def _run(self, identity: TransportIdentity) -> None:
         inner = AsyncMultiService()
