@@ -140,6 +140,9 @@ class Call:
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
         pass
 
+    def keep_alive(self, interval: float, timeout: float) -> None:
+        pass
+
     def _forget(self, _: object) -> None:
         self._reader = None
 
@@ -233,6 +236,10 @@ class House:
 
     def refresh(self) -> None:
         value_of(self.policy.follow(value_of(self.knowledge.refresh())))
+
+    def add_group(self, name: str) -> None:
+        """A change of what the policy looks at."""
+        self.run(lambda tx: tx.people.add_group(name, 2.0))
 
     def records(self, event: str = "") -> list[dict[str, Any]]:
         rows = self.run(lambda tx: tx.audit.rows(1, 10_000))

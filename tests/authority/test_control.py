@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -13,6 +14,7 @@ from svc.authority.intake import Intake
 from svc.authority.sessions import SessionEnds
 from svc.errors import Denied, Malformed, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
+from svc.interfaces.store import ITransaction
 from svc.messages.control import (
     Departure,
     Ended,
@@ -30,6 +32,10 @@ from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.pki.support import CLUSTER
+
+
+def _insert(session: Session, tx: ITransaction) -> None:
+    tx.sessions.insert(session)
 
 
 class ControlTests(SynchronousTestCase):
@@ -66,11 +72,11 @@ class ControlTests(SynchronousTestCase):
                 uid, ADA, "db1", "tcp", self.house.connector.id, proxy or self.house.proxy.id,
                 "d" * 32, self.house.now(),
             )  # fmt: skip
-            self.house.run(lambda tx, one=session: tx.sessions.insert(one))
+            self.house.run(partial(_insert, session))
 
     def states(self) -> dict[str, SessionState]:
         rows = ("s1", "s2", "s3")
-        found = [self.house.run(lambda tx, uid=uid: tx.sessions.get(uid)) for uid in rows]
+        found = self.house.run(lambda tx: [tx.sessions.get(uid) for uid in rows])
         return {one.uid: one.state for one in found if one is not None}
 
     def hello(self, *uids: str) -> None:
@@ -238,11 +244,12 @@ class ControlTests(SynchronousTestCase):
     def test_slow_proxy_gets_the_newest_and_can_go_on_from_it(self) -> None:
         """What a Proxy is sent next builds on what it was sent, not on what it missed."""
         call = Call(self.peer)
-        call.room = room = Deferred()
+        room: Deferred[None] = Deferred()
+        call.room = room
         call.give(pb.SnapshotRequest().SerializeToString())
         Deferred.fromCoroutine(self.methods["Snapshot"](call))  # type: ignore[arg-type]
         for group in ("ops", "qa"):
-            self.house.run(lambda tx, name=group: tx.people.add_group(name, 2.0))
+            self.house.add_group(group)
             self.house.refresh()
         call.room = None
         room.callback(None)
@@ -257,7 +264,8 @@ class ControlTests(SynchronousTestCase):
         call = Call(self.peer)
         call.room = Deferred()
         call.give(pb.SnapshotRequest().SerializeToString())
-        following = Deferred.fromCoroutine(self.methods["Snapshot"](call))  # type: ignore[arg-type]
+        serving: Any = self.methods["Snapshot"](call)
+        following: Deferred[None] = Deferred.fromCoroutine(serving)
         self.house.clock.advance(60)
         self.assertEqual(self.failureResultOf(following, SvcError).value.reason, "deadline")
         self.assertEqual(self.control.proxies, 0)

@@ -47,9 +47,15 @@ class IntakeTests(SynchronousTestCase):
         call = Call()
         call.give(encode_connector_up(TunnelSeen("t1", (holder or self.house.connector).id)))
         serving = Deferred.fromCoroutine(self.intake.serve(call, self.house.row(self.house.proxy)))
+        self.addCleanup(self.let_go, serving)
         nonce = decode_connector_down(call.sent[-1])
         assert isinstance(nonce, Nonce)
         return call, serving, nonce.nonce
+
+    def let_go(self, serving: Deferred[None]) -> None:
+        """End a stream that the test left open."""
+        serving.addErrback(lambda _: None)
+        serving.cancel()
 
     def signed(self, nonce: bytes, holder: Holder | None = None, **fields: Any) -> bytes:
         by = holder or self.house.connector

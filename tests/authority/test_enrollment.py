@@ -1,0 +1,229 @@
+"""Joining and renewing: a token is good once, a certificate has one holder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography import x509
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.enrollment import Enrollment, RenewalDesk
+from svc.authority.members import MemberDesk
+from svc.authority.records import operator
+from svc.errors import Denied, SvcError, Unauthenticated
+from svc.interfaces.rpc import Peer
+from svc.model.node import NodeState
+from svc.model.principal import NODE_ROLES
+from svc.model.token import make_token
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.issue import make_request
+from svc.pki.root import new_key
+from svc.proto.gate.v1 import admin_pb2
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from tests.authority.house import ADA, Call, House, outcome, refusal_of, value_of
+from tests.proof import proves
+
+ROOT = operator(0)
+
+
+class JoinTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = house = House()
+        self.desk = EnrollmentDesk(house.world.keys)
+        self.enrollment = Enrollment(
+            self.desk, house.knowledge, house.store, house.recorder, house.now, house.clock
+        )
+        self.members = MemberDesk(
+            house.knowledge, house.registrations, house.store, house.recorder, house.now,
+            house.entropy, "ab" * 32, 3600.0,
+        )  # fmt: skip
+
+    def token(self, name: str = "edge2", role: str = "proxy", names: Any = (), ttl: int = 0) -> str:
+        request = admin_pb2.AddNodeRequest(name=name, role=role, public_names=names, ttl_secs=ttl)
+        return str(value_of(self.members.add_node(request, ROOT)).token)
+
+    def persons_token(self, name: str = "ada", groups: Any = ()) -> str:
+        request = admin_pb2.AddPersonRequest(name=name, groups=groups)
+        return str(value_of(self.members.add_person(request, ROOT)).token)
+
+    def joining(self, token: str, key: Any = None, audit: bytes = bytes(32)) -> Any:
+        request = pb.EnrollRequest(
+            token=token, csr=make_request(key or new_key()), audit_public_key=audit, version="0.11"
+        )
+        call = Call()
+        call.give(request.SerializeToString())
+        serving = self.enrollment.service().methods["Enroll"](call)
+
+        async def answer() -> pb.EnrollResponse:
+            await serving
+            return pb.EnrollResponse.FromString(call.sent[0])
+
+        return answer()
+
+    def join(self, *args: Any, **more: Any) -> pb.EnrollResponse:
+        joined = value_of(self.joining(*args, **more))
+        assert isinstance(joined, pb.EnrollResponse)
+        return joined
+
+    def refused(self, *args: Any, **more: Any) -> str:
+        return refusal_of(self.joining(*args, **more)).reason
+
+    @proves("G-IDN-10", "G-OPEN-07")
+    def test_a_token_is_good_once(self) -> None:
+        """A node joins by its token; the second use is refused and on record, and no secret is."""
+        token = self.token(names=["gate.example.test"])
+        joined = self.join(token)
+        facts = self.house.world.verifier.verify(list(joined.chain), NODE_ROLES)
+        self.assertEqual((facts.principal.uri, joined.name), (joined.principal, "edge2"))
+        self.assertEqual(self.refused(token), "token_refused")
+        enrolled, refused = self.house.records()[-2:]
+        self.assertEqual((enrolled["event"], refused["event"]), ("node.enroll", "enroll.refused"))
+        self.assertEqual(refused["reason"], "already_spent")
+        dump = repr(self.house.run(lambda tx: (tx.tokens.waiting(0.0), tx.audit.rows(1, 100))))
+        self.assertNotIn(token.split("_")[2], dump)
+
+    def test_bad_tokens_are_answered_alike(self) -> None:
+        """Spent, expired, unknown, wrong and revoked persons' tokens get one answer."""
+        spent, old = self.token(), self.token("edge3", ttl=60)
+        self.join(spent)
+        persons = self.persons_token()
+        self.house.run(lambda tx: tx.people.revoke(ADA, 1.0))
+        self.house.clock.advance(60)
+        other = make_token(lambda size: b"o" * size).text
+        answers = set()
+        for token in (spent, old, other, persons):
+            refusal = refusal_of(self.joining(token))
+            answers.add((refusal.reason, refusal.text, refusal.fault))
+        self.assertEqual(len(answers), 1)
+        reasons = [one["reason"] for one in self.house.records("enroll.refused")]
+        self.assertEqual(reasons, ["already_spent", "expired", "revoked_person"])
+
+    def test_what_is_malformed_costs_no_token(self) -> None:
+        """A bad request leaves the token good."""
+        token = self.token()
+        self.assertEqual(self.refused(token, audit=b"short"), "malformed")
+        self.assertEqual(self.refused("svcj1_nothing"), "token_malformed")
+        self.assertTrue(self.join(token).chain)
+
+    def test_store_down_costs_no_token(self) -> None:
+        """A joiner that met a store that was away joins by the same token later."""
+        token = self.token()
+        self.house.store.mood = "down"
+        self.assertEqual(self.refused(token), "store_unavailable")
+        self.house.store.mood = "well"
+        self.assertTrue(self.join(token).chain)
+
+    def test_names_come_from_the_token_only(self) -> None:
+        """A Proxy's certificate carries the names its operator allowed, a Connector's none."""
+        joined = self.join(self.token(names=["gate.example.test", "192.0.2.1"]))
+        leaf = x509.load_der_x509_certificate(joined.chain[0])
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        self.assertEqual(names.get_values_for_type(x509.DNSName), ["gate.example.test"])
+        request = admin_pb2.AddNodeRequest(name="c", role="connector", public_names=["a.test"])
+        self.assertEqual(refusal_of(self.members.add_node(request, ROOT)).reason, "malformed")
+
+    def test_a_key_joins_again_as_itself_only(self) -> None:
+        """A registered key takes no other role, name or names by another token."""
+        key = new_key()
+        first = self.token()
+        again = self.token()  # made before the first was used
+        self.join(first, key)
+        for token in (
+            self.token("conn2", "connector"), self.token("edge4"),
+            self.token("edge5", names=["x.test"]),
+        ):  # fmt: skip
+            self.assertEqual(self.refused(token, key), "node_differs")
+        self.assertEqual(self.refused(again, key, audit=b"x" * 32), "node_differs")
+        self.join(again, key)
+        node = next(one for one in self.house.run(lambda tx: tx.nodes.all()) if one.name == "edge2")
+        self.assertEqual(node.generation, 2)
+        self.house.run(lambda tx: tx.nodes.revoke(node.id, 1.0))
+        self.assertEqual(self.refused(self.token("edge6"), key), "revoked_node")
+
+    def test_persons_join_and_are_known(self) -> None:
+        """A person's certificate is in the table once it left; groups named again are joined."""
+        joined = self.join(self.persons_token("ada", ["dev", "ops"]))
+        self.assertTrue(joined.principal.endswith(f"/user/{ADA}"))
+        issued = self.house.run(lambda tx: tx.certificates.of(ADA))
+        self.assertEqual(len(issued), 2)
+        self.assertEqual(self.house.knowledge.facts.people[ADA].groups, ("dev", "ops"))
+        events = [one["event"] for one in self.house.records()]
+        self.assertEqual(events, ["group.add", "group.join", "token.create", "person.enroll"])
+
+    def test_joiners_cannot_fill_the_log(self) -> None:
+        """A spent token tried again and again leaves a bounded number of records."""
+        token = self.token()
+        self.join(token)
+        for _ in range(100):
+            self.refused(token)
+        self.assertEqual(len(self.house.records("enroll.refused")), 60)
+
+
+class RenewalTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = house = House()
+        self.revoked: list[str] = []
+        self.desk = RenewalDesk(
+            EnrollmentDesk(house.world.keys), house.knowledge, house.world.verifier, house.store,
+            house.recorder, house.now, self.revoked.append,
+        )  # fmt: skip
+
+    def shown(self, chain: Any) -> Any:
+        return self.house.world.verifier.verify(chain, NODE_ROLES)
+
+    def renew(self, chain: Any, key: Any = None) -> tuple[bytes, ...]:
+        csr = make_request(key or new_key())
+        renewed = value_of(self.desk.renew(self.shown(chain), csr))
+        assert isinstance(renewed, tuple)
+        return renewed
+
+    def test_renewed_again_and_again(self) -> None:
+        """Each renewal is one generation further and on record."""
+        chain = self.house.connector.chain
+        for generation in range(2, 6):
+            chain = self.renew(chain)
+            self.assertEqual(self.shown(chain).generation, generation)
+        self.assertEqual(len(self.house.records("node.renew")), 4)
+
+    def test_lost_answer(self) -> None:
+        """A node whose answer was lost asks again with the same key and gets it."""
+        key, chain = new_key(), self.house.connector.chain
+        self.renew(chain, key)
+        self.assertEqual(self.shown(self.renew(chain, key)).generation, 2)
+        self.assertEqual(self.revoked, [])
+
+    def test_clone(self) -> None:
+        """A second holder of an identity ends it for both: revoked, recorded, evicted."""
+        chain = self.house.connector.chain
+        newer = self.renew(chain)
+        refusal = refusal_of(self.desk.renew(self.shown(chain), make_request(new_key())))
+        self.assertEqual(refusal.reason, "identity_cloned")
+        self.assertEqual(self.revoked, [self.house.connector.id])
+        self.assertEqual(self.house.row(self.house.connector).state, NodeState.REVOKED)
+        events = [one["event"] for one in self.house.records()][-2:]
+        self.assertEqual(events, ["renew.refused", "node.revoke"])
+        again = self.desk.renew(self.shown(newer), make_request(new_key()))
+        self.assertEqual(refusal_of(again).reason, "identity_revoked")
+
+    def test_who_may_renew(self) -> None:
+        """Only an active node of the registry starts a renewal."""
+        self.desk.admit("/m", self.house.peer(self.house.connector))
+        for peer, error in (
+            (Peer("192.0.2.1", 1), Unauthenticated),
+            (self.house.peer(self.house.ada), SvcError),
+        ):
+            with self.assertRaises(error):
+                self.desk.admit("/m", peer)
+        self.house.run(lambda tx: tx.nodes.revoke(self.house.connector.id, 1.0))
+        self.house.refresh()
+        with self.assertRaises(Denied):
+            self.desk.admit("/m", self.house.peer(self.house.connector))
+
+    def test_store_down_renews_nothing(self) -> None:
+        """No certificate leaves while its record cannot be written."""
+        self.house.store.mood = "down"
+        renewing = self.desk.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
+        self.assertEqual(refusal_of(renewing).reason, "store_unavailable")
+        self.house.store.mood = "silent"
+        waiting = self.desk.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
+        self.assertEqual(outcome(waiting), [])

@@ -1,0 +1,277 @@
+"""Every message is read back as it was written; anything else is refused as malformed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.messages import control, relay, session, snapshot, tunnel
+from svc.messages.checks import MAX_CERTIFICATE_BYTES, parse
+from svc.model.grant import Ceiling, Grant
+from svc.model.registration import Accepted, DeclaredResource, Registration, Withheld
+from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proto.gate.v1 import session_pb2
+
+OPAQUE = "abcdefghijklmnopqrstuvwxyz"
+WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=63)
+MAYBE = st.text(st.characters(codec="utf-8"), max_size=63)
+PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=63)
+DIGEST = st.binary(min_size=32, max_size=32)
+UID = st.binary(min_size=16, max_size=16).map(bytes.hex)
+NUMBER = st.integers(0, 2**53)
+MILLIS = st.integers(-(2**62), 2**62)
+SMALL = st.integers(0, 2**31)
+CHAIN = st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=4).map(tuple)
+PART = st.binary(min_size=1, max_size=200)
+WORDS = st.lists(WORD, max_size=4).map(tuple)
+SIGNED = st.builds(Signed, PART, PART, CHAIN)
+WITHHELD = st.lists(st.builds(Withheld, WORD, WORD), max_size=3).map(tuple)
+
+REQUEST = st.builds(
+    SessionRequest, WORD, UID, WORD, WORD, WORD, WORD, MILLIS, DIGEST, PLAIN
+)  # fmt: skip
+GRANT = st.builds(
+    Grant, WORD, UID, DIGEST, WORD, DIGEST, WORD, NUMBER, WORD, WORD, WORD,
+    st.builds(Ceiling, MAYBE, MAYBE, st.booleans(), WORDS), NUMBER, DIGEST, MILLIS, MILLIS, MILLIS,
+)  # fmt: skip
+REGISTRATION = st.builds(
+    Registration, WORD, WORD, WORD, DIGEST,
+    st.lists(st.builds(DeclaredResource, WORD, MAYBE), max_size=3).map(tuple),
+    WORD, NUMBER, WORD, WORDS,
+)  # fmt: skip
+SNAPSHOT = st.builds(
+    snapshot.Snapshot, WORD, NUMBER, NUMBER, NUMBER, MILLIS, SMALL, DIGEST,
+    st.lists(st.builds(snapshot.Revocation, WORD, NUMBER), max_size=3).map(tuple),
+)  # fmt: skip
+SAID = st.builds(
+    control.ProxyDecision, UID, st.sampled_from(["allow", "deny", "error"]), MAYBE, WORDS, NUMBER,
+    MAYBE, MAYBE,
+)  # fmt: skip
+ASK = st.builds(control.Ask, PART, PART, CHAIN, SAID)
+ANSWER = st.builds(control.Answer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans())
+UP = st.one_of(
+    st.builds(tunnel.Hello, WORD, WORD), SIGNED, st.just(tunnel.Renew()),
+    st.builds(tunnel.OpenRefused, WORD, WORD), st.just(tunnel.Goodbye()),
+)  # fmt: skip
+NOTICE = st.builds(tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST)
+DOWN = st.one_of(
+    st.builds(tunnel.Nonce, DIGEST), st.builds(Accepted, SMALL, WITHHELD),
+    st.just(tunnel.Renewed()), NOTICE, st.just(tunnel.Draining()),
+)  # fmt: skip
+CONNECTOR_UP = st.one_of(st.builds(control.TunnelSeen, WORD, st.just(OPAQUE)), SIGNED)
+CONNECTOR_DOWN = st.one_of(
+    st.builds(tunnel.Nonce, DIGEST), st.builds(control.Evict, WORD),
+    st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD),
+)  # fmt: skip
+LISTING = st.builds(
+    session.Listing, st.booleans(),
+    st.lists(
+        st.builds(
+            session.Listed, WORD, WORD, st.dictionaries(WORD, MAYBE, max_size=3), st.booleans()
+        ),
+        max_size=3,
+    ).map(tuple),
+    WORDS,
+)  # fmt: skip
+EXPLANATION = st.builds(
+    session.Explanation, WORD, st.booleans(), MAYBE, MAYBE, WORDS, MAYBE, MAYBE, NUMBER, MAYBE
+)
+ENDED = st.lists(st.builds(control.Ended, WORD, WORD, NUMBER, NUMBER), max_size=4).map(tuple)
+DEPARTURE = st.builds(control.Departure, WORD, WORD, WORDS)
+LANES = st.builds(
+    control.Lanes, MAYBE, MAYBE, MAYBE, *[st.integers(0, 65535)] * 3
+)  # fmt: skip
+
+Writer = Callable[[Any], bytes]
+Reader = Callable[[bytes], Any]
+
+
+def _message(write: Callable[[Any], Any]) -> Writer:
+    return lambda value: bytes(write(value).SerializeToString())
+
+
+def _read(message_type: Any, read: Callable[[Any], Any]) -> Reader:
+    """As the RPC layer does: a message of the type, or malformed."""
+    return lambda data: read(parse(message_type, data, 1 << 22, "test"))
+
+
+PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
+    "request": (REQUEST, session.encode_request, session.decode_request),
+    "grant": (GRANT, session.encode_grant, session.decode_grant),
+    "why": (
+        st.builds(WhyRequest, WORD, WORD, WORD, MILLIS, DIGEST),
+        session.encode_why_request,
+        session.decode_why_request,
+    ),
+    "open": (
+        st.tuples(PART, PART),
+        lambda value: session.encode_open(*value),
+        session.decode_open,
+    ),
+    "opened": (
+        st.tuples(SIGNED, WORD),
+        lambda value: session.encode_opened(*value),
+        session.decode_opened,
+    ),
+    "listing": (LISTING, session.encode_listing, session.decode_listing),
+    "explanation": (
+        EXPLANATION,
+        _message(session.explanation_message),
+        _read(session_pb2.SessionWhyResponse, session.read_explanation),
+    ),
+    "why message": (
+        st.tuples(PART, PART, CHAIN),
+        _message(lambda value: session.why_message(*value)),
+        _read(session_pb2.SessionWhyRequest, session.read_why),
+    ),
+    "registration": (REGISTRATION, tunnel.encode_registration, tunnel.decode_registration),
+    "up": (UP, tunnel.encode_up, tunnel.decode_up),
+    "down": (DOWN, tunnel.encode_down, tunnel.decode_down),
+    "carry": (
+        st.tuples(WORD, DIGEST),
+        lambda value: tunnel.encode_carry_open(*value),
+        tunnel.decode_carry_open,
+    ),
+    "relay": (st.sampled_from(relay.Lane), relay.encode_relay_open, relay.decode_relay_open),
+    "snapshot": (SNAPSHOT, snapshot.encode_snapshot, snapshot.decode_snapshot),
+    "frame": (
+        st.builds(snapshot.SnapshotFrame, SIGNED, st.binary(max_size=50), st.binary(max_size=50)),
+        snapshot.encode_frame,
+        snapshot.decode_frame,
+    ),
+    "snapshot request": (
+        st.just(b"") | DIGEST,
+        _message(lambda digest: pb.SnapshotRequest(have_digest=digest)),
+        snapshot.decode_snapshot_request,
+    ),
+    "connector up": (CONNECTOR_UP, control.encode_connector_up, control.decode_connector_up),
+    "connector down": (
+        CONNECTOR_DOWN,
+        control.encode_connector_down,
+        control.decode_connector_down,
+    ),
+    "ask": (ASK, _message(control.ask_message), _read(pb.AuthorizeRequest, control.read_ask)),
+    "answer": (
+        ANSWER,
+        _message(control.answer_message),
+        _read(pb.AuthorizeResponse, control.read_answer),
+    ),
+    "ended": (
+        ENDED,
+        _message(control.ended_message),
+        _read(pb.EndSessionsRequest, control.read_ended),
+    ),
+    "departure": (
+        DEPARTURE,
+        _message(control.departure_message),
+        _read(pb.DepartureNotice, control.read_departure),
+    ),
+    "hello": (
+        st.tuples(WORD, WORD, WORDS),
+        _message(lambda value: control.hello_message(*value)),
+        _read(pb.HelloRequest, control.read_hello),
+    ),
+    "lanes": (LANES, _message(control.lanes_message), _read(pb.HelloResponse, control.read_lanes)),
+}
+
+
+DRAWN = st.sampled_from(sorted(PAIRS)).flatmap(
+    lambda name: st.tuples(st.just(name), PAIRS[name][0])
+)
+
+
+class RoundTripTests(SynchronousTestCase):
+    """One property over every pair of a writer and a reader."""
+
+    @settings(deadline=None, max_examples=400)
+    @given(DRAWN)
+    def test_what_is_written_is_read_back(self, drawn: tuple[str, Any]) -> None:
+        """A message that one of us writes is to its reader what it was to its writer."""
+        name, value = drawn
+        _, write, read = PAIRS[name]
+        self.assertEqual(read(write(value)), value)
+
+    @settings(deadline=None, max_examples=400)
+    @given(st.sampled_from(sorted(PAIRS)), st.binary(max_size=300))
+    def test_arbitrary_bytes(self, name: str, data: bytes) -> None:
+        """Bytes that a peer made up are read or refused as malformed; nothing else comes out."""
+        self.tried(PAIRS[name][2], data)
+
+    @settings(deadline=None, max_examples=400)
+    @given(
+        DRAWN,
+        st.integers(0, 10_000),
+        st.integers(0, 255),
+    )
+    def test_a_byte_changed(self, drawn: tuple[str, Any], place: int, byte: int) -> None:
+        """A message with one byte changed is read or refused as malformed."""
+        name, value = drawn
+        _, write, read = PAIRS[name]
+        data = bytearray(write(value))
+        if data:
+            data[place % len(data)] = byte
+        self.tried(read, bytes(data))
+
+    def tried(self, read: Reader, data: bytes) -> None:
+        try:
+            read(data)
+        except Malformed as refusal:
+            self.assertEqual(refusal.reason, "malformed")
+
+
+class BoundTests(SynchronousTestCase):
+    """What a peer may make us hold is bounded."""
+
+    def refused(self, read: Callable[[Any], Any], message: Any) -> None:
+        with self.assertRaises(Malformed):
+            read(message)
+
+    def test_chains(self) -> None:
+        """More than four certificates, an empty one or a very long one are refused."""
+        for chain in ([], [b"x"] * 5, [b""], [b"x" * (MAX_CERTIFICATE_BYTES + 1)]):
+            message = pb.AuthorizeRequest(request=b"r", signature=b"s", person_chain=chain)
+            self.refused(control.read_ask, message)
+
+    def test_words(self) -> None:
+        """A word that is too long, missing, or not of its form is refused."""
+        for hello in (
+            pb.HelloRequest(version="x" * 64, instance_id="i"),
+            pb.HelloRequest(version="", instance_id="i"),
+            pb.HelloRequest(version="v", instance_id="i", open_sessions=[""]),
+        ):
+            self.refused(control.read_hello, hello)
+        seen = pb.ConnectorTunnel(tunnel_id="t", peer_node_id="Not an id")
+        data = pb.ConnectorUp(tunnel=seen).SerializeToString()
+        self.refused(control.decode_connector_up, data)
+        self.refused(control.read_lanes, pb.HelloResponse(join_port=65536))
+
+    def test_login_user_without_control_characters(self) -> None:
+        """A login that no record could keep exactly is refused where it comes in."""
+        request = SessionRequest("c", "00" * 16, "r", "ssh", "a", "p", 1, bytes(32), "ro\0ot")
+        self.refused(session.decode_request, session.encode_request(request))
+
+    def test_counts_stay_within_what_json_keeps(self) -> None:
+        """Byte counts past 2^53 are cut to it, so that the end can be recorded."""
+        message = pb.EndSessionsRequest(
+            sessions=[pb.EndedSession(session_uid="s", reason="r", bytes_up=2**60)]
+        )
+        self.assertEqual(control.read_ended(message)[0].bytes_up, 2**53)
+
+    def test_long_lists_of_policies_are_cut_by_the_writer(self) -> None:
+        """A decision by very many policies is carried with as many as its reader takes."""
+        said = control.ProxyDecision("00" * 16, "allow", policies=("p",) * 1000)
+        message = control.ask_message(control.Ask(b"r", b"s", (b"c",), said))
+        self.assertEqual(len(control.read_ask(message).proxy_decision.policies), 256)
+
+    def test_messages_too_long(self) -> None:
+        """A message longer than its kind may be is refused unread."""
+        self.refused(session.decode_request, b"\0" * (16 * 1024 + 1))
+        self.refused(relay.decode_relay_open, b"\0" * 257)
+        self.refused(tunnel.decode_carry_open, b"\0" * 257)
