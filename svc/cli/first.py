@@ -7,16 +7,17 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from svc.cli import Globals
-from svc.cli.control import ask, run
+from svc.cli.control import ask
 from svc.cli.forms import WORD
 from svc.cli.output import hint, say
+from svc.cli.tidy import Tidy
 from svc.errors import SvcError, UsageError
 
 if TYPE_CHECKING:
@@ -150,11 +151,19 @@ def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
     _log_warnings(globals_, _DEMO)
     kept = None if keep is None else Path(os.path.normpath(keep.absolute()))
 
-    def show(reactor: Any) -> Show:
-        runtime = _runtime(globals_, reactor)
-        return Show(runtime, kept, _founding(runtime), _say, program())
+    shows: list[Show] = []
 
-    return Showing(show, once).run()
+    async def show(reactor: Any) -> None:
+        runtime = _runtime(globals_, reactor)
+        shows.append(Show(runtime, kept, _founding(runtime), _say, program()))
+        await shows[0].run(once=once)
+
+    try:
+        Tidy(show).run()
+    except click.Abort:
+        if not (shows and shows[0].is_told):
+            raise
+    return 0
 
 
 def _say(line: str) -> None:
@@ -188,66 +197,6 @@ def _founding(runtime: Runtime) -> Any:
     return made
 
 
-class Showing:
-    """The demo between its start and its exit status."""
-
-    def __init__(self, show: Callable[[Any], Show], once: bool) -> None:
-        self._make = show
-        self._once = once
-        self._show: Show | None = None
-        self._running: Any = None
-        self._outcome: Any = None
-        self._stopping = False
-
-    def run(self) -> int:
-        """Run the reactor until the show has ended or a signal came; all is put away then.
-
-        Raises:
-            SvcError: something was not as it should be.
-        """
-        from twisted.internet import reactor as installed
-        from twisted.internet.defer import CancelledError
-        from twisted.python.failure import Failure
-
-        reactor: Any = installed
-        # A stepped host clock moves no timer (D3): before anything is scheduled.
-        reactor.seconds = time.monotonic
-        reactor.callWhenRunning(self._begin, reactor)
-        reactor.addSystemEventTrigger("before", "shutdown", self._end)
-        reactor.run()
-        outcome = self._outcome
-        if isinstance(outcome, Failure) and not outcome.check(CancelledError):
-            outcome.raiseException()
-        if isinstance(outcome, Failure) and not (self._show and self._show.is_told):
-            raise click.Abort
-        return 0
-
-    def _begin(self, reactor: Any) -> None:
-        from twisted.internet.defer import Deferred
-
-        self._show = self._make(reactor)
-        self._running = Deferred.fromCoroutine(self._show.run(once=self._once))
-        self._running.addBoth(self._ended, reactor)
-
-    def _ended(self, outcome: Any, reactor: Any) -> None:
-        self._outcome, self._running = outcome, None
-        if not self._stopping:
-            reactor.stop()
-
-    def _end(self) -> Any:
-        """Called when the reactor stops, by a signal or by us; it waits for what we return."""
-        from twisted.internet.defer import Deferred
-
-        self._stopping = True
-        running = self._running
-        if running is None:
-            return None
-        ended: Deferred[None] = Deferred()
-        running.addBoth(lambda _: ended.callback(None))
-        running.cancel()
-        return ended
-
-
 def _made(globals_: Globals, plan: Plan) -> str:
     """Make it; the cluster's pin."""
     from svc.setup.making import make
@@ -258,11 +207,13 @@ def _made(globals_: Globals, plan: Plan) -> str:
     from svc.setup.furnishing import furnish
 
     _log_warnings(globals_)
-    return run(
-        lambda reactor: found(
-            _runtime(globals_, reactor), plan, _asking(reactor), lambda asked: furnish(plan, asked)
-        )
-    )
+
+    def founding(reactor: Any) -> Coroutine[Any, Any, str]:
+        runtime = _runtime(globals_, reactor)
+        return found(runtime, plan, _asking(reactor), lambda asked: furnish(plan, asked))
+
+    pin: str = Tidy(founding).run()
+    return pin
 
 
 def _written(plan: Plan, pin: str) -> Iterable[str]:

@@ -83,6 +83,7 @@ class TextTests(SynchronousTestCase):
         connector = read_settings(texts["connector.toml"], "connector")
         self.assertEqual(proxy.endpoints.authority, (authority.endpoints.control_listen,))
         self.assertEqual(proxy.join.authority, authority.endpoints.join_listen)
+        assert proxy.endpoints.public_listen is not None
         self.assertEqual(connector.endpoints.proxy[0].port, proxy.endpoints.public_listen.port)
         self.assertEqual({proxy.join.ca_pin, connector.join.ca_pin}, {PIN})
         self.assertEqual([one.id for one in connector.connector.resources], ["db1"])

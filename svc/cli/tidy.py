@@ -1,0 +1,70 @@
+"""Running a coroutine that must not be left halfway.
+
+A signal cancels it, and the reactor stops only when the coroutine has put away
+what it made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+
+
+class Tidy:
+    """The reactor, run around one coroutine that puts away what it made."""
+
+    def __init__(self, main: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+        self._main = main
+        self._running: Any = None
+        self._outcome: Any = None
+        self._stopping = False
+
+    def run(self) -> Any:
+        """What the coroutine returns or raises.
+
+        Raises:
+            click.Abort: a signal ended it first.
+        """
+        from twisted.internet import reactor as installed
+        from twisted.internet.defer import CancelledError
+        from twisted.python.failure import Failure
+
+        reactor: Any = installed
+        # A stepped host clock moves no timer (D3): before anything is scheduled.
+        reactor.seconds = time.monotonic
+        reactor.callWhenRunning(self._begin, reactor)
+        reactor.addSystemEventTrigger("before", "shutdown", self._end)
+        reactor.run()
+        outcome = self._outcome
+        if not isinstance(outcome, Failure):
+            return outcome
+        if outcome.check(CancelledError):
+            raise click.Abort
+        return outcome.raiseException()
+
+    def _begin(self, reactor: Any) -> None:
+        from twisted.internet.defer import Deferred
+
+        self._running = Deferred.fromCoroutine(self._main(reactor))
+        self._running.addBoth(self._ended, reactor)
+
+    def _ended(self, outcome: Any, reactor: Any) -> None:
+        self._outcome, self._running = outcome, None
+        if not self._stopping:
+            reactor.stop()
+
+    def _end(self) -> Any:
+        """Called when the reactor stops, by a signal or by us; it waits for what we return."""
+        from twisted.internet.defer import Deferred
+
+        self._stopping = True
+        running = self._running
+        if running is None:
+            return None
+        ended: Deferred[None] = Deferred()
+        running.addBoth(lambda _: ended.callback(None))
+        running.cancel()
+        return ended
