@@ -25,6 +25,7 @@ class OpenOrder:
         grant: Authority's, as signed.
         request: The person's ``SessionRequest`` bytes, and ``signature`` over them.
         person_chain: DER certificates, the person's leaf first.
+        traceparent: Of the span this order belongs to; empty without one.
     """
 
     session_uid: str
@@ -32,6 +33,7 @@ class OpenOrder:
     request: bytes = field(repr=False)
     signature: bytes = field(repr=False)
     person_chain: tuple[bytes, ...] = field(repr=False)
+    traceparent: str = ""
 
 
 class ITunnelTransport(Interface):

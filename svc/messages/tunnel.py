@@ -32,6 +32,7 @@ SECRET_BYTES = 32
 MAX_REGISTRATION_BYTES = 2 * 1024 * 1024
 _NAME = 253
 _WORD = 63
+_TRACEPARENT = 128
 
 
 @frozen
@@ -83,7 +84,8 @@ class OpenNotice:
 
     ``request`` and ``signature`` are the person's, ``person_chain`` the
     person's certificate and its issuer; ``secret`` is good for one carry
-    stream on the connection this notice came over.
+    stream on the connection this notice came over.  ``traceparent`` says
+    nothing about the session: one that is too long is as none.
     """
 
     session_uid: str
@@ -92,6 +94,7 @@ class OpenNotice:
     signature: bytes
     person_chain: tuple[bytes, ...]
     secret: bytes
+    traceparent: str = ""
 
 
 Up = Hello | Signed | Renew | OpenRefused | Goodbye
@@ -271,6 +274,7 @@ def _notice_message(notice: OpenNotice) -> pb.OpenNotice:
         signature=notice.signature,
         person_chain=notice.person_chain,
         secret=notice.secret,
+        traceparent=notice.traceparent,
     )
 
 
@@ -285,4 +289,5 @@ def _notice(message: pb.OpenNotice) -> OpenNotice:
         signature=signature,
         person_chain=certificates(message.person_chain, "open notice: person_chain"),
         secret=exactly(message.secret, SECRET_BYTES, "open notice: secret"),
+        traceparent=message.traceparent if len(message.traceparent) <= _TRACEPARENT else "",
     )

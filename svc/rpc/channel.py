@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, Peer
+from svc.interfaces.tracing import Headers
 from svc.rpc.connection import Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
@@ -178,9 +179,12 @@ class ClientConnection(WireProtocol):
 class RpcChannel:
     """Calls over one connection; made by :func:`dial`."""
 
-    def __init__(self, connection: ClientConnection, *, authority: str) -> None:
+    def __init__(
+        self, connection: ClientConnection, *, authority: str, headers: Headers | None = None
+    ) -> None:
         self._connection = connection
         self._authority = authority
+        self._headers = headers
 
     @property
     def peer(self) -> Peer:
@@ -225,6 +229,8 @@ class RpcChannel:
         connection = self._connection
         if connection.end_reason is not None:
             raise connection_lost(connection.end_reason)
+        if self._headers is not None:
+            metadata = (*metadata, *self._headers())
         scheme = "https" if connection.peer.tls else "http"
         wire_stream = connection.wire.open(
             method, scheme=scheme, authority=self._authority, timeout=timeout, metadata=metadata
@@ -251,6 +257,7 @@ async def dial(
     limits: WireLimits | None = None,
     keepalive: Keepalive | None = None,
     told: Told = ignore,
+    headers: Headers | None = None,
 ) -> RpcChannel:
     """Connect and wait until the server speaks HTTP/2.
 
@@ -262,6 +269,7 @@ async def dial(
         limits: Bounds of the connection.
         keepalive: Pings, or none.
         told: Hears how the connection failed.
+        headers: Gives metadata that each call carries beside its own.
 
     Raises:
         Unavailable: when nobody answers, or no HTTP/2 is spoken.
@@ -280,4 +288,4 @@ async def dial(
             f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
         ) from failed
     await connection.ready
-    return RpcChannel(connection, authority=authority)
+    return RpcChannel(connection, authority=authority, headers=headers)

@@ -27,6 +27,7 @@ from svc.interfaces.rpc import (
     RpcService,
     Serve,
 )
+from svc.interfaces.tracing import Traced
 from svc.rpc.connection import Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
@@ -78,7 +79,7 @@ class ServerCall(MessageEnd):
     def fail_raw(self, refusal: SvcError) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
 
-    def begin(self, serve: Serve) -> None:
+    def begin(self, serve: Serve, traced: Traced | None = None) -> None:
         """Start the handler and the deadline."""
         if self.deadline is not None:
             left = self.deadline - self._clock.seconds()
@@ -86,7 +87,7 @@ class ServerCall(MessageEnd):
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
-        self._serving = Deferred.fromCoroutine(_run(serve, self))
+        self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
         self._serving.addCallbacks(self._served, self._failed)
 
     def refuse(self, refusal: SvcError) -> None:
@@ -144,8 +145,12 @@ class ServerCall(MessageEnd):
         self._timer = None
 
 
-async def _run(serve: Serve, call: ServerCall) -> None:
-    await serve(call)
+async def _run(serve: Serve, call: ServerCall, traced: Traced | None) -> None:
+    if traced is None:
+        await serve(call)
+        return
+    with traced(call.method, call.metadata):
+        await serve(call)
 
 
 class ServerConnection(WireProtocol):
@@ -182,7 +187,7 @@ class ServerConnection(WireProtocol):
             _log.failure("admission failed", method=event.head.method)
             call.refuse(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
         else:
-            call.begin(serve)
+            call.begin(serve, self._factory.traced)
 
     def ended(self, reason: str) -> None:
         """Count the connection out."""
@@ -217,6 +222,7 @@ class RpcServerFactory(Factory):
             ``unreadable_peer``, ``protocol_error``, ``flood``, each with a detail.
         admit: Runs when a call of a known method starts; raises SvcError to refuse it.
         plaintext: Whether connections without TLS are served; never a fallback.
+        traced: Entered around each handler, in the handler's own context.
     """
 
     services: Iterable[RpcService]
@@ -225,6 +231,7 @@ class RpcServerFactory(Factory):
     told: Told = ignore
     admit: Admit = admit_all
     plaintext: bool = False
+    traced: Traced | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)

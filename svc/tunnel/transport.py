@@ -155,7 +155,15 @@ class RegisteredTunnel:
         too_late = self._clock.callLater(self._times.open, self._expire, uid)
         self._pending[uid] = _Pending(secret, factory, opened, too_late)
         self._say(
-            OpenNotice(uid, order.grant, order.request, order.signature, order.person_chain, secret)
+            OpenNotice(
+                uid,
+                order.grant,
+                order.request,
+                order.signature,
+                order.person_chain,
+                secret,
+                order.traceparent,
+            )
         )
         return opened
 

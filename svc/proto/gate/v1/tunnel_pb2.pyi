@@ -123,20 +123,22 @@ class RegistrationAccepted(_message.Message):
     def __init__(self, lease_secs: _Optional[int] = ..., withheld: _Optional[_Iterable[_Union[WithheldResource, _Mapping]]] = ...) -> None: ...
 
 class OpenNotice(_message.Message):
-    __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret")
+    __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret", "traceparent")
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     GRANT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     session_uid: str
     grant: _session_pb2.SignedGrant
     request: bytes
     signature: bytes
     person_chain: _containers.RepeatedScalarFieldContainer[bytes]
     secret: bytes
-    def __init__(self, session_uid: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, session_uid: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., secret: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class OpenRefused(_message.Message):
     __slots__ = ("session_uid", "reason")

@@ -1,0 +1,109 @@
+"""The seam to traces: how rooms begin, describe and hand on a span.
+
+A room is given these as plain callables and need not know whether anybody
+collects; the defaults here do nothing and cost next to nothing.  This page
+must not know OpenTelemetry, and nothing of it may change what a call answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from attrs import frozen
+
+from svc.interfaces.rpc import Metadata, MetadataValue
+
+TRACEPARENT = "traceparent"
+
+Traced = Callable[[str, Mapping[str, MetadataValue]], AbstractContextManager[object]]
+"""``traced(method, metadata)`` is entered around the handler of a served call; never raises."""
+
+Headers = Callable[[], Metadata]
+"""What each outgoing call carries beside its own metadata; never raises."""
+
+
+class Note(Protocol):
+    """Says something of the span that is current; these facts and no others (document 1).
+
+    Never a secret, a person's id, or a body.  An empty fact is left out.
+    """
+
+    def __call__(
+        self, *, action: str = "", resource: str = "", decision: str = "", session_uid: str = ""
+    ) -> None:
+        """Add to what was said before, or replace it."""
+
+
+class Span(Protocol):
+    """One piece of work; current while it is entered, over at the exit or at ``end``."""
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C header of this span; empty where there is none."""
+
+    @property
+    def note(self) -> Note:
+        """Describes this span."""
+
+    def end(self) -> None:
+        """It went well and is over; what follows is no part of it.  Idempotent."""
+
+    def __enter__(self) -> Span:
+        """Make it current."""
+
+    def __exit__(self, sort: object, error: BaseException | None, traceback: object) -> None:
+        """End it, with what became of it."""
+
+
+Spans = Callable[[str, Mapping[str, MetadataValue]], Span]
+"""``spans(name, headers)`` makes a span whose parent those headers name; never raises."""
+
+
+def no_note(
+    *, action: str = "", resource: str = "", decision: str = "", session_uid: str = ""
+) -> None:
+    """A :class:`Note` nobody reads."""
+
+
+class _NoSpan:
+    """The one span there is while nobody collects."""
+
+    traceparent = ""
+    note: Note = staticmethod(no_note)
+
+    def end(self) -> None:
+        """Nothing."""
+
+    def __enter__(self) -> _NoSpan:
+        return self
+
+    def __exit__(self, sort: object, error: BaseException | None, traceback: object) -> None:
+        return None
+
+
+_NO_SPAN = _NoSpan()
+
+
+def no_span(name: str, headers: Mapping[str, MetadataValue]) -> Span:
+    """A :class:`Spans` that makes none."""
+    return _NO_SPAN
+
+
+@frozen
+class Traces:
+    """Everything a role's rooms are given; without arguments, nothing is traced.
+
+    Attributes:
+        traced: For servers; None costs a call nothing.
+        headers: For channels to our own services; None likewise.
+    """
+
+    traced: Traced | None = None
+    headers: Headers | None = None
+    spans: Spans = no_span
+    note: Note = no_note
+
+
+NO_TRACES = Traces()
