@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,13 +12,12 @@ from typing import Any
 
 from attrs import define, field, frozen
 from google.protobuf.message import Message
-from twisted.internet.defer import maybeDeferred
 
 from svc.compose.client import client_settings, make_client
-from svc.compose.listeners import RpcListener
 from svc.compose.personal import prepare, take_identity
 from svc.compose.process import Process, make_process
 from svc.compose.runtime import Runtime
+from svc.compose.unbinding import end
 from svc.config import Address, load_settings
 from svc.demo.scene import CONNECTOR, GROUP, PERSON, POLICY, RESOURCES
 from svc.demo.targets import LOOPBACK, Targets
@@ -26,7 +25,6 @@ from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
 from svc.model.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.service import AsyncMultiService, Listener
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
 """``asked(method, request, response_type)``: the Authority while the cluster is made."""
@@ -110,7 +108,7 @@ class Gateway:
     async def stop(self) -> None:
         """End everything, the person's side first; nothing of it is left but what is kept."""
         if self._client is not None:
-            await self._client.stopService()
+            await end(self._client)
         await self._stop_process()
         await self._targets.stop()
         if self.kept is None:
@@ -152,28 +150,12 @@ class Gateway:
 
     async def _stop_process(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        if process.running:
-            await process.stopService()
-            return
-        for bound in _bound(process):
-            await maybeDeferred(bound.stopService)
+        if process is not None:
+            await end(process)
 
     def _discard(self) -> None:
         if self.directory != Path():
             shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _bound(tree: Any) -> Iterator[Listener]:
-    """Every listener of a tree that was bound and never started."""
-    for service in tree:
-        if isinstance(service, RpcListener):
-            yield service.listener
-        elif isinstance(service, Listener):
-            yield service
-        elif isinstance(service, AsyncMultiService):
-            yield from _bound(service)
 
 
 def free_ports() -> Ports:

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from svc.compose.joining import join_node
 from svc.compose.process import Process, make_process
 from svc.compose.runtime import Runtime
+from svc.compose.unbinding import end
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.values import StoreUrl
 from svc.model.principal import Role
@@ -62,7 +63,7 @@ async def _begin(
         await process.startService()
         await _furnish(runtime, plan, stage, settings, process, ca_pin, ask, furnish)
     finally:
-        await process.stopService()
+        await end(process)
 
 
 async def _furnish(
