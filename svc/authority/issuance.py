@@ -24,6 +24,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.tracing import Note, no_note
 from svc.messages.control import Answer, Ask
 from svc.messages.session import decode_request, encode_grant
 from svc.model.access import Decision, EntityUid
@@ -106,6 +107,7 @@ class Issuance:
         sign_grant: Signs with the grant key.
         told: Told action label, decision word and seconds of each decision.
         refusals: Bounds the records of requests that prove nothing.
+        note: Describes the span of the call.
     """
 
     cluster: str
@@ -122,6 +124,7 @@ class Issuance:
     entropy: Entropy
     told: Callable[[str, str, float], object]
     refusals: RefusalRecords = field()
+    note: Note = no_note
     _seen: dict[bytes, float] = field(factory=dict)
     _kept_slices: dict[str, None] = field(factory=dict)
 
@@ -139,15 +142,26 @@ class Issuance:
         began = self.clock.seconds()
         try:
             wish = self._authenticate(ask, proxy)
+            self._note(wish)
             outcome = self._decide(wish, ask, proxy)
             row = await self._commit(wish, outcome, ask, proxy)
         except StoreUnavailable:
             raise  # nowhere to write it down
         except SvcError as refusal:
+            self.note(decision="deny")
             await self._record_rejected(ask, proxy, refusal)
             raise
+        self.note(decision=outcome.recorded)
         self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(wish, outcome, proxy, row)
+
+    def _note(self, wish: Wish) -> None:
+        request = wish.request
+        self.note(
+            action=wish.kind.request_kind,
+            resource=request.resource,
+            session_uid=request.session_uid,
+        )
 
     def _authenticate(self, ask: Ask, proxy: Node) -> Wish:
         certificate = self.verifier.verify(ask.person_chain, {Role.USER})

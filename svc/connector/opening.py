@@ -24,6 +24,7 @@ from svc.connector.admission import Admission, Admitted
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import OpenNotice
 from svc.service import bounded
@@ -32,6 +33,8 @@ from svc.tunnel.times import TunnelTimes
 from svc.tunnel.tls import SessionTlsEndpoint
 
 _log = Logger(namespace="svc_connector")
+
+SPAN = "gate.v1.OpenNotice"
 
 
 @frozen
@@ -109,6 +112,7 @@ class Openings:
             exactly the person certificate of this SHA-256.
         now: Wall time, for the end of grants.
         told: Hears each beginning, end and refusal.
+        spans: Makes the span of each open; it ends when the session is open, or refused.
     """
 
     admission: Admission
@@ -119,6 +123,7 @@ class Openings:
     now: Callable[[], float]
     told: Callable[[SessionEvent], object]
     times: TunnelTimes = field(factory=TunnelTimes)
+    spans: Spans = no_span
     _open: dict[str, _Open] = field(factory=dict, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -133,19 +138,27 @@ class Openings:
 
         Run as a background task; raises nothing but cancellation.
         """
+        with self.spans(SPAN, {TRACEPARENT: notice.traceparent}) as span:
+            await self._opened(notice, link, span)
+
+    async def _opened(self, notice: OpenNotice, link: Link, span: Span) -> None:
         relay = Relay()
         try:
             admitted = self._admit(notice, link)
+            self._note(admitted, span)
             await self._dial(admitted, relay)
         except CancelledError:
             relay.abort()
             raise
         except Exception as error:
+            span.end(error)
             self._refuse_to(link, notice.session_uid, error)
             return
         try:
-            await self._serve(admitted, relay, link.carry(notice.session_uid, notice.secret))
+            carry = link.carry(notice.session_uid, notice.secret)
+            await self._serve(admitted, relay, carry, span)
         except SvcError as refusal:
+            span.end(refusal)
             self._refuse(notice.session_uid, refusal)
         finally:
             relay.abort()
@@ -165,6 +178,10 @@ class Openings:
         """Break every session still open."""
         for session in list(self._open.values()):
             session.end("stopped")
+
+    def _note(self, admitted: Admitted, span: Span) -> None:
+        kind, grant = self.kinds[admitted.target.kind], admitted.grant
+        span.note(action=kind.request_kind, resource=grant.resource, session_uid=grant.session_uid)
 
     def _admit(self, notice: OpenNotice, link: Link) -> Admitted:
         if self._stopping:
@@ -188,7 +205,9 @@ class Openings:
                 word = "target_unreachable"
             raise refused(word, f"the target was not reached: {type(error).__name__}") from error
 
-    async def _serve(self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint) -> None:
+    async def _serve(
+        self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint, span: Span
+    ) -> None:
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             carry = SessionTlsEndpoint(
@@ -197,6 +216,7 @@ class Openings:
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.
         await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
+        span.end()
         await self._until_over(admitted, relay)
 
     async def _until_over(self, admitted: Admitted, relay: Relay) -> None:

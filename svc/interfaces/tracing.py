@@ -47,8 +47,8 @@ class Span(Protocol):
     def note(self) -> Note:
         """Describes this span."""
 
-    def end(self) -> None:
-        """It went well and is over; what follows is no part of it.  Idempotent."""
+    def end(self, error: BaseException | None = None) -> None:
+        """It is over, well or by *error*; what follows is no part of it.  Idempotent."""
 
     def __enter__(self) -> Span:
         """Make it current."""
@@ -73,7 +73,7 @@ class _NoSpan:
     traceparent = ""
     note: Note = staticmethod(no_note)
 
-    def end(self) -> None:
+    def end(self, error: BaseException | None = None) -> None:
         """Nothing."""
 
     def __enter__(self) -> _NoSpan:

@@ -19,6 +19,7 @@ from svc.errors import Denied, Fault, Malformed, SvcError, Unauthenticated, Unav
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall, IRpcChannel
+from svc.interfaces.tracing import Span, Spans, no_span
 from svc.interfaces.transport import OpenOrder
 from svc.messages.control import (
     AUTHORIZE_METHOD,
@@ -29,7 +30,7 @@ from svc.messages.control import (
     ask_message,
     read_answer,
 )
-from svc.messages.session import decode_grant, decode_open, decode_request
+from svc.messages.session import OPEN_METHOD, decode_grant, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
@@ -81,7 +82,7 @@ class SessionMeters:
 
 @frozen
 class Opening:
-    """One session on its way."""
+    """One session on its way; its span ends when it is open, or refused."""
 
     person: Principal
     chain: tuple[bytes, ...]
@@ -90,6 +91,7 @@ class Opening:
     request: SessionRequest
     kind: IResourceKind
     decision: ProxyDecision
+    span: Span
 
 
 @frozen
@@ -108,6 +110,7 @@ class SessionOpens:
     Attributes:
         check_not_revoked: Refuses a principal that Authority revoked.
         max_per_person: Sessions one person may have open here.
+        spans: Makes the span of each open.
     """
 
     gate: Gate
@@ -120,6 +123,7 @@ class SessionOpens:
     clock: IReactorTime
     now: Callable[[], float]
     max_per_person: int
+    spans: Spans = no_span
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     _live: LiveSessions = field(init=False)
@@ -160,6 +164,10 @@ class SessionOpens:
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one session from its first frame to its end."""
+        with self.spans(OPEN_METHOD.lstrip("/"), call.metadata) as span:
+            await self._counted(call, span)
+
+    async def _counted(self, call: IRpcCall, span: Span) -> None:
         person = self.person(call)
         person_id = person.principal.id
         if self._is_draining:
@@ -172,21 +180,27 @@ class SessionOpens:
             )
         self._per_person[person_id] = self._per_person.get(person_id, 0) + 1
         try:
-            await self._admitted(call, person)
+            await self._admitted(call, person, span)
         finally:
             self._per_person[person_id] -= 1
             if not self._per_person[person_id]:
                 del self._per_person[person_id]
 
-    async def _admitted(self, call: IRpcCall, person: CertificateFacts) -> None:
+    async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
         data, signature = await self._first_frame(call)
         request = decode_request(data)
         if request.session_uid in self._open:
             raise Denied("this session is open already", reason="request_replayed")
         kind = self.gate.kind(request)
         decision = self.gate.decide_open(request, kind, person.principal.id, call.peer.host)
+        span.note(
+            action=kind.request_kind,
+            resource=request.resource,
+            decision=decision.decision,
+            session_uid=request.session_uid,
+        )
         opening = Opening(
-            person.principal, peer_chain(call), data, signature, request, kind, decision
+            person.principal, peer_chain(call), data, signature, request, kind, decision, span
         )
         self._open[request.session_uid] = kind.protocol
         try:
@@ -231,14 +245,15 @@ class SessionOpens:
                 ) from None
             raise
         if granted is None:
-            raise self._refused(answer)
+            raise self._refused(answer, opening.span)
         return granted
 
     def _never_opened(self, opening: Opening) -> None:
         """Authority may have written the session down before it, or the client, went away."""
         self.reports.ended(Ended(opening.request.session_uid, "not_opened"))
 
-    def _refused(self, answer: Answer) -> SvcError:
+    def _refused(self, answer: Answer, span: Span) -> SvcError:
+        span.note(decision="not_served" if answer.reason in _MISSES else "deny")
         details = {"decision_id": answer.decision_id}
         if answer.reason in _MISSES:
             self.meters.missed("issue", answer.reason)
@@ -255,6 +270,7 @@ class SessionOpens:
         reason = "failed"
         try:
             await self._open_lane(opening, granted, carried)
+            opening.span.end()
             await self._carry(opening, granted, carried)
             reason = "closed"
         except CancelledError:
@@ -290,6 +306,7 @@ class SessionOpens:
             opening.data,
             opening.signature,
             opening.chain,
+            opening.span.traceparent,
         )
         await tunnel.endpoint(order).connect(Once(carried))
 

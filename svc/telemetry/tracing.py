@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BATCH = 64
 QUEUE = 2048
+EVERY_SECS = 1.0
 EXPORT_SECS = 2.0
 TRACEPARENT_BYTES = 512
 _propagator = TraceContextTextMapPropagator()
@@ -47,21 +48,23 @@ def check_endpoint(url: str) -> str:
         raise ConfigError("telemetry.otel_endpoint", str(error)) from None
 
 
-def traceparent() -> dict[str, str]:
-    """The W3C headers of the current span, for an outgoing call; empty without a span."""
+def traceparent(context: Context | None = None) -> dict[str, str]:
+    """The W3C headers of the current span, or of a context's; empty without a span."""
     carrier: dict[str, str] = {}
-    _propagator.inject(carrier)
+    _propagator.inject(carrier, context)
     return carrier
 
 
-def context_of(headers: Mapping[str, str]) -> Context:
-    """The context an incoming call names; a malformed or oversized one is an empty context."""
-    kept = {
-        name: headers[name]
-        for name in ("traceparent", "tracestate")
-        if len(headers.get(name, "")) <= TRACEPARENT_BYTES and name in headers
-    }
-    return _propagator.extract(kept, context=contexts.Context())
+def context_of(headers: Mapping[str, str | bytes]) -> Context:
+    """The context an incoming call names; a malformed or oversized one is an empty context.
+
+    Neither ``tracestate`` nor ``baggage`` is read: what they hold is a stranger's text, which
+    would go on to the collector, and the parser logs what it cannot read.
+    """
+    value = headers.get("traceparent")
+    kept = isinstance(value, str) and 0 < len(value) <= TRACEPARENT_BYTES
+    carrier = {"traceparent": str(value)} if kept else {}
+    return _propagator.extract(carrier, context=contexts.Context())
 
 
 @define(slots=False, eq=False)
@@ -74,6 +77,16 @@ class Tracing(AsyncService):
     tracer: Tracer
     _reactor: IReactorTime
     _shutdown: Callable[[], None] | None = field(default=None)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is exported."""
+        return self._shutdown is not None
+
+    def abandon(self) -> None:
+        """End it after a refused start: nothing was traced, so nothing is sent."""
+        if self._shutdown is not None:
+            self._shutdown()
 
     async def stop(self) -> None:
         """Send what is queued, for two seconds at most; never fails."""
@@ -128,7 +141,13 @@ def _provider(role: str, profile: str | None, exporter: SpanExporter) -> TracerP
         shutdown_on_exit=False,
     )
     provider.add_span_processor(
-        BatchSpanProcessor(exporter, max_queue_size=QUEUE, max_export_batch_size=BATCH)
+        BatchSpanProcessor(
+            exporter,
+            max_queue_size=QUEUE,
+            schedule_delay_millis=EVERY_SECS * 1000,
+            max_export_batch_size=BATCH,
+            export_timeout_millis=EXPORT_SECS * 1000,
+        )
     )
     return provider
 
