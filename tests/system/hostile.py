@@ -1,0 +1,417 @@
+"""A Proxy under a test's control: genuine in its certificate, in nothing else to be trusted.
+
+It joined with a genuine token, greets a real Authority, takes a real
+Connector's tunnel and real clients' sessions.  By default it does what a Proxy
+should; a test replaces one of its answers.  Whatever is plaintext to it after
+its own TLS is kept in ``seen``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import define, field
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.internet.defer import Deferred, DeferredQueue
+from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.compose.joining import dialed
+from svc.compose.node import tls_endpoint
+from svc.errors import Denied
+from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming
+from svc.messages.control import (
+    AUTHORIZE_METHOD,
+    HELLO_METHOD,
+    REGISTER_METHOD,
+    Answer,
+    Ask,
+    ProxyDecision,
+    TunnelSeen,
+    Verdict,
+    ask_message,
+    decode_connector_down,
+    encode_connector_up,
+    hello_message,
+    read_answer,
+)
+from svc.messages.session import decode_open, decode_request, encode_opened
+from svc.messages.tunnel import (
+    SECRET_BYTES,
+    Down,
+    Hello,
+    Nonce,
+    OpenNotice,
+    OpenRefused,
+    Renew,
+    Renewed,
+    decode_carry_open,
+    decode_up,
+    encode_down,
+)
+from svc.model.ids import random_id
+from svc.model.principal import Role
+from svc.model.registration import Accepted
+from svc.model.signing import Signed
+from svc.pki.identity import TransportIdentity
+from svc.pki.tls import ClientCertificates, server_context
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.rpc.channel import dial
+from svc.rpc.frames import open_frame, parse_frame
+from svc.rpc.server import RpcServerFactory
+from svc.rpc.stream import StreamTransport
+from tests.system.stage import Stage, reactor, within
+
+
+@define(eq=False, slots=False)
+class Seen:
+    """What a Proxy sees: bytes of its connections, and of the streams in them put together."""
+
+    pieces: dict[str, bytearray] = field(factory=dict)
+
+    def note(self, where: str, data: bytes) -> None:
+        """Keep a piece."""
+        self.pieces.setdefault(where, bytearray()).extend(data)
+
+    def holds(self, marker: bytes) -> bool:
+        """Whether it was anywhere."""
+        return any(marker in piece for piece in self.pieces.values())
+
+    def size(self, what: str) -> int:
+        """How many bytes of the streams so named were seen."""
+        return sum(len(piece) for name, piece in self.pieces.items() if name.startswith(what))
+
+
+@implementer(IHandshakeListener)
+class _Overheard(ProtocolWrapper):
+    """A connection of the public listener, above its TLS."""
+
+    wrappedProtocol: Any
+    factory: Any
+
+    def handshakeCompleted(self) -> None:
+        self.wrappedProtocol.handshakeCompleted()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.seen.note(f"connection in {id(self)}", data)
+        super().dataReceived(data)
+
+    def write(self, data: bytes) -> None:
+        self.factory.seen.note(f"connection out {id(self)}", data)
+        super().write(data)
+
+    def writeSequence(self, data: Any) -> None:
+        self.write(b"".join(data))
+
+
+class _Overhearing(WrappingFactory):
+    protocol = _Overheard
+    noisy = False
+
+    def __init__(self, wrapped: Any, seen: Seen) -> None:
+        WrappingFactory.__init__(self, wrapped)  # type: ignore[arg-type]
+        self.seen = seen
+
+
+@implementer(IHalfCloseableProtocol)
+class Tap(Protocol):
+    """One side of a stream that passes through; the other is ``far``."""
+
+    far: Any
+
+    def __init__(self, seen: Seen, name: str) -> None:
+        self._note = lambda data: seen.note(name, data)
+        self._early: list[bytes] = []
+
+    def connectionMade(self) -> None:
+        for data in self._early:
+            self.say(data)
+
+    def say(self, data: bytes) -> None:
+        """Pass on what the other side said."""
+        if self.transport is None:
+            self._early.append(data)
+        else:
+            self.transport.write(data)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._note(data)
+        self.far.say(data)
+
+    def readConnectionLost(self) -> None:
+        if self.far.transport is not None:
+            self.far.transport.loseWriteConnection()
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self.far.transport is not None:
+            self.far.transport.loseConnection()
+
+
+def taps(seen: Seen, name: str) -> tuple[Tap, Tap]:
+    """Two ends, joined; what the first hears is named ``<name> up``, the second ``down``."""
+    first, second = Tap(seen, f"{name} up"), Tap(seen, f"{name} down")
+    first.far, second.far = second, first
+    return first, second
+
+
+async def speak(call: Any, protocol: Protocol) -> None:
+    """Let a protocol have the bytes of a call until it is over."""
+    transport = StreamTransport(call)
+    transport.start(protocol)
+    await transport.closed
+
+
+@define(eq=False, slots=False)
+class Carry:
+    """A carry stream that came: the call, and what keeps it open."""
+
+    call: IRpcCall
+    over: Deferred[None] = field(factory=Deferred)
+
+    def end(self) -> None:
+        """Let it go."""
+        if not self.over.called:
+            self.over.callback(None)
+
+
+@define(eq=False, slots=False)
+class Held:
+    """A real Connector's tunnel."""
+
+    call: IRpcCall
+    node_id: str
+    signed: DeferredQueue[Signed] = field(factory=DeferredQueue)
+    refused: DeferredQueue[OpenRefused] = field(factory=DeferredQueue)
+    carried: DeferredQueue[tuple[str, bytes, Carry]] = field(factory=DeferredQueue)
+
+    async def say(self, said: Down) -> None:
+        """Send one message down."""
+        await self.call.send(encode_down(said))
+
+    async def registration(self, nonce: bytes) -> Signed:
+        """A registration that the Connector signs over a nonce of our choice."""
+        await self.say(Nonce(nonce))
+        return await within(self.signed.get())
+
+    async def refusal(self, notice: OpenNotice) -> str:
+        """Send a notice that must be refused; the Connector's word."""
+        await self.say(notice)
+        said = await within(self.refused.get())
+        assert said.session_uid == notice.session_uid, said
+        return said.reason
+
+    async def opened(self, notice: OpenNotice) -> Carry:
+        """Send a notice; the carry stream that came for it."""
+        await self.say(notice)
+        uid, secret, carry = await within(self.carried.get())
+        assert (uid, secret) == (notice.session_uid, notice.secret), uid
+        return carry
+
+
+@define(eq=False, slots=False)
+class HostileProxy:
+    """See the module.
+
+    Attributes:
+        on_open: What it does with a person's session, given the signed bytes.
+        on_lane: What it does with a caller of the join lane.
+        asked: Every session request that passed, with signature and chain.
+    """
+
+    stage: Stage
+    name: str
+    seen: Seen = field(factory=Seen)
+    on_open: Callable[[IRpcCall, Ask], Awaitable[None]] = field(init=False)
+    on_lane: Callable[[IRpcCall], Awaitable[None]] = field(init=False)
+    asked: list[Ask] = field(factory=list)
+    grants: list[Answer] = field(factory=list)
+    tunnels: list[Held] = field(factory=list)
+    control: IRpcChannel = field(init=False)
+    _coming: list[Deferred[Held]] = field(factory=list)
+    _ending: list[Callable[[], Any]] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.on_open, self.on_lane = self.carry, self.relay
+
+    @property
+    def identity(self) -> TransportIdentity:
+        """Its genuine identity."""
+        return self.stage.proxies[self.name]
+
+    @property
+    def id(self) -> str:
+        """Its node id."""
+        return self.identity.principal.id
+
+    # -- life
+
+    async def start(self, listen: bool = True) -> HostileProxy:
+        """Greet Authority, and listen."""
+        endpoint = tls_endpoint(
+            reactor, self.identity, self.stage.address("control"), frozenset({Role.AUTHORITY})
+        )
+        self.control = await dial(endpoint, reactor, authority="authority")
+        self._ending.append(self.control.close)
+        greeting = hello_message("0.11.0", random_id(os.urandom), ())
+        await self.control.unary(HELLO_METHOD, greeting, pb.HelloResponse, timeout=10)
+        if listen:
+            self._listen()
+        return self
+
+    def _listen(self) -> None:
+        services = [
+            RpcService("gate.v1.Relay", {"Open": streaming(lambda call: self.on_lane(call))}),
+            RpcService("gate.v1.Session", {"Open": streaming(self._open)}),
+            RpcService(
+                "gate.v1.Tunnel",
+                {"Register": streaming(self._register), "Carry": streaming(self._carry)},
+            ),
+        ]
+        server = RpcServerFactory(services, reactor)
+        tls = server_context(self.identity, ClientCertificates.OPTIONAL)
+        factory = TLSMemoryBIOFactory(tls, False, _Overhearing(server, self.seen))
+        held = self.stage.ports[self.name]
+        port = reactor.adoptStreamPort(held.fileno(), socket.AF_INET, factory)
+        self._ending += [lambda: server.drain(0), port.stopListening]
+
+    async def stop(self) -> None:
+        """Leave nothing in the reactor.  Idempotent."""
+        while self._ending:
+            await self._ending.pop()()
+
+    # -- towards Authority
+
+    def decision(self, **said: Any) -> ProxyDecision:
+        """Its own word: always allow."""
+        return ProxyDecision(random_id(os.urandom), "allow", **said)
+
+    async def authorize(self, ask: Ask) -> Answer:
+        """Put a request before Authority."""
+        message = ask_message(ask)
+        answer = await self.control.unary(
+            AUTHORIZE_METHOD, message, pb.AuthorizeResponse, timeout=10
+        )
+        return read_answer(answer)
+
+    async def challenge(self, node_id: str) -> tuple[IRpcStream, bytes]:
+        """Claim to have seen a node; the stream, and Authority's nonce."""
+        stream = self.control.stream(REGISTER_METHOD)
+        seen = TunnelSeen(random_id(os.urandom), node_id)
+        await stream.send(encode_connector_up(seen))
+        said = decode_connector_down(await stream.receive() or b"")
+        assert isinstance(said, Nonce), said
+        return stream, said.nonce
+
+    async def submit(self, stream: IRpcStream, signed: Signed) -> Verdict:
+        """Answer the challenge; what Authority says."""
+        await stream.send(encode_connector_up(signed))
+        said = decode_connector_down(await stream.receive() or b"")
+        assert isinstance(said, Verdict), said
+        return said
+
+    # -- towards the Connector
+
+    async def tunnel(self) -> Held:
+        """The real Connector's newest tunnel, waited for."""
+        if not self.tunnels:
+            coming: Deferred[Held] = Deferred()
+            self._coming.append(coming)
+            await within(coming)
+        return self.tunnels[-1]
+
+    async def _register(self, call: IRpcCall) -> None:
+        hello = decode_up(await call.receive() or b"")
+        assert isinstance(hello, Hello), hello
+        node = self.identity.verifier.verify(call.peer.chain, {Role.CONNECTOR}).principal.id
+        stream, nonce = await self.challenge(node)
+        held = Held(call, node)
+        try:
+            await held.say(Nonce(nonce))
+            signed = decode_up(await call.receive() or b"")
+            assert isinstance(signed, Signed), signed
+            verdict = await self.submit(stream, signed)
+            if not verdict.accepted:
+                raise Denied(verdict.text, reason=verdict.reason)
+            await held.say(Accepted(90, verdict.withheld))
+            self._enter(held)
+            await self._read(held)
+        finally:
+            stream.cancel()
+            if held in self.tunnels:
+                self.tunnels.remove(held)
+
+    def _enter(self, held: Held) -> None:
+        self.tunnels.append(held)
+        coming, self._coming = self._coming, []
+        for each in coming:
+            each.callback(held)
+
+    async def _read(self, held: Held) -> None:
+        while (data := await held.call.receive()) is not None:
+            match decode_up(data):
+                case Signed() as signed:
+                    held.signed.put(signed)
+                case OpenRefused() as refused:
+                    held.refused.put(refused)
+                case Renew():
+                    await held.say(Renewed())
+
+    async def _carry(self, call: IRpcCall) -> None:
+        uid, secret = decode_carry_open(bytes(parse_frame(await call.receive() or b"")[1]))
+        [held] = [each for each in self.tunnels if each.call.peer is call.peer]
+        carry = Carry(call)
+        held.carried.put((uid, secret, carry))
+        await carry.over
+
+    # -- towards people
+
+    async def _open(self, call: IRpcCall) -> None:
+        data, signature = decode_open(bytes(parse_frame(await call.receive() or b"")[1]))
+        chain = tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
+        ask = Ask(data, signature, chain, self.decision(source_address=call.peer.host))
+        self.asked.append(ask)
+        await self.on_open(call, ask)
+
+    async def granted(self, ask: Ask) -> tuple[Answer, Signed]:
+        """Authority's grant for a request; its refusal as SvcError."""
+        answer = await self.authorize(ask)
+        if answer.grant is None:
+            raise Denied(answer.text, reason=answer.reason)
+        self.grants.append(answer)
+        return answer, answer.grant
+
+    async def carry(self, call: IRpcCall, ask: Ask) -> None:
+        """As it should: grant, notice, carry, join."""
+        answer, grant = await self.granted(ask)
+        carry = await (await self.tunnel()).opened(notice(ask, grant))
+        await call.send(open_frame(encode_opened(grant, answer.decision_id)))
+        up, down = taps(self.seen, f"session {decode_request(ask.request).session_uid}")
+        ended = Deferred.fromCoroutine(speak(carry.call, down))
+        await speak(call, up)
+        await ended
+        carry.end()
+
+    async def relay(self, call: IRpcCall) -> None:
+        """As it should: bytes to Authority's join listener."""
+        await call.receive()
+        up, down = taps(self.seen, "join lane")
+        await dialed(reactor, self.stage.address("join")).connect(Factory.forProtocol(lambda: down))
+        await call.send(open_frame(b""))
+        await speak(call, up)
+
+
+def notice(ask: Ask, grant: Signed, secret: bytes | None = None) -> OpenNotice:
+    """The open notice of a granted request."""
+    uid = decode_request(ask.request).session_uid
+    key = os.urandom(SECRET_BYTES) if secret is None else secret
+    return OpenNotice(uid, grant, ask.request, ask.signature, ask.person_chain, key)

@@ -1,0 +1,300 @@
+"""A cluster around a Proxy under a test's control: a real Authority, a real Connector, real people.
+
+One a process, made by the first test that asks for it.  Authority and the
+Connector are processes; people, Proxies under control and their keys are in
+this one, so that a test can sign, alter and replay whatever they hold.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import define, field
+from google.protobuf.message import Message
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.task import deferLater
+
+from svc.compose.joining import Asking, dialed, enroll_direct
+from svc.compose.runtime import load_kinds
+from svc.config import Address
+from svc.interfaces.kinds import IResourceKind
+from svc.model.principal import Role
+from svc.model.token import parse_token
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.pki.join import adopt_identity
+from svc.pki.keyring import load_keys
+from svc.pki.root import ClusterKeys
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.rpc.channel import dial
+from svc.testing.gateway import Gateway
+from svc.testing.processes import PATIENCE, Child, TooLate, svc_command
+from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, SHORT, numbers_of, toml
+
+reactor: Any = _reactor
+_T = TypeVar("_T")
+
+EVIL, OTHER = "evil", "other"
+"""The two Proxies under control; the Connector dials both."""
+
+BANNER = b"SSH-2.0-target\r\n"
+
+
+class Door:
+    """A target behind the Connector: counts who comes, keeps what it hears, returns it."""
+
+    def __init__(self, greeting: bytes = b"") -> None:
+        self.connections = 0
+        self.heard = bytearray()
+        self._greeting = greeting
+        self._port = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self._port.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        while True:
+            peer, _ = self._port.accept()
+            self.connections += 1
+            threading.Thread(target=self._one, args=(peer,), daemon=True).start()
+
+    def _one(self, peer: socket.socket) -> None:
+        with peer:
+            try:
+                peer.sendall(self._greeting)
+                while piece := peer.recv(65536):
+                    self.heard += piece
+                    peer.sendall(piece)
+            except OSError:
+                pass  # the Connector let it go
+
+
+@define(eq=False, slots=False)
+class Stage:
+    """See the module.
+
+    Attributes:
+        ports: Listening sockets of the Proxies under control, kept open between tests.
+        proxies: Their identities; ``people`` likewise.
+        connector_id: Of the real Connector.
+    """
+
+    gateway: Gateway
+    doors: dict[str, Door]
+    ports: dict[str, socket.socket]
+    proxies: dict[str, TransportIdentity] = field(factory=dict)
+    people: dict[str, TransportIdentity] = field(factory=dict)
+    connector_id: str = ""
+
+    @property
+    def directory(self) -> Path:
+        """Everything of this stage."""
+        return self.gateway.directory
+
+    @property
+    def authority(self) -> Child:
+        """The process."""
+        return self.gateway.roles[AUTHORITY]
+
+    @property
+    def connector(self) -> Child:
+        """The process."""
+        return self.gateway.roles[CONNECTOR]
+
+    def address(self, listener: str) -> Address:
+        """Of one of Authority's listeners."""
+        return _address(self.gateway.listening(AUTHORITY)[listener])
+
+    def public(self, proxy: str) -> Address:
+        """Where a Proxy under control listens."""
+        return Address("127.0.0.1", self.ports[proxy].getsockname()[1])
+
+    def keys(self) -> ClusterKeys:
+        """What only Authority should hold: to make what a thief of one key could."""
+        directory = self.directory / "state" / AUTHORITY / "keys"
+        return load_keys(directory, time.time, os.urandom, cluster=self.gateway.cluster)
+
+    async def admin(self, method: str, request: Message, response: type[Any]) -> Any:
+        """One call over Authority's control socket."""
+        path = str(self.directory / "state" / AUTHORITY / "control.sock")
+        channel = await dial(UNIXClientEndpoint(reactor, path), reactor, plaintext=True)
+        try:
+            return await channel.unary(f"/gate.v1.Admin/{method}", request, response, timeout=10)
+        finally:
+            await channel.close()
+
+    async def token(self, name: str, role: Role, *groups: str) -> str:
+        """A join token for a node or a person."""
+        if role is Role.USER:
+            asked: Message = pb.AddPersonRequest(name=name, groups=groups)
+            return str((await self.admin("AddPerson", asked, pb.TokenResponse)).token)
+        names = ["localhost", "127.0.0.1"] if role is Role.PROXY else []
+        asked = pb.AddNodeRequest(role=role.value, name=name, public_names=names)
+        return str((await self.admin("AddNode", asked, pb.TokenResponse)).token)
+
+    async def join(self, name: str, role: Role, *groups: str) -> TransportIdentity:
+        """An identity in this process, from a token, at Authority's join listener."""
+        token = parse_token(await self.token(name, role, *groups))
+        directory = self.directory / f"holder-{name}"
+        directory.mkdir(mode=0o700)
+        store = IdentityStore(directory)
+        key = store.pending_key()
+        audit = store.audit_key().public_key().public_bytes_raw() if role.is_node else b""
+        gateway = self.gateway
+        asking = Asking(gateway.pin, token, make_request(key), gateway.cluster, audit)
+        endpoint = dialed(reactor, self.address("join"))
+        enrolled = await enroll_direct(endpoint, reactor, time.time, asking)
+        return adopt_identity(
+            store,
+            key,
+            cluster=gateway.cluster,
+            pin=gateway.pin,
+            root=enrolled.root,
+            chain=enrolled.chain,
+            roles=frozenset({role}),
+            now=time.time,
+        )
+
+    async def add_resource(self, name: str, kind: str, node: str) -> None:
+        """Give a resource to a node."""
+        asked = pb.AddResourceRequest(id=name, kind=kind, node=node)
+        await self.admin("AddResource", asked, pb.AddResourceResponse)
+
+    async def add_connector(self, name: str, *, through: str = "", **resources: str) -> Child:
+        """Start a real Connector; it joins through a Proxy under control, or directly.
+
+        Args:
+            through: The Proxy whose join lane it takes; it dials all of them later.
+            resources: Kind by id.
+        """
+        state = self.directory / "state" / name
+        state.mkdir(mode=0o700)
+        token = self.directory / f"{name}.token"
+        token.touch(mode=0o600)
+        token.write_text(await self.token(name, Role.CONNECTOR), "utf-8")
+        proxies = [through] if through else list(self.ports)
+        table: dict[str, Any] = {
+            "cluster": self.gateway.cluster,
+            "state_dir": str(state),
+            **numbers_of(CONNECTOR, SHORT),
+            "endpoints.proxy": [str(self.public(each)) for each in proxies],
+            "connector.resources": [
+                {"id": id, "kind": kind, "address": self.doors[kind].address}
+                for id, kind in resources.items()
+            ],
+            "join.token_file": str(token),
+            "join.ca_pin": self.gateway.pin,
+        }
+        if not through:
+            table["join.authority"] = str(self.address("join"))
+        path = self.directory / f"{name}.toml"
+        path.write_text(toml(table), "utf-8")
+        words = svc_command("--config", str(path), "connector")
+        log = self.directory / f"{name}.log"
+        child = Child(name, words, self.directory, log, {"SVC_LOG_FORMAT": "json"})
+        self.gateway.roles[name] = child
+        child.start()
+        await eventually(f"{name} joined", (state / "identity" / "current").exists, [child])
+        return child
+
+    def records(self, field_name: str, value: str) -> list[dict[str, Any]]:
+        """The audit records whose *field_name* is *value*, oldest first, as they lie in the log."""
+        store = f"file:{self.directory / 'store.db'}?mode=ro"
+        with sqlite3.connect(store, uri=True) as log:
+            rows = log.execute(
+                "SELECT canonical FROM audit_log WHERE json_extract(canonical, ?) = ? ORDER BY seq",
+                (f"$.{field_name}", value),
+            ).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
+    def session_rows(self, uid: str) -> int:
+        """How many session rows have this uid."""
+        store = f"file:{self.directory / 'store.db'}?mode=ro"
+        with sqlite3.connect(store, uri=True) as log:
+            found = log.execute("SELECT count(*) FROM sessions WHERE uid = ?", (uid,)).fetchone()
+        return int(found[0])
+
+
+_stage: Stage | None = None
+
+
+async def stage() -> Stage:
+    """The stage of this process, made at the first call and ended with the process."""
+    global _stage
+    if _stage is None:
+        _stage = await _made()
+    return _stage
+
+
+async def _made() -> Stage:
+    directory = Path(tempfile.mkdtemp(prefix="svc-stage-"))
+    directory.joinpath("state").mkdir(mode=0o700)
+    cluster = f"t{os.urandom(4).hex()}.example"
+    gateway = Gateway(directory, cluster, dict(SHORT), {})
+    atexit.register(gateway.end)
+    gateway.make_authority()
+    ports = {name: socket.create_server(("127.0.0.1", 0)) for name in (EVIL, OTHER)}
+    for port in ports.values():
+        port.setblocking(False)
+    made = Stage(gateway, {"tcp": Door(), "ssh": Door(BANNER)}, ports)
+    await made.add_connector(CONNECTOR, db1="tcp", host1="ssh")
+    for name in ports:
+        made.proxies[name] = await made.join(name, Role.PROXY)
+    made.people["ada"] = await made.join("ada", Role.USER, "ops")
+    made.people["bob"] = await made.join("bob", Role.USER)
+    await made.add_resource("db1", "tcp", CONNECTOR)
+    await made.add_resource("host1", "ssh", CONNECTOR)
+    listed = await made.admin("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
+    # Last: what is decided by then knows everything above.
+    await made.admin("SetPolicy", pb.SetPolicyRequest(text=POLICY), pb.SetPolicyResponse)
+    [made.connector_id] = [node.id for node in listed.nodes if node.name == CONNECTOR]
+    return made
+
+
+async def eventually(
+    what: str, look: Callable[[], _T], alive: list[Child] | None = None, seconds: float = PATIENCE
+) -> _T:
+    """As ``svc.testing.processes.until``, while the reactor runs.
+
+    Raises:
+        TooLate: with the last words of the children.
+    """
+    end = time.monotonic() + seconds
+    children = alive or []
+    while not (found := look()):
+        if time.monotonic() > end or any(not child.is_alive for child in children):
+            last = "\n".join(f"--- {child.name}\n{child.tail()}" for child in children)
+            raise TooLate(f"{what}: not in time\n{last}")
+        await deferLater(reactor, 0.02)
+    return found
+
+
+async def within(waiting: Deferred[_T], seconds: float = PATIENCE) -> _T:
+    """What a Deferred gives, with a deadline."""
+    return await waiting.addTimeout(seconds, reactor)
+
+
+def kinds() -> dict[str, IResourceKind]:
+    """The kinds there are."""
+    return dict(load_kinds(["tcp", "ssh"]).by_name)
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))

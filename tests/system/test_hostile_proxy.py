@@ -1,0 +1,269 @@
+"""What a hostile Proxy asks of Authority: for persons, and for Connectors (rule R1).
+
+The Proxy's certificate is genuine; everything else it brings is made up,
+altered, stolen, old or used before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature,
+    encode_dss_signature,
+)
+
+from svc.client.sessions import Wish
+from svc.interfaces.rpc import IRpcStream
+from svc.messages.control import Ask
+from svc.messages.session import decode_request, encode_request
+from svc.messages.tunnel import decode_registration, encode_registration
+from svc.model.ids import random_id
+from svc.model.registration import DeclaredResource, Registration
+from svc.model.session_request import SessionRequest
+from svc.model.signing import Purpose, Signed
+from svc.testing.settings import AUTHORITY
+from tests.proof import proves
+from tests.system.hostile_case import HostileCase, listening
+from tests.system.stage import EVIL, OTHER, kinds
+
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+ALTERED_REQUEST: dict[str, Any] = {
+    "cluster": "other.example",
+    "session_uid": "f" * 32,
+    "resource": "host1",
+    "kind": "ssh",
+    "action": "sshConnect",
+    "proxy_id": "a" * 26,
+    "issued_at_ms": 1_900_000_000_000,
+    "certificate_sha256": bytes(32),
+    "login_user": "root",
+}
+
+
+class RequestTests(HostileCase):
+    async def assertRefused(self, ask: Ask, reason: str) -> None:
+        """Refused for this reason, recorded as the Proxy's doing, and no session of it exists."""
+        refusal = await self.refusal(self.evil.authorize(ask))
+        self.assertEqual(refusal.reason, reason)
+        [record] = self.stage.records("decision_id", ask.proxy_decision.decision_id)
+        self.assertEqual(
+            (record["event"], record["decision"], record["reason"]),
+            ("session.refused", "deny", reason),
+        )
+        self.assertEqual(record["actor"], {"kind": "node", "id": self.evil.id})
+        self.assertEqual(self.stage.session_rows(decode_request(ask.request).session_uid), 0)
+
+    async def test_unsigned(self) -> None:
+        """Without the person's own signature a Proxy gets no session for that person."""
+        wish = self.wish()
+        good = self.ask(wish)
+        of_proxy = self.evil.identity.sign(Purpose.SESSION_REQUEST, good.request)
+        other_use = self.stage.people["ada"].sign(Purpose.WHY_REQUEST, good.request)
+        for signature in (
+            os.urandom(70),
+            of_proxy.signature,
+            other_use.signature,
+            self.ask(self.wish()).signature,
+            self.ask(wish, "bob").signature,
+        ):
+            ask = evolve(good, signature=signature, proxy_decision=self.evil.decision())
+            await self.assertRefused(ask, "bad_signature")
+
+    async def test_altered(self) -> None:
+        """No field of what a person signed can be changed on the way."""
+        self.assertEqual(
+            set(ALTERED_REQUEST), {field.name for field in SessionRequest.__attrs_attrs__}
+        )
+        wish = self.wish()
+        good = self.ask(wish)
+        for name, value in ALTERED_REQUEST.items():
+            data = encode_request(evolve(wish, **{name: value}))
+            ask = evolve(good, request=data, proxy_decision=self.evil.decision())
+            await self.assertRefused(ask, "bad_signature")
+
+    async def test_another_principal(self) -> None:
+        """A request is its signer's, whomever the Proxy names beside it."""
+        await self.assertRefused(self.ask(self.wish(), "ada", chain="bob"), "bad_signature")
+        await self.assertRefused(self.ask(self.wish("ada"), "bob"), "request_unsigned")
+        proxy = self.evil.identity
+        wish = encode_request(self.wish(certificate_sha256=proxy.facts.sha256))
+        signed = proxy.sign(Purpose.SESSION_REQUEST, wish)
+        own = Ask(wish, signed.signature, proxy.chain, self.evil.decision())
+        await self.assertRefused(own, "certificate_role")
+
+    async def test_allows_by_itself(self) -> None:
+        """A Proxy that says allow gives nobody what Authority's own decision denies."""
+        await self.evil.tunnel()
+        wish = self.wish("bob")
+        answer = await self.evil.authorize(self.ask(wish, "bob", policies=("ops-all",)))
+        self.assertIsNone(answer.grant)
+        self.assertEqual((answer.reason, answer.policies), ("denied", ()))
+        [record] = self.stage.records("decision_id", answer.decision_id)
+        bob = self.stage.people["bob"].principal.id
+        self.assertEqual(record["actor"], {"kind": "person", "id": bob})
+        self.assertEqual((record["event"], record["decision"]), ("session.refused", "deny"))
+        self.assertEqual(self.stage.session_rows(wish.session_uid), 0)
+
+    async def test_out_of_time(self) -> None:
+        """A request older than 30 s, or from so far in the future, opens nothing."""
+        for seconds in (-31, 31):
+            wish = self.wish()
+            wish = evolve(wish, issued_at_ms=wish.issued_at_ms + seconds * 1000)
+            await self.assertRefused(self.ask(wish), "request_stale")
+
+    async def test_made_for_another(self) -> None:
+        """A request made for another Proxy or cluster is worth nothing here."""
+        for changed in (
+            {"proxy_id": self.stage.proxies[OTHER].principal.id},
+            {"cluster": "other.example"},
+        ):
+            await self.assertRefused(self.ask(self.wish(**changed)), "request_wrong_proxy")
+
+    async def test_replayed(self) -> None:
+        """What a real client signed opens one session, also when Authority was restarted since."""
+        await self.evil.tunnel()
+        tool, factory = listening()
+        await (await self.dialer()).endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        tool.transport.write(b"once")
+        self.assertEqual(await tool.until(4), b"once")
+        [used] = self.evil.asked
+        uid = decode_request(used.request).session_uid
+        r, s = decode_dss_signature(used.signature)
+        mirrored = encode_dss_signature(r, P256_ORDER - s)
+        for signature in (used.signature, mirrored):
+            await self.assertReplayed(evolve(used, signature=signature))
+        await self.evil.stop()
+        self.stage.gateway.restart(AUTHORITY)
+        self.evil = await self.proxy(EVIL)
+        await self.evil.tunnel()
+        await self.assertReplayed(used)
+        self.assertEqual(self.stage.session_rows(uid), 1)
+
+    async def assertReplayed(self, ask: Ask) -> None:
+        again = evolve(ask, proxy_decision=self.evil.decision())
+        refusal = await self.refusal(self.evil.authorize(again))
+        self.assertEqual(refusal.reason, "request_replayed")
+        [record] = self.stage.records("decision_id", again.proxy_decision.decision_id)
+        self.assertEqual(
+            (record["event"], record["reason"]), ("session.refused", "request_replayed")
+        )
+
+
+class RegistrationTests(HostileCase):
+    async def setUp(self) -> None:  # type: ignore[override]
+        """OTHER is at Authority as well, but no Connector comes to it."""
+        await super().setUp()
+        self.other = await self.proxy(OTHER, listen=False)
+
+    @property
+    def connector(self) -> str:
+        return self.stage.connector_id
+
+    def made_up(self, nonce: bytes, **changed: Any) -> Registration:
+        """What the Connector would say to OTHER, had it said anything."""
+        registration = Registration(
+            self.stage.gateway.cluster,
+            self.connector,
+            self.other.id,
+            nonce,
+            (DeclaredResource("db1", "tcp"),),
+            random_id(os.urandom),
+            1,
+            "0.11.0",
+        )
+        return evolve(registration, **changed)
+
+    async def assertNotTaken(
+        self, stream: IRpcStream, signed: Signed, reason: str, by: str, seen: str = ""
+    ) -> None:
+        """Refused, recorded against who is proven to have said it, and OTHER serves nothing."""
+        verdict = await self.other.submit(stream, signed)
+        self.assertEqual((verdict.accepted, verdict.reason), (False, reason))
+        self.assertEqual(verdict.served, ())
+        refused = self.stage.records("event", "tunnel.refused")
+        of_it = [one for one in refused if one["node_id"] == (seen or self.connector)]
+        self.assertEqual((of_it[-1]["reason"], of_it[-1]["actor"]["id"]), (reason, by))
+        self.assertEqual(of_it[-1]["details"]["proxy_id"], self.other.id)
+        answer = await self.other.authorize(self.ask(self.wish(proxy_id=self.other.id)))
+        self.assertIsNone(answer.grant)
+        self.assertIn(answer.reason, ("departed", "unknown"))
+
+    async def test_no_signature_of_the_node(self) -> None:
+        """A Connector that a Proxy made up, with a stolen chain or its own, serves nothing."""
+        held = await self.evil.tunnel()
+        genuine = await held.registration(os.urandom(32))
+        for chain, reason in (
+            (genuine.chain, "bad_signature"),
+            (self.other.identity.chain, "certificate_role"),
+        ):
+            stream, nonce = await self.other.challenge(self.connector)
+            payload = encode_registration(self.made_up(nonce))
+            signed = self.other.identity.sign(Purpose.REGISTRATION, payload)
+            forged = Signed(payload, signed.signature, chain)
+            await self.assertNotTaken(stream, forged, reason, self.other.id)
+
+    async def test_altered(self) -> None:
+        """No field of a registration can be changed on the way."""
+        held = await self.evil.tunnel()
+        stream, nonce = await self.other.challenge(self.connector)
+        genuine = await held.registration(nonce)
+        said = decode_registration(genuine.payload)
+        for changed in (
+            {"proxy_id": self.other.id},
+            {"proxy_id": self.other.id, "resources": (DeclaredResource("other", "tcp"),)},
+        ):
+            payload = encode_registration(evolve(said, **changed))
+            forged = Signed(payload, genuine.signature, genuine.chain)
+            await self.assertNotTaken(stream, forged, "bad_signature", self.other.id)
+            stream, _ = await self.other.challenge(self.connector)
+        stream.cancel()
+
+    async def test_over_another_nonce(self) -> None:
+        """A registration signed over the Proxy's own challenge answers none of Authority's."""
+        held = await self.evil.tunnel()
+        stream, _ = await self.evil.challenge(self.connector)
+        genuine = await held.registration(os.urandom(32))
+        verdict = await self.evil.submit(stream, genuine)
+        self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
+
+    async def test_replayed(self) -> None:
+        """A registration that was accepted is refused the second time."""
+        held = await self.evil.tunnel()
+        stream, nonce = await self.evil.challenge(self.connector)
+        genuine = await held.registration(nonce)
+        verdict = await self.evil.submit(stream, genuine)
+        self.assertEqual((verdict.accepted, set(verdict.served)), (True, {"db1", "host1"}))
+        again, _ = await self.evil.challenge(self.connector)
+        verdict = await self.evil.submit(again, genuine)
+        self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
+        [*_, record] = self.stage.records("event", "tunnel.refused")
+        self.assertEqual(record["details"]["proxy_id"], self.evil.id)
+        stream.cancel()
+
+    async def test_made_for_another_proxy(self) -> None:
+        """Two Proxies together cannot move a Connector's registration from one to the other."""
+        held = await self.evil.tunnel()
+        stream, nonce = await self.other.challenge(self.connector)
+        genuine = await held.registration(nonce)
+        await self.assertNotTaken(stream, genuine, "malformed_registration", self.connector)
+
+    async def test_under_another_name(self) -> None:
+        """A genuine registration stands for its own node alone."""
+        held = await self.evil.tunnel()
+        stranger = "a" * 26
+        stream, nonce = await self.evil.challenge(stranger)
+        verdict = await self.evil.submit(stream, await held.registration(nonce))
+        self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
+
+    @proves("G-ROLE-20")
+    async def test_what_a_connector_declares(self) -> None:
+        """A Connector's registration names each of its resources with its kind."""
+        held = await self.evil.tunnel()
+        genuine = await held.registration(os.urandom(32))
+        said = decode_registration(genuine.payload)
+        declared = {(one.id, one.kind) for one in said.resources}
+        self.assertEqual(declared, {("db1", "tcp"), ("host1", "ssh")})

@@ -1,0 +1,269 @@
+"""What a hostile Proxy does with sessions and joins that pass it (rules R3 and R5).
+
+Between client and Connector, and between joiner and Authority, there is TLS
+that ends at neither of the Proxy's sides: it can carry, delay and cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol
+from twisted.internet.threads import deferToThread
+
+from svc.client.sessions import Wish
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcCall
+from svc.messages.control import Ask
+from svc.messages.session import decode_grant, decode_request, encode_grant, encode_opened
+from svc.model.principal import Role
+from svc.model.signing import Purpose, Signed
+from svc.pki.identity import TransportIdentity
+from svc.pki.tls import ClientCertificates, client_context, server_context
+from svc.rpc.frames import open_frame
+from svc.testing.person import Person
+from svc.testing.processes import Ran
+from svc.tunnel.tls import MakeConnection, SessionTls
+from tests.system.hostile import notice, speak
+from tests.system.hostile_case import HostileCase, Listener, listening
+from tests.system.stage import BANNER, EVIL, eventually, kinds, within
+
+E2E = (b"svc-e2e",)
+
+
+def inner_tls(make: MakeConnection, inner: Protocol) -> SessionTls:
+    """One side of TLS inside a stream, of whoever is not expected there."""
+    tls = SessionTls(make, inner)
+    tls.secured.addErrback(lambda refused: None)
+    return tls
+
+
+class Eager(Listener):
+    """Speaks as soon as it can."""
+
+    def connectionMade(self) -> None:
+        self.transport.write(b"let me in")
+
+
+class SessionCase(HostileCase):
+    async def setUp(self) -> None:  # type: ignore[override]
+        await super().setUp()
+        self.door = self.stage.doors["tcp"]
+
+    async def open(self, resource: str = "db1", kind: str = "tcp") -> Listener:
+        """A session of a real client through EVIL."""
+        tool, factory = listening()
+        client = await self.dialer()
+        await client.endpoint(Wish(resource, kinds()[kind])).connect(factory)
+        return tool
+
+    async def not_opened(self) -> SvcError:
+        """Why a real client's session did not open."""
+        return await self.refusal(self.open())
+
+    def instead(self, answer: Callable[[IRpcCall, Ask, Signed], Awaitable[None]]) -> None:
+        """What EVIL does, with a genuine grant in hand, instead of carrying."""
+
+        async def on_open(call: IRpcCall, ask: Ask) -> None:
+            _, grant = await self.evil.granted(ask)
+            await answer(call, ask, grant)
+
+        self.evil.on_open = on_open
+
+    async def opened(self, call: IRpcCall, grant: Signed) -> None:
+        """Tell the client that its session stands."""
+        await call.send(open_frame(encode_opened(grant, self.evil.grants[-1].decision_id)))
+
+
+class ClientTests(SessionCase):
+    async def setUp(self) -> None:  # type: ignore[override]
+        await super().setUp()
+        await self.evil.tunnel()
+
+    def as_server(self, identity: TransportIdentity, ended: list[Listener]) -> Protocol:
+        """The Connector's side of the inner TLS, played by somebody else."""
+        tls = server_context(identity, ClientCertificates.OPTIONAL, alpn=E2E)
+        ended.append(Listener())
+        return inner_tls(tls.serverConnectionForTLS, ended[-1])
+
+    async def test_another_certificate(self) -> None:
+        """A client speaks to the grant's Connector: not to the Proxy, not to another node."""
+        stranger = await self.stage.join("stranger", Role.CONNECTOR)
+        heard: list[Listener] = []
+        for identity in (self.evil.identity, stranger, self.stage.people["bob"]):
+
+            async def answer(
+                call: IRpcCall, ask: Ask, grant: Signed, identity: TransportIdentity = identity
+            ) -> None:
+                await self.opened(call, grant)
+                await speak(call, self.as_server(identity, heard))
+
+            self.instead(answer)
+            refusal = await self.not_opened()
+            self.assertEqual(refusal.reason, "handshake_failed")
+        self.assertEqual([bytes(one.heard) for one in heard], [b""] * 3)
+        self.assertEqual([one.transport for one in heard], [None] * 3)
+
+    async def test_no_tls(self) -> None:
+        """A client gives nothing to whoever speaks no TLS inside the session."""
+        lines: list[Listener] = []
+
+        async def answer(call: IRpcCall, ask: Ask, grant: Signed) -> None:
+            await self.opened(call, grant)
+            lines.append(Eager())
+            await speak(call, lines[-1])
+
+        self.instead(answer)
+        self.assertEqual((await self.not_opened()).reason, "handshake_failed")
+        self.assertEqual(len(lines), 1)
+
+    async def test_another_grant(self) -> None:
+        """A client takes the grant of its own request alone, from Authority's grant key alone."""
+        kept: list[Signed] = []
+        proxy = self.evil.identity
+        elsewhere = await self.stage.join("elsewhere", Role.CONNECTOR)
+
+        def led_elsewhere(grant: Signed) -> bytes:
+            return encode_grant(
+                evolve(decode_grant(grant.payload), connector_id=elsewhere.principal.id)
+            )
+
+        snapshots = self.stage.keys().signer(Purpose.SNAPSHOT)
+        table: list[tuple[str, Callable[[Signed], Signed]]] = [
+            ("bad_signature", lambda one: evolve(one, payload=led_elsewhere(one))),
+            ("certificate_role", lambda one: proxy.sign(Purpose.SESSION_REQUEST, one.payload)),
+            ("certificate_role", lambda one: proxy.sign(Purpose.GRANT, led_elsewhere(one))),
+            ("certificate_role", lambda one: snapshots(led_elsewhere(one))),
+            ("grant_session", lambda one: kept[0]),
+        ]
+        for expected, change in table:
+
+            async def answer(call: IRpcCall, ask: Ask, grant: Signed, change: Any = change) -> None:
+                kept.append(grant)
+                await self.opened(call, change(grant))
+
+            self.instead(answer)
+            with self.subTest(expected):
+                self.assertEqual((await self.not_opened()).reason, expected)
+
+
+class ConnectorTests(SessionCase):
+    async def test_not_the_person(self) -> None:
+        """A Connector passes no byte between its target and anybody but the grant's person."""
+        held = await self.evil.tunnel()
+        for identity in (self.evil.identity, self.stage.people["bob"], None):
+            _, grant = await self.evil.granted(ask := self.ask(self.wish()))
+            before = len(self.door.heard)
+            carry = await held.opened(notice(ask, grant))
+            thief = Eager()
+            protocol: Protocol = thief
+            if identity is not None:
+                tls = client_context(identity.verifier, identity, roles={Role.CONNECTOR}, alpn=E2E)
+                protocol = inner_tls(tls.clientConnectionForTLS, thief)
+            await self.refusal(speak(carry.call, protocol))
+            carry.end()
+            self.assertEqual(bytes(self.door.heard[before:]), b"")
+            if identity is not None:
+                self.assertEqual(bytes(thief.heard), b"")
+            uid = decode_request(ask.request).session_uid
+            await eventually(
+                "the Connector's refusal",
+                lambda uid=uid: [
+                    one
+                    for one in self.stage.connector.events("session not opened")
+                    if one.get("session") == uid
+                ],
+            )
+
+
+class RecordedTests(SessionCase):
+    async def test_sessions(self) -> None:
+        """Of tcp and ssh sessions a Proxy sees who, when and how much, and no byte of theirs."""
+        await self.evil.tunnel()
+        secret = b"swordfish-" + os.urandom(12).hex().encode()
+        for resource, kind, greeting in (("db1", "tcp", b""), ("host1", "ssh", BANNER)):
+            tool = await self.open(resource, kind)
+            tool.transport.write(secret * 40)
+            heard = await tool.until(len(greeting) + 40 * len(secret))
+            self.assertEqual(heard, greeting + 40 * secret)
+            self.assertIn(secret, self.stage.doors[kind].heard)
+            tool.transport.loseConnection()
+        seen = self.evil.seen
+        self.assertGreater(seen.size("session"), 4 * 40 * len(secret))
+        self.assertFalse(seen.holds(secret))
+        self.assertFalse(seen.holds(secret[:12]))
+        self.assertFalse(seen.holds(BANNER.strip()))
+        # What it may see is there: the record can find things.
+        for ask in self.evil.asked:
+            self.assertTrue(seen.holds(ask.request))
+        self.assertTrue(seen.holds(b"host1"))
+
+    async def test_signing(self) -> None:
+        """What passes of a signed request is the request and its signature: never the key."""
+        await self.evil.tunnel()
+        await self.open()
+        key = self.stage.people["ada"].material.key.private_numbers().private_value
+        self.assertFalse(self.evil.seen.holds(key.to_bytes(32, "big")))
+        [ask] = self.evil.asked
+        self.assertTrue(self.evil.seen.holds(ask.signature))
+
+
+class JoiningTests(SessionCase):
+    async def join(self, name: str, token: str) -> Ran:
+        """``svc join`` of a person, as a process, through EVIL."""
+        person = Person(name, self.stage.directory / f"home-{name}", self.stage.gateway.cluster)
+        person.home.mkdir(mode=0o700, exist_ok=True)
+        words = ("join", "--proxy", str(self.stage.public(EVIL)), "--ca-pin")
+        pin = self.stage.gateway.pin
+        waiting: Deferred[Ran] = deferToThread(
+            person.svc, *words, pin, stdin=token.encode(), seconds=15.0
+        )
+        return await within(waiting)
+
+    async def test_person(self) -> None:
+        """A person joins through a Proxy that sees neither the token nor the name it gave."""
+        token = await self.stage.token("carol", Role.USER)
+        self.assertEqual((await self.join("carol", token)).checked().status, 0)
+        seen = self.evil.seen
+        self.assertGreater(seen.size("join lane"), 1000)
+        for secret in (token, token.split("_")[2], "carol"):
+            self.assertFalse(seen.holds(secret.encode()))
+        self.assertTrue(seen.holds(b"Relay/Open") or seen.size("connection in") > 1000)
+
+    async def test_node(self) -> None:
+        """A Connector joins through a Proxy that sees no token."""
+        child = await self.stage.add_connector("c2", through=EVIL, db2="tcp")
+        token = (self.stage.directory / "c2.token").read_text("utf-8")
+        await within(Deferred.fromCoroutine(self._until_dialed()))
+        child.end()
+        self.assertGreater(self.evil.seen.size("join lane"), 1000)
+        self.assertFalse(self.evil.seen.holds(token.encode()))
+        self.assertFalse(self.evil.seen.holds(token.split("_")[2].encode()))
+
+    async def _until_dialed(self) -> None:
+        await eventually("a tunnel", lambda: self.evil.tunnels)
+
+    async def test_false_authority(self) -> None:
+        """A Proxy that answers a joiner itself is refused before the token is said."""
+        token = await self.stage.token("dora", Role.USER)
+        heard: list[Listener] = []
+
+        async def answer(call: IRpcCall) -> None:
+            await call.receive()
+            await call.send(open_frame(b""))
+            tls = server_context(self.evil.identity, ClientCertificates.NONE, send_root=True)
+            heard.append(Listener())
+            await speak(call, inner_tls(tls.serverConnectionForTLS, heard[-1]))
+
+        self.evil.on_lane = answer
+        ran = await self.join("dora", token)
+        self.assertNotEqual(ran.status, 0)
+        self.assertIn("ca_pin", ran.stderr)
+        self.assertEqual([bytes(one.heard) for one in heard], [b""])
+        self.assertFalse(self.evil.seen.holds(token.split("_")[2].encode()))
+        self.evil.on_lane = self.evil.relay
+        self.assertEqual((await self.join("dora", token)).checked().status, 0)
