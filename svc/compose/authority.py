@@ -182,7 +182,7 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
     issuance = Issuance(
         cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
         verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
-        rooms.refusals,
+        rooms.refusals, p.runtime.traces.note,
     )  # fmt: skip
     intake = Intake(
         cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,

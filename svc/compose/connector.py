@@ -135,7 +135,7 @@ class Assembling:
         openings = Openings(
             Admission(identity.principal.id, identity.verifier, p.targets, p.runtime.now),
             p.kinds.by_name, clock, p.reach, end.session, p.runtime.now,
-            lambda event: None, times,
+            lambda event: None, times, p.runtime.traces.spans,
         )  # fmt: skip
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())

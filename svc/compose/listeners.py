@@ -96,7 +96,7 @@ def rpc_server(
     """A server with the configured limits."""
     limits = WireLimits(max_streams=settings.limits.max_streams)
     return RpcServerFactory(
-        list(services), runtime.reactor, limits, told, admit, plaintext=plaintext
+        list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced
     )
 
 

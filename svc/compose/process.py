@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from svc import __version__
@@ -20,7 +20,8 @@ from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness
 from svc.telemetry.metrics import Metrics
-from svc.telemetry.tracing import make_tracer
+from svc.telemetry.spans import make_traces
+from svc.telemetry.tracing import Tracing, make_tracer
 
 _log = Logger(namespace="svc")
 
@@ -66,7 +67,14 @@ def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
     state = StateDirectory(Path(settings.state_dir))
     state.claim()
     try:
-        return _assembled(runtime, settings, roles, metrics, state)
+        tracing = make_tracer(
+            runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint
+        )
+        try:
+            return _assembled(runtime, settings, roles, metrics, state, tracing)
+        except BaseException:
+            tracing.abandon()
+            raise
     except BaseException:
         state.abandon()
         raise
@@ -78,7 +86,10 @@ def _assembled(
     roles: tuple[str, ...],
     metrics: Metrics,
     state: StateDirectory,
+    tracing: Tracing,
 ) -> Process:
+    if tracing.is_on:
+        runtime = evolve(runtime, traces=make_traces(tracing.tracer))
     ended: list[Callable[[SvcError], object]] = []
 
     def stopped_by(refusal: SvcError) -> None:
@@ -107,9 +118,6 @@ def _assembled(
         listeners["telemetry"] = telemetry
     process = Process(readiness, listeners, state)
     ended.append(lambda refusal: process.stopped_by(refusal))
-    tracing = make_tracer(
-        runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint
-    )
     listening = ListeningFile(state / "listening.json", listeners)
     first = [Holding(state), tracing, *([telemetry] if telemetry is not None else [])]
     for service in (*first, *services, listening, Announcing(settings)):

@@ -157,6 +157,7 @@ class Assembling:
         sessions = SessionOpens(
             gate, link.channel, routes, reports, identity.verifier, holder.check_not_revoked,
             session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
+            p.runtime.traces.spans,
         )  # fmt: skip
         link.claims = lambda: sessions.uids
         listings = Listings(
@@ -226,7 +227,11 @@ class Assembling:
             context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
             endpoint = wrapClientTLS(context, dialed(runtime.reactor, addresses[0]))
             return await dial(
-                endpoint, runtime.reactor, authority="authority", keepalive=keepalive(settings)
+                endpoint,
+                runtime.reactor,
+                authority="authority",
+                keepalive=keepalive(settings),
+                headers=runtime.traces.headers,
             )
 
         return AuthorityLink(

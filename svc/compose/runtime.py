@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 from svc.config import Address
 from svc.errors import ConfigError
 from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.tracing import NO_TRACES, Traces
 from svc.model.ids import Entropy
 from svc.plugin import Loaded, load
 from svc.service import Listener
@@ -30,6 +31,7 @@ class Runtime:
 
     Attributes:
         crash_point: Called by name at fault points; does nothing outside fault tests.
+        traces: What a role traces with; only a role's process sets it.
     """
 
     reactor: Any
@@ -37,6 +39,7 @@ class Runtime:
     entropy: Entropy
     environ: Mapping[str, str]
     crash_point: Callable[[str], None] = lambda name: None
+    traces: Traces = NO_TRACES
 
     def jitter(self, seconds: float) -> float:
         """A wait between half and all of *seconds*."""
