@@ -1,0 +1,125 @@
+"""The services behind the demo's Connector, as a visitor meets them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import StringTransport
+from twisted.internet.utils import getProcessOutputAndValue
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from svc.demo.endpoints import Conversation
+from svc.demo.scene import ECHO, RESOURCES, SSH, VAULT, WEB
+from svc.demo.targets import Echo, OursOnly, Page, Targets
+from tests.tools import stock_tool
+
+
+class PageTests(SynchronousTestCase):
+    """The page answers what any client asks."""
+
+    def ask(self, *pieces: bytes) -> tuple[bytes, bool]:
+        page, transport = Page(), StringTransport()
+        page.makeConnection(transport)
+        for piece in pieces:
+            page.dataReceived(piece)
+        return transport.value(), transport.disconnecting
+
+    def test_answers_after_the_empty_line(self) -> None:
+        """Both kinds of line ends are understood, and the length is told."""
+        for request in (b"GET / HTTP/1.1\r\nHost: web\r\n\r\n", b"GET / HTTP/1.0\n\n"):
+            heard, is_over = self.ask(request)
+            head, _, body = heard.partition(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.1 200 OK"))
+            self.assertIn(b"Content-Length: %d" % len(body), head)
+            self.assertTrue(is_over)
+
+    def test_says_nothing_before(self) -> None:
+        """A request that is not whole yet gets no answer."""
+        self.assertEqual(self.ask(b"GET / HT", b"TP/1.1\r\n"), (b"", False))
+
+    def test_endless_line_is_cut(self) -> None:
+        """What never ends its line is not kept in memory."""
+        self.assertEqual(self.ask(b"G" * 20_000), (b"", True))
+
+
+class OursOnlyTests(SynchronousTestCase):
+    """A target looks at whose process connects."""
+
+    def built(self, uid: int) -> Any:
+        """What is built for a connection from a socket of *uid*."""
+        mine = os.geteuid()
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listening.close)
+        if uid != mine:
+            os.seteuid(uid)
+        try:
+            asking = socket.socket()
+        finally:
+            if uid != mine:
+                os.seteuid(mine)
+        self.addCleanup(asking.close)
+        asking.connect(listening.getsockname())
+        accepted, (host, port) = listening.accept()
+        self.addCleanup(accepted.close)
+        guarded = OursOnly(Factory.forProtocol(Echo), listening.getsockname()[1])
+        peer = type("Peer", (), {"host": host, "port": port})
+        return guarded.buildProtocol(peer)
+
+    def test_own_process_is_served(self) -> None:
+        """A connection of this user gets a protocol."""
+        self.assertIsInstance(self.built(os.geteuid()), Echo)
+
+    def test_other_user_is_not(self) -> None:
+        """A connection of another user gets none, and is closed unserved."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can be a second user")
+        self.assertIs(self.built(65534), None)
+
+
+class TargetsTests(TestCase):
+    """All of them, on real loopback ports."""
+
+    async def talk(self, targets: Targets, name: str, said: bytes, enough: int) -> bytes:
+        host, _, port = targets.addresses[name].rpartition(":")
+        conversation = Conversation(said, enough)
+        factory = Factory.forProtocol(lambda: conversation)
+        await TCP4ClientEndpoint(reactor, host, int(port)).connect(factory)
+        heard = await conversation.over
+        assert conversation.transport is not None
+        conversation.transport.loseConnection()
+        return heard
+
+    async def started(self) -> Targets:
+        targets = Targets(reactor)
+        await targets.start()
+        self.addCleanup(lambda: Deferred.fromCoroutine(targets.stop()))
+        return targets
+
+    async def test_each_serves(self) -> None:
+        """The echo echoes, the page is a page, and SSH speaks first."""
+        targets = await self.started()
+        self.assertEqual(set(targets.addresses), {one.id for one in RESOURCES})
+        self.assertEqual(await self.talk(targets, ECHO.id, b"hello", 5), b"hello")
+        page = await self.talk(targets, WEB.id, b"GET / HTTP/1.0\r\n\r\n", 0)
+        self.assertIn(b"You came through", page)
+        self.assertEqual((await self.talk(targets, SSH.id, b"", 8))[:8], b"SSH-2.0-")
+        self.assertIn(b"open", await self.talk(targets, VAULT.id, b"", 0))
+
+    async def test_stock_ssh_gets_one_line(self) -> None:
+        """ssh is let in without a password, shown one line, and told that nothing was run."""
+        ssh = stock_tool("ssh")
+        targets = await self.started()
+        host, _, port = targets.addresses[SSH.id].rpartition(":")
+        quiet = ("-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes")
+        to = (*quiet, "-o", "UserKnownHostsFile=/dev/null", "-p", port, f"ada@{host}")
+        for more, status in (((), 0), (("true",), 126)):
+            out, err, code = await getProcessOutputAndValue(
+                ssh, ["-T", *to, *more], os.environ, None, reactor
+            )
+            self.assertEqual((code, out.strip()[:9]), (status, b"svc demo:"), err)
