@@ -47,7 +47,7 @@ class Root(MultiService):
         try:
             MultiService.privilegedStartService(self)
         except SvcError as refusal:
-            self._lines.refusal(refusal.reason, refusal.text)
+            self._lines.refusal(refusal.reason, refusal.text, time.time())
             raise SystemExit(refusal.exit_code) from None
 
 
@@ -72,7 +72,7 @@ class Role:
         try:
             self._compose(reactor, options["config"], lines, root)
         except SvcError as refusal:
-            lines.refusal(refusal.reason, refusal.text)
+            lines.refusal(refusal.reason, refusal.text, time.time())
             raise SystemExit(refusal.exit_code) from None
         return root
 
@@ -106,7 +106,7 @@ class _Ending:
         self._lines = lines
 
     def __call__(self, refusal: SvcError) -> None:
-        self._lines.refusal(refusal.reason, refusal.text)
+        self._lines.refusal(refusal.reason, refusal.text, time.time())
         atexit.register(os._exit, refusal.exit_code or 1)
         self._reactor.stop()
 

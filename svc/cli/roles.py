@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svc.cli import Globals
-from svc.errors import SvcError, UsageError
+from svc.errors import ConfigError, SvcError, UsageError
 
 if TYPE_CHECKING:
     from svc.telemetry.logs import LogLines
@@ -58,21 +58,34 @@ def _made(globals_: Globals, reactor: Any, settings: Any) -> Any:
 
 
 def crash_point(globals_: Globals) -> Any:
-    """Ends the process at the point ``SVC_CRASH_AT`` names; for fault tests only."""
+    """Ends the process at the point ``SVC_CRASH_AT`` names; for fault tests only.
+
+    ``name`` is the first time the point is reached, ``name:N`` the Nth.
+
+    Raises:
+        ConfigError: N is not a number from 1 on.
+    """
     wanted = globals_.environ.get("SVC_CRASH_AT")
     if wanted is None:
         return lambda name: None
+    point, _, number = wanted.partition(":")
+    if number and (not number.isdecimal() or int(number) < 1):
+        raise ConfigError("SVC_CRASH_AT", "after the colon stands a number from 1 on")
+    left = int(number or 1)
 
     def crash(name: str) -> None:
-        if name == wanted:
-            os._exit(137)
+        nonlocal left
+        if name == point:
+            left -= 1
+            if left == 0:
+                os._exit(137)
 
     return crash
 
 
 def refused(lines: LogLines, refusal: SvcError) -> int:
     """Say on stderr, as the log is written, why nothing is served; the exit status."""
-    lines.refusal(refusal.reason, refusal.text)
+    lines.refusal(refusal.reason, refusal.text, time.time())
     return refusal.exit_code
 
 

@@ -142,15 +142,7 @@ class Assembling:
         clock, now = p.runtime.reactor, p.runtime.now
         holder = self._holder(identity)
         link = self._link(identity, holder)
-        reports = Reports(
-            link.channel,
-            p.tasks,
-            p.metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
-            lambda outcome: p.metrics.counter(
-                "svc_abandoned_sessions_total", outcome=outcome
-            ).inc(),
-            clock,
-        )
+        reports = self._reports(link)
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
         gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
@@ -191,6 +183,16 @@ class Assembling:
         )
         self.stopping.work = Work(health, routes, sessions, listings, reports)
         return [renewal, link]
+
+    def _reports(self, link: AuthorityLink) -> Reports:
+        metrics = self.parts.metrics
+        return Reports(
+            link.channel,
+            self.parts.tasks,
+            metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
+            lambda outcome: metrics.counter("svc_abandoned_sessions_total", outcome=outcome).inc(),
+            self.parts.runtime.reactor,
+        )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:
         runtime = self.parts.runtime

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -83,14 +82,15 @@ class LogLines:
         line = self._json if self._as_json else self._human
         self._write(line(event, level, target) + "\n")
 
-    def refusal(self, reason: str, text: str) -> None:
+    def refusal(self, reason: str, text: str, now: float) -> None:
         """Write why the process ends, in this format and whatever the filter says.
 
         Args:
             text: One or more lines; people get each as a line of its own.
+            now: Seconds since the epoch.
         """
         if self._as_json:
-            at = _timestamp({"log_time": time.time()})
+            at = _timestamp({"log_time": now})
             record = {"timestamp": at, "level": "ERROR", "target": "svc", "message": "refused"}
             profile = {} if self._profile is None else {"profile": self._profile}
             self._write(json_line({**record, **profile, "reason": reason, "text": text}) + "\n")
