@@ -1,0 +1,250 @@
+"""The resident's control socket, and what it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.client.control import SOCKET, ControlFactory, ask_resident
+from svc.client.local import SocketDirectory, UnixGuard
+from svc.client.refused import Refusals
+from svc.client.resident import Endpoint
+from svc.client.status import StatusDesk
+from svc.errors import ConfigError, Denied, Malformed, SvcError
+from tests.client.memory import DECISION
+from tests.connector.pieces import Cluster
+from tests.proof import proves
+
+
+class Transport(StringTransport):
+    """A caller's connection."""
+
+    aborted = False
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+
+
+class ControlTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.questions: list[dict[str, Any]] = []
+        self.lets_in = True
+        self.refuse: SvcError | None = None
+
+    async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        self.questions.append(question)
+        if self.refuse is not None:
+            raise self.refuse
+        return {"running": True}
+
+    def spawn(self, what: str, coro: Coroutine[Any, Any, object]) -> None:
+        self.successResultOf(Deferred.fromCoroutine(coro))
+
+    def ask(self, *pieces: bytes) -> Transport:
+        factory = ControlFactory(lambda transport: self.lets_in, self.answer, self.spawn)
+        protocol: Any = factory.buildProtocol(None)
+        transport = Transport()
+        protocol.makeConnection(transport)
+        if not transport.aborted:
+            for piece in pieces:
+                protocol.dataReceived(piece)
+        return transport
+
+    def test_answer(self) -> None:
+        """A question on one line is answered on one line, and the connection ends."""
+        transport = self.ask(b'{"ask": ', b'"status"}\n')
+        self.assertEqual(json.loads(transport.value()), {"running": True})
+        self.assertEqual(transport.value().count(b"\n"), 1)
+        self.assertTrue(transport.disconnecting)
+
+    def test_one_question(self) -> None:
+        """Further questions of one caller are not read."""
+        self.ask(b'{"ask": "status"}\n{"ask": "status"}\n')
+        self.assertEqual(len(self.questions), 1)
+
+    def test_refusal(self) -> None:
+        """A refusal is told with its reason word; nonsense is one."""
+        self.refuse = Denied("no")
+        told = json.loads(self.ask(b"{}\n").value())
+        self.assertEqual(told["error"], {"reason": "denied", "text": "no"})
+        for line in (b"nonsense\n", b"[]\n", b"\xff\n"):
+            self.assertEqual(json.loads(self.ask(line).value())["error"]["reason"], "malformed")
+
+    def test_another_user(self) -> None:
+        """Whom the guard does not let in is not heard."""
+        self.lets_in = False
+        self.assertTrue(self.ask(b'{"ask": "status"}\n').aborted)
+        self.assertEqual(self.questions, [])
+
+    def test_too_long(self) -> None:
+        """A line without an end is cut off."""
+        transport = self.ask(b"x" * 70_000)
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual(self.questions, [])
+
+
+class AskTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp()).absolute()
+
+    def serve(self, answer: bytes) -> None:
+        self.directory.mkdir(mode=0o700)
+        listening = socket.socket(socket.AF_UNIX)
+        handle = os.open(self.directory, os.O_RDONLY)
+        listening.bind(f"/proc/self/fd/{handle}/{SOCKET}")
+        os.close(handle)
+        listening.listen()
+
+        def once() -> None:
+            with listening.accept()[0] as caller:
+                caller.recv(4096)
+                caller.sendall(answer)
+
+        thread = threading.Thread(target=once, daemon=True)
+        thread.start()
+        self.addCleanup(listening.close)
+
+    def test_none(self) -> None:
+        """Without a resident there is no answer, and no error."""
+        self.assertIsNone(ask_resident(self.directory, {}, 5))
+        self.directory.mkdir(mode=0o700)
+        self.assertIsNone(ask_resident(self.directory, {}, 5))
+
+    def test_answer(self) -> None:
+        """A command gets the resident's answer whole, whatever its size and the path's length."""
+        self.directory = self.directory / ("d" * 200)
+        self.directory.parent.mkdir(mode=0o700)
+        self.serve(json.dumps({"text": "x" * 300_000}).encode() + b"\n")
+        told = ask_resident(self.directory, {"ask": "status"}, 5)
+        assert told is not None
+        self.assertEqual(len(told["text"]), 300_000)
+
+    def test_refusal(self) -> None:
+        """The resident's refusal is raised with its own words."""
+        self.serve(b'{"error": {"reason": "deadline", "text": "too late"}}\n')
+        refusal = self.assertRaises(SvcError, ask_resident, self.directory, {}, 5)
+        self.assertEqual((refusal.reason, refusal.text), ("deadline", "too late"))
+
+    def test_open_directory(self) -> None:
+        """A directory that others can write to is not asked."""
+        self.directory.mkdir()
+        self.directory.chmod(0o777)
+        self.assertRaises(ConfigError, ask_resident, self.directory, {}, 5)
+
+
+class SocketDirectoryTests(SynchronousTestCase):
+    def test_claim(self) -> None:
+        """It becomes private, and sockets of a former life are gone; other files stay."""
+        path = Path(self.mktemp())
+        path.mkdir(mode=0o755)
+        (path / "old.sock").write_text("")
+        (path / "note").write_text("")
+        sockets = SocketDirectory(path, os.geteuid())
+        sockets.claim()
+        self.addCleanup(sockets.release)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o700)
+        self.assertEqual(os.listdir(path), ["note"])
+        (path / "here").write_text("x")
+        self.assertEqual(Path(sockets.address("here")).read_text(), "x")
+
+    def test_not_ours(self) -> None:
+        """Another user's directory is not used."""
+        path = Path(self.mktemp())
+        sockets = SocketDirectory(path, os.geteuid() + 1)
+        self.assertRaises(OSError, sockets.claim)
+
+    def test_guard(self) -> None:
+        """The uid at the other end of a unix socket is asked of the kernel."""
+        near, far = socket.socketpair()
+        self.addCleanup(near.close)
+        self.addCleanup(far.close)
+
+        class Connected:
+            def getPeer(self) -> Any:
+                from twisted.internet.address import UNIXAddress
+
+                return UNIXAddress(None)
+
+            def getHandle(self) -> socket.socket:
+                return near
+
+        self.assertTrue(UnixGuard(os.geteuid())(Connected()))
+        self.assertFalse(UnixGuard(os.geteuid() + 1)(Connected()))
+
+
+class Link:
+    """The way to a Proxy, as the desk sees it."""
+
+    proxy = "a:1"
+    problem = ""
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[None]] = []
+
+    def refreshed(self) -> Deferred[None]:
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+
+class Residence:
+    """A resident, as the desk sees it."""
+
+    endpoints = (Endpoint("db1", "tcp", True, "127.64.3.7:15432", "run/db1.sock"),)
+    sessions = 3
+
+
+class StatusTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.link = Link()
+        resident: Any = Residence()
+        link: Any = self.link
+        self.refusals = Refusals(lambda: 1_900_000_000.0)
+        cluster = Cluster()
+        self.person = cluster.person
+        self.desk = StatusDesk(resident, link, cluster.person, self.refusals, self.clock)
+
+    def ask(self, **question: Any) -> Deferred[dict[str, Any]]:
+        return Deferred.fromCoroutine(self.desk.answer(question))
+
+    @proves("G-CLI-23")
+    def test_status(self) -> None:
+        """Identity, connection, endpoints and refusals are told, with their reasons."""
+        denied = Denied("access denied", details={"decision_id": DECISION, "policies": "p1,p2"})
+        self.refusals.note("db1", denied)
+        told = self.successResultOf(self.ask(ask="status"))
+        self.assertEqual(told["person"], self.person.principal.id)
+        self.assertEqual((told["proxy"]["connected"], told["sessions"]), (True, 3))
+        self.assertEqual(told["endpoints"][0]["address"], "127.64.3.7:15432")
+        (refused,) = told["refused"]
+        self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["p1", "p2"]))
+        self.assertEqual((refused["decision_id"], refused["at"][:4]), (DECISION, "2030"))
+        json.dumps(told)
+
+    @proves("G-CLI-23")
+    def test_refresh(self) -> None:
+        """Asked to, it fetches the list anew before it answers."""
+        answering = self.ask(ask="status", refresh=True)
+        self.assertNoResult(answering)
+        self.link.waiting[0].callback(None)
+        self.assertTrue(self.successResultOf(answering)["running"])
+
+    def test_refresh_in_vain(self) -> None:
+        """Where no Proxy answers, the caller is told so in time."""
+        answering = self.ask(ask="status", refresh=True)
+        self.clock.advance(16)
+        self.assertEqual(self.failureResultOf(answering, SvcError).value.reason, "deadline")
+
+    def test_unknown(self) -> None:
+        """Nothing else can be asked there."""
+        self.failureResultOf(self.ask(ask="open"), Malformed)
