@@ -63,8 +63,7 @@ class CatalogDesk:
         added = await self.store.run("add a resource", add)
         await self.knowledge.refresh()
         if added.assigned_to is not None:
-            # A tunnel that is up serves what it was given; it registers anew to serve this.
-            self.registrations.evict(added.assigned_to, "reassigned")
+            self.registrations.ask_again(added.assigned_to)
         return pb.AddResourceResponse(catalog_version=added.revision)
 
     async def list_resources(

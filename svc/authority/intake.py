@@ -26,7 +26,7 @@ from svc.authority.admission import (
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder, node
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registrations import Registered, Registrations
+from svc.authority.registrations import AGAIN, Registered, Registrations
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall
@@ -48,6 +48,8 @@ from svc.service import BackgroundTasks, bounded
 _log = Logger(namespace="svc_authority")
 
 _FIRST_WORD_SECS = 10.0
+_AGAIN_SECS = 10.0
+"""How long a registration that is to be made anew stands while it is."""
 _NOT_A_VERDICT = frozenset({Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL})
 """The store, the call or we failed: that says nothing about the registration."""
 
@@ -181,7 +183,7 @@ class Intake:
     ) -> None:
         """Keep an accepted registration until the stream ends, however it does."""
         self._last_refusal.pop(admitted.node.id, None)
-        evicted: Deferred[str] = Deferred()
+        evicted: Deferred[str | None] = Deferred()
         registered = Registered(
             admitted.node.id,
             proxy.id,
@@ -202,15 +204,24 @@ class Intake:
         verdict = Verdict(
             True, lease_secs=self.lease_secs, served=admitted.served, withheld=admitted.withheld
         )
+        reason: str | None = None
         try:
             await call.send(encode_connector_down(verdict))
             if self._is_outdated(admitted):
-                self.registrations.evict_one(registered, "reassigned")
+                registered.evict(AGAIN)
             reason = await _until_over(call, evicted)
             if reason:
                 await call.send(encode_connector_down(Evict(reason)))
         finally:
-            self.registrations.remove(registered)
+            if reason == AGAIN:
+                self.clock.callLater(_AGAIN_SECS, self._forget, proxy, registered)
+            else:
+                self.registrations.remove(registered)
+                self._ended(proxy, registered)
+
+    def _forget(self, proxy: Node, registered: Registered) -> None:
+        """One that was to be made anew and was not has ended; a replaced one has not."""
+        if self.registrations.remove(registered):
             self._ended(proxy, registered)
 
     def _is_outdated(self, admitted: Admitted) -> bool:
@@ -255,18 +266,18 @@ class Intake:
         self.tasks.spawn("record a tunnel's end", self.store.run("end a tunnel", record))
 
 
-def _once(evicted: Deferred[str], reason: str) -> None:
+def _once(evicted: Deferred[str | None], reason: str) -> None:
     if not evicted.called:
         evicted.callback(reason)
 
 
-async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:
-    """The reason of an eviction, or nothing once the Proxy ended the stream.
+async def _until_over(call: IRpcCall, evicted: Deferred[str | None]) -> str | None:
+    """The word of an eviction, or None once the Proxy ended the stream.
 
     Raises:
         SvcError: the stream broke, or carried what is not expected.
     """
-    ended: Deferred[str] = Deferred.fromCoroutine(_drained(call))
+    ended: Deferred[str | None] = Deferred.fromCoroutine(_drained(call))
     first = DeferredList(
         [evicted, ended], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True
     )
@@ -276,10 +287,10 @@ async def _until_over(call: IRpcCall, evicted: Deferred[str]) -> str:
         failed.subFailure.raiseException()
     finally:
         ended.cancel()
-    return str(reason)
+    return reason
 
 
-async def _drained(call: IRpcCall) -> str:
+async def _drained(call: IRpcCall) -> str | None:
     if await call.receive() is not None:
         raise Malformed("connector: nothing is expected after the registration")
-    return ""
+    return None

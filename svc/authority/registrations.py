@@ -10,13 +10,17 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
+AGAIN = ""
+"""The word that takes no tunnel away: the registration is only made anew."""
+
 
 @frozen(eq=False)
 class Registered:
     """One accepted registration.
 
     Attributes:
-        evict: Called with a reason word to take the registration back.
+        evict: Called with a reason word to take the registration back, or with
+            :data:`AGAIN`.
     """
 
     node_id: str
@@ -78,6 +82,15 @@ class Registrations:
         """Take back one registration and say why on its stream."""
         self.remove(registered)
         registered.evict(reason)
+
+    def ask_again(self, node_id: str) -> None:
+        """Let a Connector register anew, because what it may serve changed.
+
+        Its stream ends and its Proxy registers it over another; its tunnel and
+        its sessions go on, and until then it stands here as it was.
+        """
+        for registered in tuple(self._by_node.get(node_id, ())):
+            registered.evict(AGAIN)
 
     @property
     def connectors(self) -> int:

@@ -256,8 +256,8 @@ class IntakeTests(SynchronousTestCase):
         self.assertEqual((len(call.sent), self.house.registrations.connectors), (1, 0))
 
     def test_catalog_changed_meanwhile(self) -> None:
-        """A registration judged by an older catalog is taken back at once."""
-        call, _, nonce = self.begin()
+        """A registration judged by an older catalog is made anew at once; its tunnel goes on."""
+        call, serving, nonce = self.begin()
         add = Resource("extra", "tcp", {}, self.house.connector.id)
         plain = self.house.store.run
 
@@ -270,7 +270,12 @@ class IntakeTests(SynchronousTestCase):
 
         self.intake.store = evolve_run(self.house.store, run)
         call.give(self.signed(nonce, resources=self.declared(("db1", "tcp"), ("extra", "tcp"))))
-        self.assertEqual(decode_connector_down(call.sent[-1]), Evict("reassigned"))
+        self.successResultOf(serving)
+        verdict = decode_connector_down(call.sent[-1])
+        self.assertTrue(isinstance(verdict, Verdict) and verdict.accepted)
+        self.assertIsNotNone(self.house.registrations.serving("db1", self.house.proxy.id))
+        self.house.clock.advance(10)
+        self.assertIsNone(self.house.registrations.serving("db1", self.house.proxy.id))
 
     def test_newer_registration_of_a_node_replaces_the_older(self) -> None:
         """The end of a replaced registration takes nothing from the newer one."""
