@@ -1,0 +1,170 @@
+"""Each role under twistd: the same process, in our log's format and with our exit statuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway
+from svc.testing.processes import Child, run, svc_command, until
+from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
+from tests.proof import proves
+from tests.system.common import ada, shared
+from tests.system.starts import Start, faults
+from tests.system.test_start_refusals import CONNECTOR as CONNECTOR_CONFIG
+from tests.system.test_start_refusals import PROXY as PROXY_CONFIG
+
+TWISTD = str(Path(sys.executable).parent / "twistd")
+
+
+def twistd(role: str, config: str) -> tuple[str, ...]:
+    """The command line of a role, in the foreground."""
+    return (TWISTD, "-n", "--pidfile=", f"svc-{role}", "--config", config)
+
+
+@contextmanager
+def instead(gateway: Gateway, role: str) -> Iterator[Child]:
+    """A role of a gateway under twistd; under ``svc`` again at the end."""
+    child = gateway.child(role)
+    child.stop()
+    before: Sequence[str] = child.words
+    child.words = twistd(role, str(gateway.directory / f"{role}.toml"))
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.words = before
+        gateway.start(role)
+
+
+class RoleTests(SynchronousTestCase):
+    """The roles of a running gateway, each in turn."""
+
+    def in_turn(self, role: str) -> None:
+        """Start it under twistd, see it at work, end it by SIGTERM."""
+        gateway = shared()
+        with instead(gateway, role) as child:
+            gateway.start(role)
+            gateway.await_tunnels(1)
+            self.assertEqual(gateway.get(role, "/readyz"), (200, "ready\n"))
+            self.assertEqual(child.stop(), 0)
+            self.assertEqual(len(child.events()), len(child.text().splitlines()))
+            self.assertTrue(all("profile" in event for event in child.events()))
+            (started,) = child.events("started")
+            (stopping,) = child.events("stopping")
+            self.assertEqual((started["role"], stopping["role"]), (role, role))
+            self.assertFalse((gateway.directory / "twistd.pid").exists())
+
+    def test_authority(self) -> None:
+        """An Authority."""
+        self.in_turn(AUTHORITY)
+
+    def test_proxy(self) -> None:
+        """A Proxy."""
+        self.in_turn(PROXY)
+
+    def test_connector(self) -> None:
+        """A Connector."""
+        self.in_turn(CONNECTOR)
+
+    def test_client(self) -> None:
+        """A person's resident; a second one says so and ends with 1."""
+        person = ada()
+        config = str(person.directory / "client.toml")
+        words = twistd("client", config)
+        child = Child("twistd-client", words, person.home, person.home / "twistd.log")
+        child.start()
+        try:
+            until("status", lambda: person.status().get("running"), alive=[child])
+            again = Child("again", words, person.home, person.home / "again.log")
+            again.start()
+            self.assertEqual(again.wait(), 1)
+            self.assertIn("svc: svc up is already running from ", again.text())
+            self.assertEqual(child.stop(), 0)
+        finally:
+            child.end()
+
+
+class AllTests(SynchronousTestCase):
+    """``svc all``, alone."""
+
+    @proves("G-ROLE-04")
+    def test_all(self) -> None:
+        """What ``svc init --all`` wrote becomes ready in one process; SIGTERM ends it with 0."""
+        directory = Path(self.mktemp()).absolute()
+        directory.mkdir(0o700, parents=True)
+        public, first = free_ports()
+        made = ["--public-port", str(public), "--authority-port", str(first)]
+        run(svc_command("init", "--all", *made, str(directory / "gw")), directory).checked()
+        words = twistd("all", str(directory / "gw" / "all.toml"))
+        environ = {"SVC_TELEMETRY__METRICS_LISTEN": '"127.0.0.1:0"'}
+        child = Child("all", words, directory, directory / "log", environ)
+        child.start()
+        try:
+            listening = until("listeners", lambda: self.listening(directory), alive=[child])
+            self.assertLessEqual({"public", "control", "join", "renewal"}, set(listening))
+            until("ready", lambda: self.ready(listening["telemetry"]), alive=[child])
+            self.assertEqual(child.stop(), 0)
+        finally:
+            child.end()
+
+    def listening(self, directory: Path) -> dict[str, str] | None:
+        """What it says it listens on, wherever its state is."""
+        for path in directory.glob("**/listening.json"):
+            found: dict[str, str] = json.loads(path.read_text("utf-8"))
+            return found
+        return None
+
+    def ready(self, address: str) -> bool:
+        """Whether ``/readyz`` is 200."""
+        connection = http.client.HTTPConnection(address, timeout=10)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        finally:
+            connection.close()
+
+
+def free_ports() -> tuple[int, int]:
+    """A port, and the first of three in a row, that nobody has a moment before."""
+    for first in range(21_000 + os.getpid() % 5000, 32_000, 4):
+        with ExitStack() as held:
+            try:
+                for port in range(first, first + 4):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+        return first, first + 1
+    raise AssertionError("no four ports in a row are free")
+
+
+class RefusalTests(SynchronousTestCase):
+    """What ends a start ends it under twistd, too."""
+
+    def test_refused(self) -> None:
+        """The same sentence, the same status, nothing on stdout."""
+        found = faults(
+            [
+                Start("key", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG + "[telemetri]",
+                      ("svc: telemetri: unknown key; did you mean telemetry?",)),
+                Start("filter", twistd("connector", "{dir}/c.toml"), CONNECTOR_CONFIG,
+                      ("svc: RUST_LOG: item 1: unknown level",),
+                      environ={"RUST_LOG": "svc=loud"}),
+                Start("identity", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
+                      ('{"timestamp":"', '"text":"join.token_file: there is no identity'),
+                      environ={"SVC_LOG_FORMAT": "json"}),
+                Start("shared directory", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
+                      ("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"), 238,
+                      {"STATE_DIRECTORY": "/var/lib/svc"}),
+            ],
+            Path(self.mktemp()).absolute(),
+        )  # fmt: skip
+        self.assertEqual(found, [], "\n\n".join(found))
