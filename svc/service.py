@@ -13,6 +13,7 @@ reactor: clocks and endpoints are passed in.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import Context
 from typing import Any, TypeVar
 
 from attrs import define, field
@@ -148,7 +149,8 @@ class BackgroundTasks(Service):
             coro.close()
             _log.debug("background task refused after the stop", what=what)
             return
-        task: Deferred[Any] = Deferred.fromCoroutine(coro)
+        # In a context of its own: it is no part of the trace in which it happened to be spawned.
+        task: Deferred[Any] = Context().run(Deferred.fromCoroutine, coro)
         self._tasks.add(task)
         task.addErrback(_log_failure, "background task failed", what, lambda: self._stopped)
         task.addBoth(lambda _: self._tasks.discard(task))
