@@ -5,6 +5,7 @@ The bytes are the tool's own; nothing else is ever written to the output.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,25 @@ class Pipes:
 
 
 class StdioTransport(StandardIO):
-    """Twisted's, with an end that always comes: also when one half was closed before."""
+    """Twisted's, with ends that always come.
+
+    Its own closes no descriptor, so that a reader of our output would hear of
+    the far end's half-close at the end of the process only; and it never
+    reports the end where one half was closed before the other.
+    """
+
+    def __init__(self, protocol: RelaySide, pipes: Pipes) -> None:
+        self._numbers = {"read": pipes.input, "write": pipes.output}
+        made: Any = StandardIO.__init__
+        made(self, protocol, pipes.input, pipes.output, reactor=pipes.reactor)
+
+    def childConnectionLost(self, fd: str, reason: Failure) -> None:
+        """One half is over: its descriptor goes with it."""
+        number = self._numbers.pop(fd, None)
+        if number is not None:
+            os.close(number)
+        this: Any = StandardIO
+        this.childConnectionLost(self, fd, reason)
 
     def loseConnection(self) -> None:
         """Close once what was written has gone."""
@@ -69,8 +88,7 @@ async def carry(session: Session, pipes: Pipes, opened: Callable[[Session], obje
     relay.left = StdioSide(relay, "left")
     await session.connect(only_side(relay.right))
     opened(session)
-    make: Any = StdioTransport
-    make(relay.left, pipes.input, pipes.output, reactor=pipes.reactor)
+    StdioTransport(relay.left, pipes)
     try:
         return await relay.done
     finally:

@@ -242,32 +242,11 @@ def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
 def _assembled(
     side: PersonSide, state: StateDirectory, sockets: SocketDirectory, uid: int
 ) -> IService:
-    runtime, settings = side.runtime, side.settings
+    runtime = side.runtime
     reactor = runtime.reactor
     tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
     link = ProxyLink(reactor, side.ways, lambda seen: resident.listed(seen), runtime.jitter, tasks)
-    resident = Resident(
-        place=Place(
-            side.identity.principal.cluster,
-            uid,
-            side.state,
-            settings.client.native_port_offset,
-            AVAILABLE or settings.client.unprotected_loopback,
-        ),
-        kinds=side.kinds.by_name,
-        dialer=side.dialer(link.channel),
-        tcp_ports=TcpPorts(
-            lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
-            listener_uid if AVAILABLE else lambda address, port: None,
-            uid,
-        ),
-        tcp_guard=TcpGuard(uid, peer_uid if AVAILABLE else None),
-        sockets=sockets,
-        unix_endpoint=lambda address: UNIXServerEndpoint(reactor, address, mode=0o600),
-        refusals=refusals,
-        tasks=tasks,
-        moved=link.moved,
-    )
+    resident = _resident(side, link, sockets, refusals, tasks)
     desk = StatusDesk(resident, link, side.identity, refusals, reactor)
     control = Listener(
         "state_dir",
@@ -291,6 +270,38 @@ def _assembled(
     for service in parts:
         service.setServiceParent(tree)
     return tree
+
+
+def _resident(
+    side: PersonSide,
+    link: ProxyLink,
+    sockets: SocketDirectory,
+    refusals: Refusals,
+    tasks: BackgroundTasks,
+) -> Resident:
+    reactor, settings, uid = side.runtime.reactor, side.settings, sockets.uid
+    return Resident(
+        place=Place(
+            side.identity.principal.cluster,
+            uid,
+            side.state,
+            settings.client.native_port_offset,
+            AVAILABLE or settings.client.unprotected_loopback,
+        ),
+        kinds=side.kinds.by_name,
+        dialer=side.dialer(link.channel),
+        tcp_ports=TcpPorts(
+            lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
+            listener_uid if AVAILABLE else lambda address, port: None,
+            uid,
+        ),
+        tcp_guard=TcpGuard(uid, peer_uid if AVAILABLE else None),
+        sockets=sockets,
+        unix_endpoint=lambda address: UNIXServerEndpoint(reactor, address, mode=0o600),
+        refusals=refusals,
+        tasks=tasks,
+        moved=link.moved,
+    )
 
 
 def _renewing(side: PersonSide, link: ProxyLink) -> Any:

@@ -47,7 +47,7 @@ from svc.pki.issue import der, make_request
 from svc.pki.join import adopt_identity
 from svc.pki.judge import PinnedRoot
 from svc.pki.tls import H2, ClientTLS, Contexts
-from svc.pki.verify import ca_pin, root_cluster
+from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
 from svc.rpc.endpoint import StreamClientEndpoint
@@ -352,50 +352,3 @@ def _ways(
     if settings.endpoints.proxy:
         return tuple(lane(address) for address in settings.endpoints.proxy)
     raise ConfigError("join.authority", "required to join: Authority's join listener")
-
-
-@frozen
-class Person:
-    """A person who has just joined on this machine."""
-
-    cluster: str
-    name: str
-    identity: TransportIdentity
-
-
-async def join_person(
-    runtime: Runtime,
-    store: IdentityStore,
-    pin: str,
-    token: JoinToken,
-    enroll: Callable[[Asking], Awaitable[Enrolled]],
-) -> Person:
-    """Exchange a person's token; what was there before stays until all of it is good.
-
-    Args:
-        enroll: One way to Authority; called once.
-
-    Raises:
-        SvcError: refused or not reached; nothing was replaced.
-    """
-    key = store.pending_key()
-    asking = Asking(pin, token, make_request(key))
-    answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
-    enrolled = await bounded(runtime.reactor, 2 * _ENROLL_SECS, answer, "joining")
-    if ca_pin(enrolled.root) != pin.lower():
-        raise CertificateRefused("the answer holds another root than the pinned one")
-    identity = adopt_identity(
-        store,
-        key,
-        cluster=root_cluster(enrolled.root),
-        pin=pin,
-        root=enrolled.root,
-        chain=enrolled.chain,
-        roles=frozenset({Role.USER}),
-        now=runtime.now,
-    )
-    return Person(identity.principal.cluster, enrolled.name, identity)
-
-
-async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
-    return await coming

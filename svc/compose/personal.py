@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from attrs import frozen
+from twisted.internet.defer import Deferred
 
 from svc.compose.client import CONFIG_NAME
 from svc.compose.joining import (
@@ -16,16 +17,23 @@ from svc.compose.joining import (
     dialed,
     enroll_direct,
     enroll_through_proxy,
-    join_person,
 )
 from svc.compose.runtime import Runtime
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
 from svc.errors import ConfigError, Fault, SvcError, UsageError
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
 from svc.model.token import JoinToken
 from svc.pki.files import check_directory, replace_private
+from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.pki.join import adopt_identity
+from svc.pki.verify import ca_pin, root_cluster
+from svc.service import bounded
 
+_JOIN_SECS = 50.0
 _NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)
 
 
@@ -75,6 +83,53 @@ def prepare(directory: Path) -> Path:
         raise ConfigError("--dir", f"{directory}: {error.strerror}") from None
     check_directory(directory, os.geteuid())
     return directory
+
+
+@frozen
+class Person:
+    """A person who has just joined on this machine."""
+
+    cluster: str
+    name: str
+    identity: TransportIdentity
+
+
+async def join_person(
+    runtime: Runtime,
+    store: IdentityStore,
+    pin: str,
+    token: JoinToken,
+    enroll: Callable[[Asking], Awaitable[Enrolled]],
+) -> Person:
+    """Exchange a person's token; what was there before stays until all of it is good.
+
+    Args:
+        enroll: One way to Authority; called once.
+
+    Raises:
+        SvcError: refused or not reached; nothing was replaced.
+    """
+    key = store.pending_key()
+    asking = Asking(pin, token, make_request(key))
+    answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
+    enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
+    if ca_pin(enrolled.root) != pin.lower():
+        raise CertificateRefused("the answer holds another root than the pinned one")
+    identity = adopt_identity(
+        store,
+        key,
+        cluster=root_cluster(enrolled.root),
+        pin=pin,
+        root=enrolled.root,
+        chain=enrolled.chain,
+        roles=frozenset({Role.USER}),
+        now=runtime.now,
+    )
+    return Person(identity.principal.cluster, enrolled.name, identity)
+
+
+async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
+    return await coming
 
 
 async def take_identity(

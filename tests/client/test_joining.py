@@ -21,10 +21,9 @@ from svc.compose.joining import (
     enroll_direct,
     enroll_through_proxy,
     join_node,
-    join_person,
     read_token,
 )
-from svc.compose.personal import client_toml, parse_addresses, prepare, write_config
+from svc.compose.personal import client_toml, join_person, parse_addresses, prepare, write_config
 from svc.compose.runtime import Runtime
 from svc.config import Address, read_settings
 from svc.errors import ConfigError, Denied, SvcError, Unavailable, UsageError

@@ -123,8 +123,7 @@ class PeerTests(SynchronousTestCase):
             ours.append(self.accepted())
         found: list[int | None] = []
         threads = [
-            threading.Thread(target=lambda one=one: found.append(self.uid(one)))  # type: ignore[misc]
-            for one in ours
+            threading.Thread(target=lambda one=one: found.append(self.uid(one))) for one in ours
         ]
         for thread in threads:
             thread.start()

@@ -213,7 +213,8 @@ class LinkTests(SynchronousTestCase):
         asked: Any = channel
         getting = Deferred.fromCoroutine(list_once(asked, self.clock))
         channel.made[0].list("db1")
-        self.assertEqual(sorted(self.successResultOf(getting)), ["db1"])
+        seen: Any = getting
+        self.assertEqual(sorted(self.successResultOf(seen)), ["db1"])
         self.assertEqual(channel.open_streams, 0)
 
     def test_merge_leaves_what_was(self) -> None:

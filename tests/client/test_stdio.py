@@ -1,0 +1,146 @@
+"""One session between two pipes: exact bytes, in order, at the reader's pace."""
+
+from __future__ import annotations
+
+import os
+import threading
+from hashlib import sha256
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+from zope.interface import implementer
+
+from svc.client.stdio import Pipes, carry
+from tests.client.memory import Talker
+from tests.proof import proves
+
+
+@implementer(IHalfCloseableProtocol)
+class Echo(Protocol):
+    """Gives everything back, and ends after its peer has."""
+
+    transport: Any
+
+    def connectionMade(self) -> None:
+        self.transport.registerProducer(self.transport, True)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.transport.write(data)
+
+    def readConnectionLost(self) -> None:
+        self.transport.unregisterProducer()
+        self.transport.loseConnection()
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+
+class StdioTests(TestCase):
+    """Real pipes, because their blocking is what is tested."""
+
+    timeout = 15
+
+    def listen(self, protocol: Any) -> None:
+        clock: Any = reactor
+        self.port = clock.listenTCP(0, Factory.forProtocol(protocol), interface="127.0.0.1")
+        self.number = self.port.getHost().port
+        self.addCleanup(self.port.stopListening)
+
+    def begin(self) -> Deferred[Any]:
+        """The session, with a test at the far ends of both pipes."""
+        taken_in, self.input = os.pipe()
+        self.output, taken_out = os.pipe()
+        self.addCleanup(self.end)
+        endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", self.number)
+        self.opened: list[Any] = []
+        pipes = Pipes(reactor, taken_in, taken_out)
+        return Deferred.fromCoroutine(carry(endpoint, pipes, self.opened.append))
+
+    def end(self) -> None:
+        for descriptor in (self.input, self.output):
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass  # The test closed it.
+
+    def feed(self, data: bytes) -> threading.Thread:
+        def write() -> None:
+            with os.fdopen(self.input, "wb") as pipe:
+                pipe.write(data)
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        return thread
+
+    def drain(self) -> bytes:
+        with os.fdopen(self.output, "rb") as pipe:
+            return pipe.read()
+
+    @proves("X-37")
+    async def test_exact(self) -> None:
+        """Every byte value comes back as it went, nothing is added, and the end is an end."""
+        self.listen(Echo)
+        carrying = self.begin()
+        data = bytes(range(256)) * 10_000
+        self.feed(data)
+        got = await deferToThread(self.drain)
+        self.assertEqual(sha256(got).digest(), sha256(data).digest())
+        ended = await carrying
+        self.assertTrue(ended.is_clean)
+        self.assertEqual((ended.from_left, ended.from_right), (len(data), len(data)))
+        self.assertEqual(len(self.opened), 1)
+
+    async def test_far_end_first(self) -> None:
+        """Where the far end closes first, the output ends and the session with it."""
+        far = Talker()
+        self.listen(lambda: far)
+        carrying = self.begin()
+        os.write(self.input, b"question")
+        while not far.received:
+            await deferToThread(os.sched_yield)
+        far.transport.write(b"answer")
+        far.transport.loseConnection()
+        self.assertEqual(await deferToThread(self.drain), b"answer")
+        os.close(self.input)
+        self.assertTrue((await carrying).is_clean)
+
+    async def test_nobody_reads(self) -> None:
+        """Where nobody reads the output any more, the far end is told by a break."""
+        far = Talker()
+        self.listen(lambda: far)
+        carrying = self.begin()
+        os.write(self.input, b"question")
+        while not far.received:
+            await deferToThread(os.sched_yield)
+        os.close(self.output)
+        far.transport.write(b"x" * 100_000)
+        self.assertFalse((await carrying).is_clean)
+        while far.lost is None:
+            await deferToThread(os.sched_yield)
+
+    async def test_broken(self) -> None:
+        """A session that breaks is not taken for one that ended."""
+        far = Talker()
+        self.listen(lambda: far)
+        carrying = self.begin()
+        os.write(self.input, b"question")
+        while not far.received:
+            await deferToThread(os.sched_yield)
+        far.transport.abortConnection()
+        self.assertFalse((await carrying).is_clean)
+
+    async def test_not_opened(self) -> None:
+        """A session that does not open reads nothing from the input."""
+        self.listen(Talker)
+        await self.port.stopListening()
+        carrying = self.begin()
+        os.write(self.input, b"question")
+        await self.assertFailure(carrying, ConnectionRefusedError)
+        self.assertEqual(self.opened, [])
