@@ -190,7 +190,11 @@ def _founding(runtime: Runtime) -> Any:
             (ALL,),
             ports=Ports(ports.public, ports.control, 0, 0),
             served=served,
-            numbers={"audit.head_after_secs": 0.25, "limits.drain_secs": 1},
+            numbers={
+                "audit.head_after_secs": 0.25,
+                "limits.drain_secs": 1,
+                "tunnel.backoff_first_secs": 0.1,
+            },
         )
         return await found(runtime, plan, _asking(runtime.reactor), furnish)
 

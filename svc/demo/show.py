@@ -55,13 +55,18 @@ class Show:
         there = await story.tell()
         self.is_told = True
         if once:
-            self._part(gateway)
+            if self.kept is not None:
+                self.say("")
+                self.say("What was kept can be looked at with the gateway gone:")
+                for line in story.kept():
+                    self.say(f"  {line}")
+            self._part()
             return
         self.say("")
         self.say("Try it by hand, in another terminal:")
         for line in story.by_hand(there):
             self.say(f"  {line}")
-        self._part(gateway)
+        self._part()
         self.say("The demo stays up until you interrupt it (Ctrl-C).")
         await self._stay()
 
@@ -71,7 +76,7 @@ class Show:
         self.say(f"          on loopback only; state {where}")
         self.say("")
 
-    def _part(self, gateway: Gateway) -> None:
+    def _part(self) -> None:
         self.say("")
         self.say("A gateway to keep, of one process or of three:")
         self.say(f"  {self.program} init my-gateway --all")

@@ -146,7 +146,6 @@ class Story:
         """The commands to try while it runs; each can be pasted into a shell."""
         config = shlex.quote(str(self.gateway.client_config))
         mine = f"{self.program} --config {config}"
-        whole = f"{self.program} --config {shlex.quote(str(self.gateway.all_config))}"
         if not AVAILABLE:
             yield "# this platform cannot tell whose process connects: unix sockets only"
         yield _curl(there[WEB.id])
@@ -154,6 +153,11 @@ class Story:
         yield _ssh(there[SSH.id], mine)
         yield f"{mine} resources list"
         yield f"{mine} why {self.denied}"
+        yield from self.kept()
+
+    def kept(self) -> Iterator[str]:
+        """The commands that need the state only, and no running gateway."""
+        whole = f"{self.program} --config {shlex.quote(str(self.gateway.all_config))}"
         yield f"{whole} authority audit show {self.denied}"
         yield f"{whole} authority audit verify"
 

@@ -44,6 +44,9 @@ def check_free(plan: Plan) -> None:
     if os.path.lexists(directory):
         if not directory.is_dir() or directory.is_symlink():
             raise AlreadyThere(f"{directory}: is there and is not a directory; name another one")
+        if directory.samefile(Path.cwd()):
+            # Its place is taken by another directory; a shell in it would stand in none.
+            raise AlreadyThere(f"{directory}: is the working directory; name a new one")
         if any(directory.iterdir()):
             raise AlreadyThere(f"{directory}: is not empty; nothing is overwritten, name another")
     if plan.root_key is not None and os.path.lexists(plan.root_key):
@@ -77,7 +80,6 @@ def staged(plan: Plan, entropy: Entropy) -> Iterator[Stage]:
     parent = plan.directory.parent
     stage = parent / f".{plan.directory.name}.{entropy(4).hex()}.new"
     try:
-        parent.mkdir(parents=True, exist_ok=True)
         make_private_directory(stage)
     except OSError as error:
         raise ConfigError(str(parent), (error.strerror or "cannot be written").lower()) from None

@@ -104,6 +104,8 @@ class Plan:
             raise UsageError("--cluster: a DNS name in lower case, such as gate.example.org")
         if ALL in self.roles and not self.is_one:
             raise UsageError("--for all: stands alone; it holds the three roles")
+        if self.is_one and self.host != LOOPBACK:
+            raise UsageError("--host: in one process the roles meet on loopback; leave it away")
         for name in (*self.public_names, self.host):
             _check_host(name)
         if len({one.id for one in self.served}) != len(self.served):

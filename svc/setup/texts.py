@@ -105,11 +105,12 @@ def _all(plan: Plan) -> Iterator[str]:
     yield "# This process may rest for that long and still know its own nodes."
     yield f"node_leaf_secs = {NODE_LEAF_SECS}"
     yield ""
+    tables: dict[str, list[str]] = {}
     for key, number in plan.numbers.items():
         table, _, name = key.partition(".")
-        yield f"[{table}]"
-        yield f"{name} = {number}"
-        yield ""
+        tables.setdefault(table, []).append(f"{name} = {number}")
+    for table, lines in tables.items():
+        yield from (f"[{table}]", *lines, "")
     yield from _served(plan)
 
 

@@ -120,6 +120,14 @@ class RefusalTests(MakingCase):
         self.assertRaises(AlreadyThere, self.make)
         self.assertEqual(self.plan.directory.read_text(), "mine")
 
+    def test_working_directory_is_not_replaced(self) -> None:
+        """A shell does not lose the directory it stands in."""
+        self.plan.directory.mkdir()
+        before = Path.cwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.plan.directory)
+        self.assertIn("working directory", self.assertRaises(AlreadyThere, self.make).text)
+
     def test_root_key_is_not_written_over(self) -> None:
         """A file where the root key should go ends it before anything is made."""
         place = self.base / "root.key"
@@ -143,6 +151,11 @@ class RefusalTests(MakingCase):
         (self.base / "file").write_text("")
         refusal = self.assertRaises(ConfigError, self.make, directory=self.base / "file" / "gate")
         self.assertIn(str(self.base / "file"), refusal.text)
+
+    def test_directory_above_must_be_there(self) -> None:
+        """A mistyped path makes no directories on the way to it."""
+        self.assertRaises(ConfigError, self.make, directory=self.base / "typo" / "gate")
+        self.assertEqual(self.tree(), {})
 
     def test_lost_race_leaves_the_winner(self) -> None:
         """Who comes second when two make one directory changes nothing of the first."""

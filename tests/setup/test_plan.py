@@ -15,6 +15,7 @@ from svc.setup.plan import ALL, Plan, Ports, Served, read_served
 from svc.setup.texts import FIRST_POLICY, configurations
 
 PIN = "ab" * 32
+NUMBERS = {"limits.drain_secs": 1, "audit.head_after_secs": 0.25, "limits.handshake_secs": 3}
 PLAN = Plan(Path("/srv/gate"), "gate.example.org")
 _PATHS = st.text(
     st.characters(blacklist_categories=("C", "Z"), blacklist_characters="/?#\\\0"), min_size=1
@@ -46,6 +47,7 @@ class PlanTests(SynchronousTestCase):
     def test_one_process_stands_alone(self) -> None:
         """all with another role would be two gateways in one directory."""
         self.refused("--for all", roles=(ALL, "proxy"))
+        self.refused("--host", roles=(ALL,), host="192.0.2.1")
 
     def test_node_of_another_machine_needs_the_pin(self) -> None:
         """Without keys here, what to trust must be said, and only then."""
@@ -109,9 +111,10 @@ class TextTests(SynchronousTestCase):
 
     def test_numbers_are_written(self) -> None:
         """What is not left to its default stands in the file."""
-        plan = evolve(PLAN, roles=(ALL,), ports=Ports(9, 1, 2, 3), numbers={"limits.drain_secs": 1})
+        plan = evolve(PLAN, roles=(ALL,), ports=Ports(9, 1, 2, 3), numbers=NUMBERS)
         read = read_settings(configurations(plan, PIN)["all.toml"], ALL)
-        self.assertEqual(read.limits.drain_secs, 1)
+        self.assertEqual((read.limits.drain_secs, read.limits.handshake_secs), (1, 3))
+        self.assertEqual(read.audit.head_after_secs, 0.25)
 
     @settings(deadline=None, max_examples=50)
     @given(_PATHS)
