@@ -344,7 +344,8 @@ class Registering:
 
     def _log_refusal(self, refusal: SvcError) -> None:
         _log.warn(
-            refusal_line(refusal.reason),
+            "{cause}",
+            cause=refusal_line(refusal.reason),
             node=self.node_id,
             reason=refusal.reason,
             text=refusal.text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.logger import globalLogPublisher
+from twisted.logger import formatEvent, globalLogPublisher
 
 from svc.errors import Denied, Fault, SvcError
 from svc.messages.control import Verdict
@@ -37,7 +37,7 @@ class _Lines:
         case.addCleanup(globalLogPublisher.removeObserver, observer)
 
     def __call__(self, line: str) -> list[Any]:
-        return [one for one in self.events if one.get("log_format") == line]
+        return [one for one in self.events if formatEvent(one) == line]
 
 
 class RegistrationTests(ProxyTests):
