@@ -6,14 +6,17 @@ import contextlib
 import json
 import re
 import socket
+import sys
 import tempfile
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from shutil import rmtree
 from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli import main
 from svc.testing.processes import Child, Ran, TooLate, run, svc_command, until
 
 _STAYS = re.compile(r" (authority|proxy|connector|all|up)$")
@@ -107,9 +110,12 @@ class InitTests(SynchronousTestCase):
             (64, "--for", "connector"),
             (1, "--root-key-to", str(self.home)),
         ):
-            done = run(svc_command("init", str(self.gate), *map(str, words)), self.home)
-            self.assertEqual((done.status, done.stdout), (status, ""), done)
-            self.assertIn(str(words[0]) if words[0] != "--for" else "--ca-pin", done.stderr)
+            out, err = StringIO(), StringIO()
+            self.patch(sys, "stdout", out)
+            self.patch(sys, "stderr", err)
+            self.assertEqual(main(["init", str(self.gate), *map(str, words)]), status)
+            self.assertEqual(out.getvalue(), "")
+            self.assertIn(str(words[0]) if words[0] != "--for" else "--ca-pin", err.getvalue())
         self.assertEqual([each.name for each in self.base.iterdir()], ["home"])
 
 
