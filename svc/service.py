@@ -382,9 +382,7 @@ async def bounded(clock: IReactorTime, seconds: float, awaitable: Awaitable[_T],
     (so nothing of it goes on unowned), and the deadline is raised.
 
     Args:
-        clock: Where the seconds are measured.
-        seconds: How long to wait; 0 or less cancels at the next turn.
-        awaitable: What to await.
+        seconds: How long to wait, on *clock*; 0 or less cancels at the next turn.
         what: Names it in the refusal's text.
 
     Raises:
