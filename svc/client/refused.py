@@ -68,7 +68,8 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
 
 def said(resource: str, error: SvcError) -> str:
     """A refusal as one line for a person; not yet escaped."""
-    parts = [f"{resource}: {error.text}", f"reason {error.reason}"]
+    text = error.text.removeprefix(f"{resource}: ")
+    parts = [f"{resource}: {text}", f"reason {error.reason}"]
     decision_id = error.details.get("decision_id", "")
     if decision_id:
         parts.append(f"decision {decision_id}")

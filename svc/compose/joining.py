@@ -176,16 +176,13 @@ async def enroll_direct(
     check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
     tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
 
-    def told(_what: str, detail: str) -> None:
-        # A chain without our root, or with another, ends in OpenSSL before the check is asked.
-        if not refused and _VERIFY_FAILED in detail:
-            refused.append(CertificateRefused("its chain does not end in the pinned root"))
-
     try:
-        channel = await dial(
-            _TlsEndpoint(tls, endpoint, clock), clock, authority="authority", told=told
-        )
-    except SvcError:
+        channel = await dial(_TlsEndpoint(tls, endpoint, clock), clock, authority="authority")
+    except SvcError as failed:
+        if not refused and _VERIFY_FAILED in failed.text:
+            # A chain without our root, or with another, ends in OpenSSL before
+            # the check is asked.
+            refused.append(CertificateRefused("its chain does not end in the pinned root"))
         if refused:
             raise CertificateRefused(
                 f"whoever answers is not the Authority that ca_pin names: {refused[-1].text}",
