@@ -67,7 +67,7 @@ from svc.rpc.channel import dial
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
-from tests.system.stage import Stage, reactor, within
+from tests.system.stage import Stage, eventually, reactor, within
 
 
 @define(eq=False, slots=False)
@@ -237,7 +237,6 @@ class HostileProxy:
     grants: list[Answer] = field(factory=list)
     tunnels: list[Held] = field(factory=list)
     control: IRpcChannel = field(init=False)
-    _coming: list[Deferred[Held]] = field(factory=list)
     _ending: list[Callable[[], Any]] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -323,10 +322,7 @@ class HostileProxy:
 
     async def tunnel(self) -> Held:
         """The real Connector's newest tunnel, waited for."""
-        if not self.tunnels:
-            coming: Deferred[Held] = Deferred()
-            self._coming.append(coming)
-            await within(coming)
+        await eventually("a tunnel", lambda: self.tunnels, [self.stage.connector])
         return self.tunnels[-1]
 
     async def _register(self, call: IRpcCall) -> None:
@@ -343,18 +339,12 @@ class HostileProxy:
             if not verdict.accepted:
                 raise Denied(verdict.text, reason=verdict.reason)
             await held.say(Accepted(90, verdict.withheld))
-            self._enter(held)
+            self.tunnels.append(held)
             await self._read(held)
         finally:
             stream.cancel()
             if held in self.tunnels:
                 self.tunnels.remove(held)
-
-    def _enter(self, held: Held) -> None:
-        self.tunnels.append(held)
-        coming, self._coming = self._coming, []
-        for each in coming:
-            each.callback(held)
 
     async def _read(self, held: Held) -> None:
         while (data := await held.call.receive()) is not None:

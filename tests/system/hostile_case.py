@@ -15,6 +15,7 @@ from twisted.trial.unittest import TestCase
 
 from svc.client.sessions import SessionDialer
 from svc.compose.node import tls_endpoint
+from svc.config import Address
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import Ask
@@ -27,14 +28,12 @@ from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity
 from svc.rpc.channel import dial
 from tests.system.hostile import HostileProxy
-from tests.system.stage import EVIL, Stage, reactor, stage, within
+from tests.system.stage import EVIL, reactor, stage, within
 
 
-async def dialer(
-    person: TransportIdentity, stage: Stage, proxy: str
-) -> tuple[SessionDialer, IRpcChannel]:
-    """A person's real client at a Proxy under control."""
-    endpoint = tls_endpoint(reactor, person, stage.public(proxy), frozenset({Role.PROXY}))
+async def dialer(person: TransportIdentity, address: Address) -> tuple[SessionDialer, IRpcChannel]:
+    """A person's real client at a Proxy."""
+    endpoint = tls_endpoint(reactor, person, address, frozenset({Role.PROXY}))
     channel = await dial(endpoint, reactor, authority="proxy")
     made = SessionDialer(
         lambda: channel,
@@ -101,7 +100,7 @@ class HostileCase(TestCase):
 
     async def dialer(self, person: str = "ada", proxy: str = EVIL) -> SessionDialer:
         """A person's real client at a Proxy; closed after the test."""
-        made, channel = await dialer(self.stage.people[person], self.stage, proxy)
+        made, channel = await dialer(self.stage.people[person], self.stage.public(proxy))
         self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
         return made
 

@@ -57,7 +57,8 @@ class Door:
     """A target behind the Connector: counts who comes, keeps what it hears, returns it."""
 
     def __init__(self, greeting: bytes = b"") -> None:
-        self.connections = 0
+        self._callers: list[int] = []
+        self._own: set[int] = set()
         self.heard = bytearray()
         self._greeting = greeting
         self._port = socket.create_server(("127.0.0.1", 0))
@@ -68,10 +69,24 @@ class Door:
         """Where it listens."""
         return f"127.0.0.1:{self._port.getsockname()[1]}"
 
+    async def callers(self) -> int:
+        """How many came so far: whoever came before this was asked is counted."""
+        with socket.create_connection(self._port.getsockname()) as own:
+            port = own.getsockname()[1]
+            self._own.add(port)
+            # They are accepted in the order in which they came.
+            await eventually("a target", lambda: port in self._callers)
+        return self.counted
+
+    @property
+    def counted(self) -> int:
+        """How many came, but for whoever is just being accepted."""
+        return sum(port not in self._own for port in self._callers)
+
     def _serve(self) -> None:
         while True:
-            peer, _ = self._port.accept()
-            self.connections += 1
+            peer, (_, port) = self._port.accept()
+            self._callers.append(port)
             threading.Thread(target=self._one, args=(peer,), daemon=True).start()
 
     def _one(self, peer: socket.socket) -> None:

@@ -169,15 +169,14 @@ class ConnectorTests(SessionCase):
             self.assertEqual(bytes(self.door.heard[before:]), b"")
             if identity is not None:
                 self.assertEqual(bytes(thief.heard), b"")
-            uid = decode_request(ask.request).session_uid
-            await eventually(
-                "the Connector's refusal",
-                lambda uid=uid: [
-                    one
-                    for one in self.stage.connector.events("session not opened")
-                    if one.get("session") == uid
-                ],
-            )
+            await self._refused_by_connector(decode_request(ask.request).session_uid)
+
+    async def _refused_by_connector(self, uid: str) -> None:
+        def told() -> bool:
+            events = self.stage.connector.events("session not opened")
+            return uid in [one.get("session") for one in events]
+
+        await eventually("the Connector's refusal", told)
 
 
 class RecordedTests(SessionCase):
