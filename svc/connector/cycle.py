@@ -1,8 +1,9 @@
-"""One cycle of a tunnel: dial a Proxy, register, keep the lease, hear open notices.
+"""One cycle of a tunnel: dial a Proxy, register, and stay there until it ends.
 
 A cycle is begun and ended by the machine of ``svc.tunnel.machine``; it reports
-what it reached and, once, why it is over.  It decides nothing about sessions:
-notices go to :class:`~svc.connector.opening.Openings`.
+what it reached and, once, why it is over.  Between the two it moves to a fresh
+connection each time a certificate shown on its own will end: the machine sees
+nothing of that, and no session is lost by it.
 """
 
 from __future__ import annotations
@@ -11,37 +12,22 @@ from collections.abc import Awaitable, Callable
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from svc.connector.leg import Leg
 from svc.connector.opening import Openings
 from svc.errors import SvcError
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
-from svc.messages.tunnel import (
-    CARRY_METHOD,
-    REGISTER_METHOD,
-    Down,
-    Draining,
-    Goodbye,
-    Hello,
-    Nonce,
-    OpenNotice,
-    OpenRefused,
-    Renew,
-    Renewed,
-    Up,
-    decode_down,
-    encode_carry_open,
-    encode_registration,
-    encode_up,
-)
+from svc.interfaces.rpc import IRpcChannel, Peer
+from svc.messages.tunnel import encode_registration
 from svc.model.principal import Role
-from svc.model.registration import Accepted, DeclaredResource, Registration
+from svc.model.registration import DeclaredResource, Registration
 from svc.model.signing import Signed
-from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import open_frame
-from svc.service import BackgroundTasks, bounded
+from svc.model.tunnels import EndReason
+from svc.rpc.freshness import Freshness
+from svc.service import BackgroundTasks
 from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes
 
@@ -89,6 +75,7 @@ class Tunnels:
         proxy_of: The node id of the Proxy at the other end, from its verified
             certificate; raises SvcError for anybody else (:func:`proxy_by`).
         sign: Signs the bytes of a registration with our node key.
+        fresh: Says when a connection is to be made anew.
     """
 
     connector: Connector
@@ -99,19 +86,35 @@ class Tunnels:
     tasks: BackgroundTasks
     clock: IReactorTime
     times: TunnelTimes = field(factory=TunnelTimes)
+    fresh: Freshness = field()
+    legs: set[Leg] = field(factory=set, init=False)
     _generation: int = field(default=0, init=False)
-    _cycle: TunnelCycle | None = field(default=None, init=False)
+    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+
+    @fresh.default
+    def _ageless(self) -> Freshness:
+        return Freshness(self.clock)
 
     def begin(self, tunnel: Tunnel) -> Cycle:
         """The next cycle.  Given to the machine as ``begin``."""
-        self._cycle = cycle = TunnelCycle(self, tunnel)
-        self.tasks.spawn("tunnel", cycle.run())
+        cycle = TunnelCycle(self, tunnel)
+        cycle.start()
         return cycle
 
     async def ended(self) -> None:
-        """Wait until the cycle that runs, if one does, is over and its connection closed."""
-        if self._cycle is not None:
-            await self._cycle.over()
+        """Wait until every connection there still is has closed."""
+        if self.legs:
+            waiting: Deferred[None] = Deferred(self._waiting.remove)
+            self._waiting.append(waiting)
+            await waiting
+
+    def gone(self, leg: Leg) -> None:
+        """Nothing of this connection is left.  Called by its cycle."""
+        self.legs.discard(leg)
+        if not self.legs:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
 
     def registration(self, proxy_id: str, nonce: bytes) -> Signed:
         """Signed over Authority's nonce; each is of a higher generation than the last."""
@@ -136,170 +139,131 @@ class Tunnels:
 
 @define(eq=False)
 class TunnelCycle:
-    """See the module."""
+    """See the module.
+
+    A cycle is over when the leg in use is, unless its successor is on its way
+    and it was only superseded: its own acknowledgement then may come later,
+    for the two are different connections.
+    """
 
     _tunnels: Tunnels
     _tunnel: Tunnel
-    _channel: IRpcChannel | None = field(default=None, init=False)
-    _link: ProxyLink | None = field(default=None, init=False)
-    _stopped: bool = field(default=False, init=False)
+    _leg: Leg = field(init=False)
+    _next: Leg | None = field(default=None, init=False)
+    _moving: Deferred[None] = field(factory=Deferred, init=False)
+    _succession: Deferred[None] | None = field(default=None, init=False)
+    _is_lost: bool = field(default=False, init=False)
     _is_over: bool = field(default=False, init=False)
-    _waiting: list[Deferred[None]] = field(factory=list, init=False)
 
-    async def over(self) -> None:
-        """Wait for the end of :meth:`run`."""
-        if not self._is_over:
-            waiting: Deferred[None] = Deferred(self._waiting.remove)
-            self._waiting.append(waiting)
-            await waiting
+    def __attrs_post_init__(self) -> None:
+        self._leg = Leg(self._tunnels, self)
 
-    async def run(self) -> None:
-        """From dial to end; tells the machine why it ended, and never raises SvcError."""
-        reason = "closed"
+    def start(self) -> None:
+        """Dial for the first time."""
+        self._run_beside(self._leg)
+
+    def stop(self) -> None:
+        """End every connection of the tunnel: the service ends."""
+        self._let_go()
+        for leg in tuple(self._tunnels.legs):
+            leg.leave()
+
+    def dialed(self, leg: Leg) -> None:
+        """See :class:`svc.connector.leg.Told`."""
+        if leg is self._leg:
+            self._tunnel.dialed()
+
+    def registered(self, leg: Leg) -> None:
+        """See :class:`svc.connector.leg.Told`."""
+        if self._is_over:
+            leg.leave()
+        elif leg is self._next:
+            self._leg.retire()
+            self._leg, self._next, self._is_lost = leg, None, False
+            self._moving.callback(None)
+        elif leg is self._leg:
+            self._tunnel.registered()
+            self._follow()
+
+    def _run_beside(self, leg: Leg) -> None:
+        self._tunnels.legs.add(leg)
+        self._tunnels.tasks.spawn("tunnel", self._run(leg))
+
+    async def _run(self, leg: Leg) -> None:
+        """A leg from its dial to its end; never raises SvcError."""
+        error = SvcError("the Proxy ended it", reason="closed")
         try:
-            await self._connect_and_serve()
-        except SvcError as error:
-            reason = error.reason
-            _log.warn("tunnel ended", reason=reason, text=error.text, stopping=self._stopped)
+            await leg.serve()
+        except SvcError as refusal:
+            error = refusal
         except CancelledError:
-            reason = "cancelled"
-        except Exception:
+            error = SvcError("we are stopping", reason="cancelled")
+        except Exception as broken:
             # The machine must hear of every end, or it would never dial again.
-            reason = "internal"
-            _log.failure("tunnel failed", reason=reason)
-        channel, self._channel = self._channel, None
-        self._tunnel.ended(reason)
-        if channel is not None:
-            await channel.close()
-        self._is_over = True
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(None)
-
-    def stop(self) -> None:
-        """Say goodbye where there is somebody; else end at once."""
-        self._stopped = True
-        if self._link is not None:
-            self._link.leave()
-        elif self._channel is not None:
-            self._tunnels.tasks.spawn("tunnel end", self._channel.close())
-
-    async def _connect_and_serve(self) -> None:
-        times, clock = self._tunnels.times, self._tunnels.clock
-        channel = await bounded(clock, times.dial, self._tunnels.dial(), "the Proxy")
-        self._channel = channel
-        if self._stopped:
-            return
-        proxy_id = self._tunnels.proxy_of(channel.peer)
-        stream = channel.stream(REGISTER_METHOD)
-        self._tunnel.dialed()
-        self._link = link = ProxyLink(proxy_id, channel, stream, self._tunnels.tasks)
-        me = self._tunnels.connector
-        unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
-        renewal = Renewal(clock, link.say)
+            _log.failure("tunnel failed", reason="internal")
+            error = SvcError(type(broken).__name__, reason="internal")
+        self._ended(leg, error)
         try:
-            await stream.send(encode_up(Hello(me.instance_id, me.version)))
-            while (message := await stream.receive()) is not None:
-                self._heard(decode_down(message), link, unanswered, renewal)
+            if leg.is_retired:
+                await leg.drained()
         finally:
-            self._link = None
-            renewal.stop()
-            if unanswered.active():
-                unanswered.cancel()
-            stream.cancel()
+            await leg.close()
+            self._tunnels.gone(leg)
 
-    def _heard(
-        self, said: Down, link: ProxyLink, unanswered: IDelayedCall, renewal: Renewal
-    ) -> None:
-        match said:
-            case Nonce():
-                link.say(self._tunnels.registration(link.proxy_id, said.nonce))
-            case Accepted():
-                if unanswered.active():
-                    unanswered.cancel()
-                renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
-                self._tunnel.registered()
-                _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
-                for one in said.withheld:
-                    _log.warn(
-                        "declared a resource the cluster is not giving us",
-                        resource=one.id,
-                        reason=one.reason,
-                    )
-            case OpenNotice():
-                self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
-            case Draining():
-                _log.info("the Proxy is stopping", proxy=link.proxy_id)
-            case Renewed():
-                pass
+    def _ended(self, leg: Leg, error: SvcError) -> None:
+        if self._is_over or leg.is_retired:
+            return
+        if leg is self._next:
+            self._next = None
+            if self._is_lost:
+                self._finish(error)
+            self._moving.errback(error)
+        elif self._next is not None and error.reason == EndReason.SUPERSEDED.value:
+            leg.retire()
+            self._is_lost = True
+        else:
+            self._finish(error)
 
+    def _finish(self, error: SvcError) -> None:
+        if error.reason != "closed":
+            _log.warn("tunnel ended", reason=error.reason, text=error.text)
+        self._let_go()
+        self._tunnel.ended(error.reason)
 
-@define(eq=False)
-class Renewal:
-    """Renews the lease again and again, once started."""
+    def _let_go(self) -> None:
+        """Move no more."""
+        self._is_over = True
+        following, self._succession = self._succession, None
+        if following is not None:
+            following.cancel()
+        leg, self._next = self._next, None
+        if leg is not None:
+            leg.leave()
 
-    _clock: IReactorTime
-    _say: Callable[[Up], None]
-    _next: IDelayedCall | None = field(default=None, init=False)
-    _every: float = field(default=0.0, init=False)
+    # -- moving to a fresher connection
 
-    def start(self, every: float) -> None:
-        """Renew every so many seconds, at least one; from now on."""
-        self.stop()
-        self._every = max(1.0, every)
-        self._next = self._clock.callLater(self._every, self._renew)
+    def _follow(self) -> None:
+        if self._succession is None:
+            moving = self._tunnels.fresh.follow(lambda: self._leg.shown, self._move)
+            self._succession = Deferred.fromCoroutine(moving)
+            self._succession.addErrback(_log_failure)
 
-    def stop(self) -> None:
-        """Renew no more.  Idempotent."""
-        if self._next is not None and self._next.active():
-            self._next.cancel()
-        self._next = None
-
-    def _renew(self) -> None:
-        self._next = self._clock.callLater(self._every, self._renew)
-        self._say(Renew())
-
-
-@define(eq=False)
-class ProxyLink:
-    """The tunnel as sessions know it: whose it is, how to refuse, how to carry."""
-
-    proxy_id: str
-    _channel: IRpcChannel
-    _stream: IRpcStream
-    _tasks: BackgroundTasks
-
-    def say(self, message: Up) -> None:
-        """Send in the background; a broken tunnel ends by its own reader."""
-        self._tasks.spawn("tunnel message", self._send(encode_up(message)))
-
-    def refuse(self, session_uid: str, word: str) -> None:
-        """See :class:`svc.connector.opening.Link`."""
-        self.say(OpenRefused(session_uid, word))
-
-    def leave(self) -> None:
-        """Say goodbye; the Proxy then ends the call."""
-        self.say(Goodbye())
-        self._stream.end()
-
-    def carry(self, session_uid: str, secret: bytes) -> IStreamClientEndpoint:
-        """See :class:`svc.connector.opening.Link`."""
-
-        async def opened() -> object:
-            stream = self._channel.stream(CARRY_METHOD)
-            try:
-                await stream.send(open_frame(encode_carry_open(session_uid, secret)))
-            except BaseException:
-                stream.cancel()
-                raise
-            return stream
-
-        return StreamClientEndpoint(opened)  # type: ignore[arg-type]
-
-    async def _send(self, message: bytes) -> None:
+    async def _move(self) -> None:
+        """Register over another connection; the old one is retired once that is acknowledged."""
+        old = self._leg
+        self._next = Leg(self._tunnels, self, old.shown)
+        moving: Deferred[None] = Deferred()
+        self._moving = moving
+        self._run_beside(self._next)
         try:
-            await self._stream.send(message)
-        except CancelledError:
+            await moving
+        except SvcError:
+            if not old.is_retired and self._tunnels.fresh.is_over(old.shown):
+                old.leave()
             raise
-        except SvcError as error:
-            _log.debug("tunnel message not sent", reason=error.reason)
+        _log.info("tunnel moved to a fresh connection", proxy_shown=self._leg.shown.end)
+
+
+def _log_failure(failure: Failure) -> None:
+    if not failure.check(CancelledError):
+        _log.failure("a tunnel is not kept fresh any more", failure)

@@ -29,6 +29,10 @@ class CertificateRefused(SvcError):
     reason = "certificate_chain"
 
 
+BACKDATE_SECS = 60.0
+"""How long before its issue a certificate begins, for clocks that lag."""
+
+
 @frozen
 class CertificateFacts:
     """One verified certificate.
@@ -51,6 +55,11 @@ class CertificateFacts:
     not_after: float
     generation: int
     public_key: PublicKey = field(eq=False, repr=False)
+
+    @property
+    def lifetime(self) -> float:
+        """Seconds from its issue to its end, never below one."""
+        return max(1.0, self.not_after - self.not_before - BACKDATE_SECS)
 
     def seconds_left(self, now: float) -> float:
         """Seconds until the certificate ends; negative once it has."""

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from svc.errors import Malformed
+from svc.model.certificate import BACKDATE_SECS
 from svc.model.principal import NODE_ROLES, Role
 from svc.model.signing import Purpose
 
@@ -28,7 +29,7 @@ PURPOSE_LIFETIME = 90 * DAY
 NODE_LIFETIME = DAY
 """Seconds a node's leaf lives unless configured otherwise (G-OPEN-09)."""
 
-BACKDATE = 60.0
+BACKDATE = BACKDATE_SECS
 """Seconds that a certificate's beginning lies before its issue, for clocks that lag."""
 
 # A UUID arc (ITU-T X.667): ours for ever, registered nowhere.

@@ -172,4 +172,4 @@ class RenewalLoop(Service):
 
 def lifetime(facts: CertificateFacts) -> float:
     """Seconds from a certificate's issue to its end, never below one."""
-    return max(1.0, facts.not_after - facts.not_before - profile.BACKDATE)
+    return facts.lifetime

@@ -1,0 +1,248 @@
+"""One connection of a tunnel: dialed, registered, heard; at last drained and closed.
+
+A tunnel has one leg at a time, but for the moment in which it moves to a
+fresher one: then the old leg is *retired* and ends with the last session it
+carries.  A leg decides nothing about sessions: notices go to
+:class:`~svc.connector.opening.Openings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcChannel, IRpcStream
+from svc.messages.tunnel import (
+    CARRY_METHOD,
+    REGISTER_METHOD,
+    Down,
+    Draining,
+    Goodbye,
+    Hello,
+    Nonce,
+    OpenNotice,
+    OpenRefused,
+    Renew,
+    Renewed,
+    Up,
+    decode_down,
+    encode_carry_open,
+    encode_up,
+)
+from svc.model.registration import Accepted
+from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.frames import open_frame
+from svc.rpc.freshness import Shown
+from svc.service import BackgroundTasks, bounded
+
+if TYPE_CHECKING:
+    from svc.connector.cycle import Tunnels
+
+_log = Logger(namespace="svc_connector")
+
+_LOOK_SECS = 0.5
+"""How often a retired leg is looked at for what it still carries."""
+
+
+class Told(Protocol):
+    """Who hears how far a leg has come."""
+
+    def dialed(self, leg: Leg) -> None:
+        """The connection stands and the registration is under way."""
+
+    def registered(self, leg: Leg) -> None:
+        """The Proxy acknowledged the registration (again, if it asked anew)."""
+
+
+@define(eq=False)
+class Leg:
+    """See the module.
+
+    Attributes:
+        than: Of the leg this one is to replace: it must be fresher.
+        shown: Of the connection, once it stands.
+        is_retired: Another leg has taken over.
+    """
+
+    _tunnels: Tunnels
+    _told: Told
+    than: Shown | None = None
+    shown: Shown = field(factory=Shown, init=False)
+    is_retired: bool = field(default=False, init=False)
+    _channel: IRpcChannel | None = field(default=None, init=False)
+    _link: ProxyLink | None = field(default=None, init=False)
+    _renewal: Renewal | None = field(default=None, init=False)
+    _sessions: int = field(default=0, init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    async def serve(self) -> None:
+        """From dial to the end of the registration.
+
+        Raises:
+            SvcError: why it ended, unless the Proxy ended it in order.
+        """
+        tunnels = self._tunnels
+        ours = tunnels.fresh.ours
+        channel = await bounded(tunnels.clock, tunnels.times.dial, tunnels.dial(), "the Proxy")
+        self._channel = channel
+        if self._stopped:
+            return
+        self.shown = tunnels.fresh.shown(ours, channel.peer, self.than)
+        proxy_id = tunnels.proxy_of(channel.peer)
+        stream = channel.stream(REGISTER_METHOD)
+        self._told.dialed(self)
+        self._link = ProxyLink(proxy_id, channel, stream, tunnels.tasks)
+        try:
+            await self._hear(self._link, stream)
+        finally:
+            self._link = None
+            stream.cancel()
+
+    async def _hear(self, link: ProxyLink, stream: IRpcStream) -> None:
+        me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
+        unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
+        self._renewal = renewal = Renewal(clock, link.say)
+        try:
+            await stream.send(encode_up(Hello(me.instance_id, me.version)))
+            while (message := await stream.receive()) is not None:
+                self._heard(decode_down(message), link, unanswered, renewal)
+        finally:
+            renewal.stop()
+            if unanswered.active():
+                unanswered.cancel()
+
+    def retire(self) -> None:
+        """Another leg has taken over; what is open here may finish."""
+        self.is_retired = True
+        if self._renewal is not None:
+            self._renewal.stop()
+
+    async def drained(self) -> None:
+        """Wait until nothing runs over the connection any more."""
+        channel = self._channel
+        while channel is not None and (self._sessions or channel.open_streams):
+            await deferLater(self._tunnels.clock, _LOOK_SECS)
+
+    async def close(self) -> None:
+        """End the connection.  Idempotent."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+    def leave(self) -> None:
+        """Say goodbye where there is somebody; else end at once."""
+        self._stopped = True
+        if self._link is not None:
+            self._link.leave()
+        elif self._channel is not None:
+            self._tunnels.tasks.spawn("tunnel end", self.close())
+
+    def _heard(
+        self, said: Down, link: ProxyLink, unanswered: IDelayedCall, renewal: Renewal
+    ) -> None:
+        match said:
+            case Nonce():
+                link.say(self._tunnels.registration(link.proxy_id, said.nonce))
+            case Accepted():
+                if unanswered.active():
+                    unanswered.cancel()
+                renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
+                self._told.registered(self)
+                _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
+                for one in said.withheld:
+                    _log.warn(
+                        "declared a resource the cluster is not giving us",
+                        resource=one.id,
+                        reason=one.reason,
+                    )
+            case OpenNotice():
+                self._tunnels.tasks.spawn("session", self._open(said, link))
+            case Draining():
+                _log.info("the Proxy is stopping", proxy=link.proxy_id)
+            case Renewed():
+                pass
+
+    async def _open(self, notice: OpenNotice, link: ProxyLink) -> None:
+        self._sessions += 1
+        try:
+            await self._tunnels.openings.open(notice, link)
+        finally:
+            self._sessions -= 1
+
+
+@define(eq=False)
+class Renewal:
+    """Renews the lease again and again, once started."""
+
+    _clock: IReactorTime
+    _say: Callable[[Up], None]
+    _next: IDelayedCall | None = field(default=None, init=False)
+    _every: float = field(default=0.0, init=False)
+
+    def start(self, every: float) -> None:
+        """Renew every so many seconds, at least one; from now on."""
+        self.stop()
+        self._every = max(1.0, every)
+        self._next = self._clock.callLater(self._every, self._renew)
+
+    def stop(self) -> None:
+        """Renew no more.  Idempotent."""
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        self._next = None
+
+    def _renew(self) -> None:
+        self._next = self._clock.callLater(self._every, self._renew)
+        self._say(Renew())
+
+
+@define(eq=False)
+class ProxyLink:
+    """The leg as sessions know it: whose it is, how to refuse, how to carry."""
+
+    proxy_id: str
+    _channel: IRpcChannel
+    _stream: IRpcStream
+    _tasks: BackgroundTasks
+
+    def say(self, message: Up) -> None:
+        """Send in the background; a broken tunnel ends by its own reader."""
+        self._tasks.spawn("tunnel message", self._send(encode_up(message)))
+
+    def refuse(self, session_uid: str, word: str) -> None:
+        """See :class:`svc.connector.opening.Link`."""
+        self.say(OpenRefused(session_uid, word))
+
+    def leave(self) -> None:
+        """Say goodbye; the Proxy then ends the call."""
+        self.say(Goodbye())
+        self._stream.end()
+
+    def carry(self, session_uid: str, secret: bytes) -> IStreamClientEndpoint:
+        """See :class:`svc.connector.opening.Link`."""
+
+        async def opened() -> object:
+            stream = self._channel.stream(CARRY_METHOD)
+            try:
+                await stream.send(open_frame(encode_carry_open(session_uid, secret)))
+            except BaseException:
+                stream.cancel()
+                raise
+            return stream
+
+        return StreamClientEndpoint(opened)  # type: ignore[arg-type]
+
+    async def _send(self, message: bytes) -> None:
+        try:
+            await self._stream.send(message)
+        except CancelledError:
+            raise
+        except SvcError as error:
+            _log.debug("tunnel message not sent", reason=error.reason)
