@@ -28,6 +28,9 @@ from svc.model.questions import may_view
 from svc.model.session_request import is_fresh
 from svc.model.signing import Purpose, verify
 
+_REASON = 500
+"""Characters of a policy's ``@reason`` that are told."""
+
 
 @define
 class Explainer:
@@ -99,4 +102,13 @@ class Explainer:
             resource=record.get("resource_id", ""),
             policy_version=record.get("policy_version", 0),
             time=record["time"],
+            why=self._reasons(record),
         )
+
+    def _reasons(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """What the deciding policies say of themselves, while that version is in force."""
+        engine = self.engine()
+        if engine is None or engine.version != record.get("policy_version"):
+            return {}
+        reasons, named = engine.reasons(), record.get("policies", ())
+        return {one: reasons[one][:_REASON] for one in named if one in reasons}

@@ -259,6 +259,7 @@ def why(globals_: Globals, decision_id: str) -> int:
                 ("resource", told.resource),
                 ("policy version", told.policy_version),
                 ("time", told.time),
+                *((f"says {name}", text) for name, text in sorted(told.why.items())),
             ]
         )
     )

@@ -113,6 +113,8 @@ class Story:
             f"{escaped(told.reason)}; policies [{escaped(', '.join(told.policies))}], "
             f"policy version {told.policy_version}"
         )
+        for name, text in sorted(told.why.items()):
+            self.say(f"       {escaped(name)} says: {escaped(text)}")
 
     async def _why(self, decision_id: str) -> Explanation:
         """What ``svc why`` asks, on a connection of its own."""

@@ -6,6 +6,8 @@ the entities.  Who holds one swaps it whole for the next.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from zope.interface import Attribute, Interface
 
 from svc.model.access import AccessRequest, Decision, Entity
@@ -24,6 +26,12 @@ class IPolicyEngine(Interface):
         every open and every request.  Never raises: whatever is not a clean
         Allow comes back as a decision that does not allow, a failure of the
         evaluation or a malformed request with ``decision == "error"``.
+        """
+
+    def reasons() -> Mapping[str, str]:
+        """Each policy's ``@reason`` by its ``@id``; for explanations, not on the way of a session.
+
+        Pure computation over all policies.
         """
 
     def entity_slice(request: AccessRequest) -> tuple[Entity, ...]:

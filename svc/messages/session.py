@@ -38,6 +38,7 @@ class Explanation:
 
     ``explained`` is False for a stranger's decision, for an unknown id and for
     a resource the asker may not view alike: nothing but the id is said then.
+    ``why`` is the ``@reason`` of each such policy that has one.
     """
 
     decision_id: str
@@ -49,6 +50,7 @@ class Explanation:
     resource: str = ""
     policy_version: int = 0
     time: str = ""
+    why: Mapping[str, str] = field(factory=dict)
 
 
 @frozen
@@ -231,6 +233,7 @@ def explanation_message(said: Explanation) -> pb.SessionWhyResponse:
         policy_version=said.policy_version,
         time=said.time,
         explained=said.explained,
+        why=dict(said.why),
     )
 
 
@@ -246,6 +249,7 @@ def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
         resource=message.resource,
         policy_version=message.policy_version,
         time=message.time,
+        why=dict(message.why),
     )
 
 
