@@ -42,7 +42,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.channel import dial
 from svc.testing.gateway import Gateway
 from svc.testing.processes import PATIENCE, Child, TooLate, svc_command
-from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, SHORT, numbers_of, toml
+from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of, toml
 
 reactor: Any = _reactor
 _T = TypeVar("_T")
@@ -134,7 +134,7 @@ class Stage:
 
     def address(self, listener: str) -> Address:
         """Of one of Authority's listeners."""
-        return _address(self.gateway.listening(AUTHORITY)[listener])
+        return address_of(self.gateway.listening(AUTHORITY)[listener])
 
     def public(self, proxy: str) -> Address:
         """Where a Proxy under control listens."""
@@ -228,6 +228,24 @@ class Stage:
         await eventually(f"{name} joined", (state / "identity" / "current").exists, [child])
         return child
 
+    def real_proxy(self) -> Child:
+        """A Proxy that is one: a process, made when first asked for."""
+        if PROXY not in self.gateway.roles:
+            self.gateway.make_proxy()
+        return self.gateway.roles[PROXY]
+
+    async def set_policy(self, text: str) -> int:
+        """Put a policy in force, and wait until the real Proxy decides by it; its version."""
+        asked = pb.SetPolicyRequest(text=text)
+        version = int((await self.admin("SetPolicy", asked, pb.SetPolicyResponse)).version)
+        child = self.real_proxy()
+
+        def taken() -> bool:
+            return version in [one["version"] for one in child.events("policy snapshot taken")]
+
+        await eventually("the policy at the Proxy", taken, [child])
+        return version
+
     def records(self, field_name: str, value: str) -> list[dict[str, Any]]:
         """The audit records whose *field_name* is *value*, oldest first, as they lie in the log."""
         store = f"file:{self.directory / 'store.db'}?mode=ro"
@@ -310,6 +328,7 @@ def kinds() -> dict[str, IResourceKind]:
     return dict(load_kinds(["tcp", "ssh"]).by_name)
 
 
-def _address(text: str) -> Address:
+def address_of(text: str) -> Address:
+    """An address as ``listening.json`` has it."""
     host, _, port = text.rpartition(":")
     return Address(host.strip("[]"), int(port))

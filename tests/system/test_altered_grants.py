@@ -43,14 +43,13 @@ from svc.model.signing import Purpose, Signed, sign
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
 from svc.pki.root import make_cluster
-from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.channel import dial
 from svc.rpc.frames import data_head, open_frame
-from svc.testing.settings import POLICY, PROXY
+from svc.testing.settings import POLICY
 from svc.tunnel.tls import SessionTls
 from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, dialer, listening
-from tests.system.stage import OTHER, eventually, kinds, reactor, within
+from tests.system.stage import OTHER, address_of, eventually, kinds, reactor, within
 
 SECOND, DAY = 1000, 86_400_000
 
@@ -340,26 +339,17 @@ class CarryTests(HostileCase):
             identity = await self.stage.join(name, Role.CONNECTOR)
             await self.stage.add_resource(resource, "tcp", name)
             made.append(StrangeConnector(identity, resource, gateway.cluster))
-        if PROXY not in gateway.roles:
-            gateway.make_proxy()
+        self.stage.real_proxy()
         # What is decided by from this version on knows both resources.
-        policy = pb.SetPolicyRequest(text=POLICY + "\n// later\n")
-        version = (await self.stage.admin("SetPolicy", policy, pb.SetPolicyResponse)).version
+        await self.stage.set_policy(POLICY + "\n// with vault and attic\n")
         for each in made:
             await each.register(self.address)
             self.addCleanup(each.close)
-        child = gateway.roles[PROXY]
-
-        def taken() -> bool:
-            return version in [one["version"] for one in child.events("policy snapshot taken")]
-
-        await eventually("the policy at the Proxy", taken, [child])
         return made[0], made[1]
 
     @property
     def address(self) -> Address:
-        host, _, port = self.stage.gateway.public.rpartition(":")
-        return Address(host, int(port))
+        return address_of(self.stage.gateway.public)
 
     async def test_another_tunnels_session(self) -> None:
         """A carry stream is joined on the notice's own connection, by its secret, once."""

@@ -1,0 +1,139 @@
+"""Snapshots that a real Proxy is brought by an Authority under the test's control (rule R15).
+
+It has Authority's own TLS identity and replays what Authority once signed, or
+what another cluster's Authority did: the Proxy decides by none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, DeferredQueue
+from twisted.protocols.tls import TLSMemoryBIOFactory
+
+from svc.client.sessions import Wish
+from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.messages.control import Lanes, lanes_message
+from svc.messages.snapshot import (
+    SNAPSHOT_METHOD,
+    SnapshotFrame,
+    decode_frame,
+    decode_snapshot,
+    encode_frame,
+    encode_snapshot,
+)
+from svc.model.signing import Purpose
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.root import ClusterKeys, make_cluster
+from svc.pki.tls import ClientCertificates, server_context
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.rpc.server import RpcServerFactory
+from svc.testing.settings import AUTHORITY, POLICY, PROXY
+from tests.system.hostile_case import HostileCase, dialer, listening
+from tests.system.stage import address_of, eventually, kinds, reactor
+
+
+class FalseAuthority:
+    """Serves the control listener: greets every Proxy, and gives it one frame a connection."""
+
+    def __init__(self, identity: TransportIdentity) -> None:
+        self.frames: DeferredQueue[SnapshotFrame] = DeferredQueue()
+        self.asked: list[str] = []
+        methods = {
+            "Hello": unary(pb.HelloRequest, self._hello),
+            "Snapshot": streaming(self._snapshot),
+            "Authorize": streaming(self._authorize),
+        }
+        self._identity = identity
+        self._server = RpcServerFactory([RpcService("gate.v1.Control", methods)], reactor)
+        tls = server_context(identity, ClientCertificates.REQUIRED)
+        held = socket.create_server(("127.0.0.1", 0))
+        held.setblocking(False)
+        factory = TLSMemoryBIOFactory(tls, False, self._server)
+        self._port = reactor.adoptStreamPort(held.fileno(), socket.AF_INET, factory)
+        held.close()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port.getHost().port}"
+
+    async def stop(self) -> None:
+        await self._port.stopListening()
+        await self._server.drain(0)
+
+    async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
+        principal = self._identity.principal
+        return lanes_message(Lanes(principal.cluster, principal.id, "0.11.0"))
+
+    async def _snapshot(self, call: IRpcCall) -> None:
+        await call.receive()
+        await call.send(encode_frame(await self.frames.get()))
+        await call.receive()
+
+    async def _authorize(self, call: IRpcCall) -> None:
+        self.asked.append(call.method)
+
+
+def resigned(frame: SnapshotFrame, keys: ClusterKeys, **changed: Any) -> SnapshotFrame:
+    """The frame with other words, signed by a snapshot key."""
+    snapshot = evolve(decode_snapshot(frame.signed.payload), **changed)
+    return evolve(frame, signed=keys.signer(Purpose.SNAPSHOT)(encode_snapshot(snapshot)))
+
+
+class SnapshotTests(HostileCase):
+    async def recorded(self) -> SnapshotFrame:
+        """What Authority sends to a Proxy that holds nothing, as EVIL keeps it."""
+        stream = self.evil.control.stream(SNAPSHOT_METHOD)
+        await stream.send(pb.SnapshotRequest().SerializeToString())
+        frame = decode_frame(await stream.receive() or b"")
+        stream.cancel()
+        return frame
+
+    async def test_refused(self) -> None:
+        """A Proxy led to a false Authority takes no older and no foreign snapshot, and denies."""
+        gateway, child = self.stage.gateway, self.stage.real_proxy()
+        old = await self.recorded()
+        await self.stage.set_policy(POLICY + "\n// newer\n")
+        new = await self.recorded()
+        keys = self.stage.keys()
+        elsewhere = make_cluster("other.example", time.time, os.urandom)
+        same_name = make_cluster(gateway.cluster, time.time, os.urandom)
+        minute_ago = int((time.time() - 61) * 1000)
+        frames = [
+            ("snapshot_older", old),
+            ("certificate_chain", resigned(new, elsewhere, cluster="other.example")),
+            ("certificate_chain", resigned(new, same_name)),
+            ("snapshot_cluster", resigned(new, keys, cluster="other.example")),
+            ("snapshot_expired", resigned(new, keys, serial=2**62, issued_at_ms=minute_ago)),
+        ]
+        state = self.stage.directory / "state" / AUTHORITY
+        false = FalseAuthority(TransportIdentity.load(IdentityStore(state), time.time))
+        self.addCleanup(lambda: Deferred.fromCoroutine(false.stop()))
+        self.assertEqual(child.stop(), 0)
+        gateway.configure(PROXY, {"endpoints.authority": [false.address]})
+        gateway.start(PROXY, ready=False)
+        for _, frame in frames:
+            false.frames.put(frame)
+
+        def refused() -> list[str]:
+            ended = [one["reason"] for one in child.events("authority connection over")]
+            return ended if len(ended) >= len(frames) else []
+
+        ended = await eventually("the refusals", refused, [child])
+        self.assertEqual(ended[: len(frames)], [reason for reason, _ in frames])
+        self.assertEqual(child.events("policy snapshot taken"), [])
+        client, channel = await dialer(self.stage.people["ada"], address_of(gateway.public))
+        self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
+        _, factory = listening()
+        opening = client.endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        self.assertEqual((await self.refusal(opening)).reason, "policy_stale")
+        self.assertEqual(false.asked, [])
+        child.kill()
+        gateway.configure(PROXY, {"endpoints.authority": [str(self.stage.address("control"))]})
+        gateway.start(PROXY)
+        await eventually("its policy", lambda: child.events("policy snapshot taken"), [child])
