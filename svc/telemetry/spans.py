@@ -73,7 +73,8 @@ class RoomSpan:
         self, *, action: str = "", resource: str = "", decision: str = "", session_uid: str = ""
     ) -> None:
         """See :class:`svc.interfaces.tracing.Note`."""
-        _describe(self._span, action, resource, decision, session_uid)
+        if not self._is_over:
+            _describe(self._span, action, resource, decision, session_uid)
 
     def __enter__(self) -> RoomSpan:
         self._token = contexts.attach(trace.set_span_in_context(self._span))

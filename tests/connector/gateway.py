@@ -134,6 +134,7 @@ class Gateway:
         self.heard: list[Up] = []
         self.told: list[tuple[str, str]] = []
         self.sessions: list[SessionEvent] = []
+        self.parent = ""
         self.refuse_with: SvcError | None = None
         self.calls: list[DeferredQueue[Down | None]] = []
         self.kind = MemoryKind()
@@ -259,8 +260,9 @@ class Gateway:
     def order(self, notice: OpenNotice | None = None) -> OpenOrder:
         sent = notice or self.cluster.notice()
         return OpenOrder(
-            sent.session_uid, sent.grant, sent.request, sent.signature, sent.person_chain
-        )
+            sent.session_uid, sent.grant, sent.request, sent.signature, sent.person_chain,
+            self.parent,
+        )  # fmt: skip
 
     def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
         """What the person's TLS over the tunnel came to: a list of a Listener or a Failure."""

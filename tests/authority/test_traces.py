@@ -1,0 +1,46 @@
+"""What Authority says of an open on the span of its call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.authority.house import ADA, House, refusal_of, value_of
+from tests.telemetry.recorded import Recorded
+
+
+class AuthorizeSpanTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = House()
+        self.issuance = self.house.issuance()
+        self.proxy = self.house.row(self.house.proxy)
+        self.recorded = Recorded()
+        self.issuance.note = self.recorded.traces.note
+
+    def facts(self, ask: Any, told: Any = value_of) -> dict[str, object]:
+        """What the span of the call for *ask* says."""
+
+        async def served() -> object:
+            with self.recorded.traces.spans("authorize", {}):
+                return await self.issuance.authorize(ask, self.proxy)
+
+        told(served())
+        span = self.recorded.spans[-1]
+        self.assertNotIn(ADA, span.to_json())
+        return dict(span.attributes or {})
+
+    def test_what_was_decided(self) -> None:
+        """A grant, a denial and a resource nobody serves each say so."""
+        self.house.serve("db1")
+        for resource, decision in (("db1", "allow"), ("prod1", "deny"), ("db2", "not_served")):
+            facts = self.facts(self.house.ask(self.house.ada, resource))
+            self.assertRegex(str(facts.pop("session_uid")), "^[0-9a-f]{32}$")
+            expected = {"action": "connect", "resource": resource, "decision": decision}
+            self.assertEqual(facts, expected)
+
+    def test_what_is_not_believed(self) -> None:
+        """Of a request that is not the person's own nothing is said but that it was refused."""
+        ask = self.house.ask(self.house.ada)
+        self.facts(ask)
+        self.assertEqual(self.facts(ask, refusal_of), {"decision": "deny"})

@@ -1,0 +1,316 @@
+"""Traces of real processes: what a collector is sent, and that nobody needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import Child, run, svc_command, until
+from svc.testing.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
+from tests.proof import proves
+from tests.system.collector import Collector, Seen
+from tests.system.common import shared
+from tests.system.world import around
+
+PROFILE = "blue"
+OPEN, AUTHORIZE, NOTICE = (
+    "gate.v1.Session/Open",
+    "gate.v1.Control/Authorize",
+    "gate.v1.OpenNotice",
+)
+ATTRIBUTES = {"service.name", "profile", "action", "resource", "decision", "session_uid"}
+CANARY = "hunter2canary"
+MESSAGES = 10_000 if os.environ.get("SVC_LONG") == "1" else 500
+
+
+def make_traced(collector: Collector, layout: str = "four") -> tuple[Gateway, Person]:
+    """A gateway whose roles export to a collector, and a person whose resident runs."""
+    port = around().ports["echo"]
+    targets = [
+        Target("echo", f"127.0.0.1:{port}"),
+        Target("vault", f"127.0.0.1:{port}", labels=("closed=yes",)),
+        Target("gone", "127.0.0.1:9"),
+    ]
+    numbers = {"telemetry.otel_endpoint": collector.url, "profile": PROFILE}
+    gateway = make_gateway(targets, layout=layout, numbers=numbers)
+    person = gateway.add_person("ada", "ops")
+    person.up("echo", "vault", "gone")
+    return gateway, person
+
+
+@cache
+def traced() -> tuple[Collector, Gateway, Person]:
+    """One gateway and collector for the tests that leave both well."""
+    collector = Collector()
+    return (collector, *make_traced(collector))
+
+
+def ask(person: Person, resource: str, question: bytes = b"question") -> bytes:
+    """What a target answers through the gateway; nothing if the session is refused."""
+    with closing(socket.create_connection(person.endpoint(resource), 30)) as peer:
+        try:
+            peer.sendall(question)
+            peer.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := peer.recv(65536):
+                answer += piece
+        except ConnectionError:
+            return b""
+        return answer
+
+
+def opens(collector: Collector) -> set[str]:
+    """The ids of the opens a collector knows."""
+    return {span.span_id for span in collector.spans if span.name == OPEN}
+
+
+def trace_of(collector: Collector, known: set[str], resource: str, count: int) -> dict[str, Seen]:
+    """The spans of the open of a resource that is not among *known*, by service."""
+
+    def is_new(span: Seen) -> bool:
+        named = span.attributes.get("resource") == resource
+        return span.name == OPEN and named and span.span_id not in known
+
+    opened = collector.await_spans(f"open of {resource}", 1, is_new)[0]
+    spans = collector.await_spans("its trace", count, lambda one: one.trace_id == opened.trace_id)
+    return {span.service: span for span in spans}
+
+
+def sockets_of(child: Child, listening: bool) -> set[tuple[str, str]]:
+    """Local and remote address of each of a process's IPv4 TCP sockets, as the kernel has them."""
+    held = set()
+    for handle in Path(f"/proc/{child.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed since it was listed
+            held.add(os.readlink(handle))
+    found = set()
+    for line in Path(f"/proc/{child.pid}/net/tcp").read_text("ascii").splitlines()[1:]:
+        local, remote, state, *_, inode = line.split()[1:10]
+        if f"socket:[{inode}]" in held and (state == "0A") is listening:
+            found.add((_address(local), _address(remote)))
+    return found
+
+
+def _address(told: str) -> str:
+    """``127.0.0.1:80`` for the kernel's ``0100007F:0050``."""
+    host, _, port = told.partition(":")
+    return f"{socket.inet_ntoa(bytes.fromhex(host)[::-1])}:{int(port, 16)}"
+
+
+class TraceTests(SynchronousTestCase):
+    """One session's spans."""
+
+    @proves("G-TRC-01", "G-TRC-02", "G-TRC-04", "G-TRC-06", "G-OPEN-54")
+    def test_one_trace_of_three_services(self) -> None:
+        """An allowed session is one trace: Proxy, and under it Authority and Connector."""
+        collector, _, person = traced()
+        known = opens(collector)
+        self.assertEqual(ask(person, "echo"), b"question")
+        spans = trace_of(collector, known, "echo", 3)
+        self.assertEqual(set(spans), {"svc-proxy", "svc-authority", "svc-connector"})
+        proxy, authority, connector = (spans[f"svc-{one}"] for one in (PROXY, AUTHORITY, CONNECTOR))
+        self.assertEqual((proxy.name, authority.name, connector.name), (OPEN, AUTHORIZE, NOTICE))
+        self.assertEqual(proxy.parent, "")
+        self.assertEqual((authority.parent, connector.parent), (proxy.span_id, proxy.span_id))
+        self.assertEqual({one.trace_id for one in spans.values()}, {proxy.trace_id})
+        uid = proxy.attributes["session_uid"]
+        self.assertRegex(uid, "^[0-9a-f]{32}$")
+        facts = {"action": "connect", "resource": "echo", "session_uid": uid}
+        self.assertEqual(proxy.attributes, {**facts, "decision": "allow"})
+        self.assertEqual(authority.attributes, {**facts, "decision": "allow"})
+        self.assertEqual(connector.attributes, facts)
+        for name, span in spans.items():
+            self.assertEqual(span.of, {"service.name": name, "profile": PROFILE})
+            self.assertEqual((span.kind, span.status, span.events), (2, 0, 0))
+        for path, sort, _ in collector.posts:
+            self.assertEqual((path, sort), ("/v1/traces", "application/x-protobuf"))
+
+    @proves("G-TRC-06")
+    def test_a_refused_session(self) -> None:
+        """A denied session says so on Proxy and Authority, is no error, and ends there."""
+        collector, gateway, person = traced()
+        known = opens(collector)
+        self.assertEqual(ask(person, "vault"), b"")
+        spans = trace_of(collector, known, "vault", 2)
+        self.assertEqual(set(spans), {"svc-proxy", "svc-authority"})
+        for span in spans.values():
+            self.assertEqual((span.attributes["decision"], span.status), ("deny", 0))
+            uid = span.attributes["session_uid"]
+        records = gateway.decision(person.refused("vault")["decision_id"])
+        self.assertEqual({one["session_uid"] for one in records}, {uid})
+
+    def test_an_unreachable_target(self) -> None:
+        """Where the target does not answer, Proxy and Connector show an error, by its sort."""
+        collector, _, person = traced()
+        known = opens(collector)
+        self.assertEqual(ask(person, "gone"), b"")
+        spans = trace_of(collector, known, "gone", 3)
+        self.assertEqual(spans["svc-authority"].attributes["decision"], "allow")
+        self.assertEqual(spans["svc-authority"].status, 0)
+        for service in ("svc-proxy", "svc-connector"):
+            self.assertEqual((spans[service].status, spans[service].message), (2, "unavailable"))
+
+    def test_messages_are_not_traced(self) -> None:
+        """Messages through a session, each answered before the next, add no span."""
+        collector, _, person = traced()
+        known = opens(collector)
+        with closing(socket.create_connection(person.endpoint("echo"), 60)) as peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.sendall(b"x")
+            self.assertEqual(peer.recv(1), b"x")
+            spans = trace_of(collector, known, "echo", 3)
+            before = [one for one in collector.spans if one.name in (OPEN, AUTHORIZE, NOTICE)]
+            for _ in range(MESSAGES):
+                peer.sendall(b"y")
+                self.assertEqual(peer.recv(1), b"y")
+        # Whatever was to come for it has come once a later session's spans are there.
+        known = opens(collector)
+        ask(person, "echo")
+        trace_of(collector, known, "echo", 3)
+        trace = spans["svc-proxy"].trace_id
+        self.assertEqual(len([one for one in collector.spans if one.trace_id == trace]), 3)
+        after = [one for one in collector.spans if one.name in (OPEN, AUTHORIZE, NOTICE)]
+        self.assertEqual(len(after), len(before) + 3)
+
+    @proves("G-TRC-06", "G-TRC-07")
+    def test_nothing_but_the_facts(self) -> None:
+        """No other attribute, no event, and no canary: bytes, tokens, people, policies."""
+        collector, gateway, person = traced()
+        known = opens(collector)
+        query = f"GET /?password={CANARY} HTTP/1.1\r\nCookie: s={CANARY}\r\n\r\n".encode()
+        self.assertEqual(ask(person, "echo", query), query)
+        trace_of(collector, known, "echo", 3)
+        token = gateway.operator("nodes", "add", f"n-{CANARY}", "--role", "proxy").stdout.strip()
+        gateway.operator("nodes", "add", "x", "--role", "nonsense", check=False)
+        [ada] = [
+            one for one in gateway.operator("persons", "list", "--json").json
+            if one["name"] == "ada"
+        ]  # fmt: skip
+        collector.await_spans("AddNode", 1, lambda one: one.name == "gate.v1.Admin/AddNode")
+        for span in collector.spans:
+            self.assertLessEqual(set(span.attributes) | set(span.of), ATTRIBUTES)
+            self.assertEqual(span.events, 0)
+        joined = [path.read_text("utf-8").strip() for path in gateway.directory.glob("*.token")]
+        hidden = [CANARY, token, ada["id"], "ops-all", "BEGIN ", "spiffe:", *joined]
+        for canary in hidden:
+            self.assertTrue(canary)
+            self.assertNotIn(canary.encode(), collector.dump, canary)
+
+    @proves("G-TRC-01")
+    def test_roles_do_not_bind_the_collectors_port(self) -> None:
+        """Each role is connected to the collector, and listens where its configuration says."""
+        collector, gateway, _ = traced()
+        address = f"127.0.0.1:{collector.port}"
+        for name, child in gateway.roles.items():
+            bound = {local for local, _ in sockets_of(child, True)}
+            self.assertEqual(bound, set(gateway.listening(name).values()), name)
+            self.assertIn(address, {remote for _, remote in sockets_of(child, False)}, name)
+
+
+class WhoTests(SynchronousTestCase):
+    """Who exports, and who never does."""
+
+    @proves("G-ROLE-03", "G-TRC-03")
+    def test_all_in_one_process(self) -> None:
+        """``svc all`` exports under its own name, and a session there is one trace as well."""
+        collector = Collector()
+        self.addCleanup(collector.close)
+        gateway, person = make_traced(collector, ALL)
+        self.addCleanup(gateway.end)
+        known = opens(collector)
+        self.assertEqual(ask(person, "echo"), b"question")
+        trace_of(collector, known, "echo", 3)
+        [opened] = [
+            one for one in collector.spans
+            if one.name == OPEN and one.attributes.get("resource") == "echo"
+        ]  # fmt: skip
+        trace = [one for one in collector.spans if one.trace_id == opened.trace_id]
+        self.assertEqual({one.name for one in trace}, {OPEN, AUTHORIZE, NOTICE})
+        self.assertEqual({one.service for one in trace}, {"svc-all"})
+        under = {one.parent for one in trace if one is not opened and one.name != OPEN}
+        self.assertEqual(under, {opened.span_id})
+
+    @proves("G-ROLE-03", "G-ROLE-22", "X-36")
+    def test_commands_and_residents_do_not_export(self) -> None:
+        """One-shot commands and ``svc up`` open no connection to the collector they could see."""
+        _, gateway, person = traced()
+        other = Collector()
+        self.addCleanup(other.close)
+        seen = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": other.url,
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{other.url}/v1/traces",
+            "OTEL_TRACES_EXPORTER": "otlp",
+        }
+        config = gateway.directory / "one-shot.toml"
+        text = (gateway.directory / f"{AUTHORITY}.toml").read_text("utf-8")
+        self.assertIn(traced()[0].url, text)
+        config.write_text(text.replace(traced()[0].url, other.url), "utf-8")
+        for words in (
+            ("status",),
+            ("nodes", "list"),
+            ("persons", "list"),
+            ("policy", "show"),
+            ("audit", "verify"),
+        ):
+            command = svc_command("--config", str(config), "authority", *words)
+            run(command, gateway.directory, seen).checked()
+        run(svc_command("resources", "list"), person.home, seen).checked()
+        assert person.resident is not None
+        person.resident.stop()
+        person.resident.environ = {**person.resident.environ, **seen}
+        person.up("echo")
+        self.assertEqual(ask(person, "echo"), b"question")
+        done = run(svc_command("proxy-ssh", "echo"), person.home, seen)
+        self.assertIn("decision ", done.stderr)  # it asked; a tcp resource is no ssh resource
+        self.assertEqual((other.connections, other.posts), (0, []))
+
+    @proves("G-CFG-03")
+    def test_unset(self) -> None:
+        """Without the key no role has a connection beside the gateway's own."""
+        gateway = shared()
+        known = {address for role in gateway.roles for address in gateway.listening(role).values()}
+        known |= {f"127.0.0.1:{port}" for port in around().ports.values()}
+        for name, child in gateway.roles.items():
+            self.assertNotIn("telemetry.otel_endpoint", child.text(), name)
+            for local, remote in sockets_of(child, False):
+                self.assertTrue({local, remote} & known, f"{name}: {local} -> {remote}")
+
+
+class FailingTests(SynchronousTestCase):
+    """A collector that fails."""
+
+    @proves("G-TRC-08")
+    def test_changes_no_answer_and_stops_no_role(self) -> None:
+        """Hanging from the start, refusing, well, gone: the answers stay, every stop is 0."""
+        collector = Collector(status=0)
+        self.addCleanup(collector.close)
+        gateway, person = make_traced(collector)
+        self.addCleanup(gateway.end)
+        until("a connection", lambda: collector.connections)
+        self._same_answers(person)
+        self.assertEqual(collector.posts, [])
+        collector.status = 503
+        self._same_answers(person)
+        collector.released.set()
+        collector.status = 200
+        known = opens(collector)
+        self._same_answers(person)
+        trace_of(collector, known, "echo", 3)
+        collector.close()
+        self._same_answers(person)
+        self.assertIn("verified", gateway.verify())
+        for role in (PROXY, CONNECTOR, AUTHORITY):
+            self.assertTrue(gateway.child(role).is_alive, role)
+            self.assertEqual(gateway.child(role).stop(), 0, role)
+
+    def _same_answers(self, person: Person) -> None:
+        self.assertEqual(ask(person, "echo"), b"question")
+        self.assertEqual(ask(person, "vault"), b"")
+        self.assertEqual(person.refused("vault")["reason"], "denied")
