@@ -10,7 +10,12 @@ from typing import Any
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXServerEndpoint
-from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
+from twisted.internet.interfaces import (
+    IListeningPort,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamServerEndpoint,
+)
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
@@ -54,14 +59,17 @@ class RpcListener(AsyncService):
 class LateFactory:
     """Accepts connections for a server that is made later."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
         self.server: RpcServerFactory | None = None
         self._factory: Any = None
 
     def serve(self, server: RpcServerFactory, tls: ServerTLS | None) -> None:
         """Serve from now on."""
         self.server = server
-        self._factory = server if tls is None else TLSMemoryBIOFactory(tls, False, server)
+        self._factory = server
+        if tls is not None:
+            self._factory = TLSMemoryBIOFactory(tls, False, server, self._clock)
 
     def doStart(self) -> None:
         """Nothing to begin with."""
@@ -78,7 +86,7 @@ def rpc_listener(
     runtime: Runtime, settings: RoleSettings, key: str, address: Address
 ) -> RpcListener:
     """A listener on TCP, for a server that is given to its ``late`` factory."""
-    late = LateFactory()
+    late = LateFactory(runtime.reactor)
     endpoint = server_endpoint(runtime.reactor, address)
     listener = Listener(key, str(address), endpoint, late)
     return RpcListener(listener, late, settings.limits.drain_secs)
@@ -133,7 +141,7 @@ def control_listener(
     runtime: Runtime, settings: RoleSettings, directory: Path, server: RpcServerFactory
 ) -> RpcListener:
     """The control socket of a role."""
-    late = LateFactory()
+    late = LateFactory(runtime.reactor)
     late.serve(server, None)
     path = directory / "control.sock"
     endpoint = ControlSocketEndpoint(runtime.reactor, directory)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
@@ -18,13 +19,14 @@ from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
 from svc.compose.telemetry import telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
-from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness
+from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness, bounded
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
 from svc.telemetry.tracing import Tracing, make_tracer
 
 _log = Logger(namespace="svc")
 
+_LEAD_SECS = 5.0
 ROLES_OF_ALL = ("authority", "proxy", "connector")
 
 
@@ -112,6 +114,8 @@ def _assembled(
             made = make_connector(runtime, settings, metrics, own, stopped_by)
         services.append(made)
         ready.append(made.ready)
+        if settings.role == "all" and role == "proxy":
+            services.append(Leading(made.ready, runtime.reactor))
     readiness = AllReady(ready)
     telemetry = telemetry_listener(runtime.reactor, settings, metrics, lambda: readiness.missing)
     if telemetry is not None:
@@ -128,6 +132,24 @@ def _assembled(
 def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, Listener]:
     """What ``listening.json`` tells; the control socket is where it always is."""
     return {name: one.listener for name, one in listeners.items() if name != "control_socket"}
+
+
+@define(slots=False, eq=False)
+class Leading(AsyncService):
+    """Holds the Connector of ``all`` back until the Proxy beside it takes registrations.
+
+    Without it the first registration is always refused, and waits out a backoff.
+    """
+
+    ready: Readiness
+    clock: IReactorTime
+
+    async def start(self) -> None:
+        """Wait a while; a Proxy that needs longer is found by redialing, as anywhere."""
+        try:
+            await bounded(self.clock, _LEAD_SECS, self.ready.wait(), "the Proxy")
+        except SvcError as e:
+            _log.info("the connector starts before the proxy is ready", reason=e.reason)
 
 
 @define(slots=False, eq=False)
