@@ -37,7 +37,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import Departure
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.tunnels import Miss, TunnelEnded, TunnelEvent
+from svc.model.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, client_context, server_context
@@ -254,7 +254,7 @@ class Assembling:
 
         def told(event: TunnelEvent) -> None:
             meter(event)
-            if isinstance(event, TunnelEnded) and event.session_uids:
+            if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
                 reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
             for each in changed:
                 each()

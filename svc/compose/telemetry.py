@@ -7,7 +7,14 @@ from typing import Any
 
 from svc.compose.runtime import server_endpoint
 from svc.config import RoleSettings
-from svc.model.tunnels import TunnelEnded, TunnelEvent, TunnelRefused, TunnelRegistered
+from svc.model.tunnels import (
+    EndReason,
+    SessionsLeft,
+    TunnelEnded,
+    TunnelEvent,
+    TunnelRefused,
+    TunnelRegistered,
+)
 from svc.proxy.lanes import LaneMeters
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.session import SessionMeters
@@ -98,6 +105,8 @@ def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:
                 metrics.counter("svc_connector_tunnels_total", outcome="refused").inc()
             case TunnelEnded():
                 _tunnel_ended(metrics, event)
+            case SessionsLeft():
+                _notice(metrics, event.reason)
 
     return told
 
@@ -108,7 +117,11 @@ def _tunnel_ended(metrics: Metrics, event: TunnelEnded) -> None:
     metrics.counter("svc_connector_tunnel_disconnects_total", reason=reason).inc()
     metrics.histogram("svc_connector_tunnel_duration_seconds").observe(event.seconds)
     if event.session_uids:
-        metrics.counter("svc_abandoned_session_notices_total", reason=reason).inc()
+        _notice(metrics, event.reason)
+
+
+def _notice(metrics: Metrics, reason: EndReason) -> None:
+    metrics.counter("svc_abandoned_session_notices_total", reason=reason.value).inc()
 
 
 def identity_meters(

@@ -61,4 +61,16 @@ class TunnelEnded:
     session_uids: tuple[str, ...] = ()
 
 
-TunnelEvent = TunnelRegistered | TunnelRefused | TunnelEnded
+@frozen
+class SessionsLeft:
+    """Sessions of a tunnel that had handed over were ended for this reason.
+
+    They outlived their own tunnel's end, and are the matter of one departure notice now.
+    """
+
+    node_id: str
+    reason: EndReason
+    session_uids: tuple[str, ...]
+
+
+TunnelEvent = TunnelRegistered | TunnelRefused | TunnelEnded | SessionsLeft

@@ -231,6 +231,8 @@ class Registering:
             if evicted is not None:
                 self._evict(evicted)
                 return
+            if self.tunnel is not None and self.tunnel.is_over:
+                return  # It handed over: the newer registration is the one to keep.
             # An Authority that is away is waited for; one that is there and ends
             # registrations is not asked in a storm.
             lasted = self.service.clock.seconds() - began

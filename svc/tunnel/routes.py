@@ -2,8 +2,10 @@
 
 Invariants: at most one tunnel a node; each registered tunnel is told to have
 ended exactly once; so what is told registered less what is told ended is
-always the number of tunnels here.  Who may register is decided by Authority,
-before anything here is called.
+always the number of tunnels here.  A tunnel that handed over to another
+connection of its process is none of them, but what it still carries ends with
+its node's eviction.  Who may register is decided by Authority, before anything
+here is called.
 """
 
 from __future__ import annotations
@@ -13,11 +15,21 @@ from collections.abc import Callable, Iterable
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError
-from svc.model.tunnels import EndReason, Miss, TunnelEnded, TunnelEvent, TunnelRefused
+from svc.model.tunnels import (
+    EndReason,
+    Miss,
+    SessionsLeft,
+    TunnelEnded,
+    TunnelEvent,
+    TunnelRefused,
+)
 from svc.model.tunnels import TunnelRegistered as Registered
 from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_tunnel")
+
+_OF_THE_NODE = frozenset({EndReason.EVICTED, EndReason.SUPERSEDED})
+"""Ends that mean all the node's connections, those that handed over included."""
 
 MAX_REMEMBERED = 100_000
 """Resources whose former server is remembered; the oldest are forgotten first."""
@@ -49,6 +61,7 @@ class RouteTable:
         self._by_connection: dict[int, RegisteredTunnel] = {}
         self._by_resource: dict[str, list[RegisteredTunnel]] = {}
         self._departed: dict[str, None] = {}
+        self._handed_over: dict[str, list[RegisteredTunnel]] = {}
 
     def __len__(self) -> int:
         return len(self._by_node)
@@ -60,6 +73,8 @@ class RouteTable:
 
     def register(self, tunnel: RegisteredTunnel) -> None:
         """Take an accepted tunnel; an older one of its node ends ``superseded``.
+
+        One of the same process only hands over: its sessions go on.
 
         Raises:
             SvcError: ``stale_registration`` when the same process has registered
@@ -73,12 +88,17 @@ class RouteTable:
                 reason="stale_registration",
                 fault=Fault.ABORTED,
             )
-        if older is not None:
+        if older is not None and older.instance_id != tunnel.instance_id:
             older.close(EndReason.SUPERSEDED)
+            older = None
         tunnel.start(self._ended)
         self._by_node[tunnel.node_id] = tunnel
         self._by_connection[id(tunnel.connection)] = tunnel
         self._route(tunnel)
+        if older is not None:
+            # After the new one is in its place: there is no moment without a route.
+            self._handed_over.setdefault(older.node_id, []).append(older)
+            older.hand_over(self._left)
         _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
         self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
 
@@ -117,6 +137,7 @@ class RouteTable:
         """End the node's tunnel, by order of Authority or operator; whether there was one."""
         tunnel = self._by_node.get(node_id)
         if tunnel is None:
+            self._abandon(node_id, EndReason.EVICTED)
             return False
         tunnel.close(EndReason.EVICTED)
         return True
@@ -130,14 +151,17 @@ class RouteTable:
         """End every tunnel in order.  Called when the role stops."""
         for tunnel in self.tunnels:
             tunnel.close(EndReason.CLOSED)
+        for node_id in tuple(self._handed_over):
+            self._abandon(node_id, EndReason.CLOSED)
 
     def _ended(
         self, tunnel: RegisteredTunnel, reason: EndReason, seconds: float, sessions: tuple[str, ...]
     ) -> None:
         if self._by_node.get(tunnel.node_id) is tunnel:
             del self._by_node[tunnel.node_id]
-        if self._by_connection.get(id(tunnel.connection)) is tunnel:
-            del self._by_connection[id(tunnel.connection)]
+        has_handed_over = tunnel in self._handed_over.get(tunnel.node_id, ())
+        if not has_handed_over:
+            self._disconnect(tunnel)
         self._unroute(tunnel)
         _log.info(
             "tunnel ended",
@@ -147,6 +171,31 @@ class RouteTable:
             sessions=len(sessions),
         )
         self._told(TunnelEnded(tunnel.node_id, reason, seconds, sessions))
+        if reason in _OF_THE_NODE and not has_handed_over:
+            self._abandon(tunnel.node_id, reason)
+
+    def _disconnect(self, tunnel: RegisteredTunnel) -> None:
+        if self._by_connection.get(id(tunnel.connection)) is tunnel:
+            del self._by_connection[id(tunnel.connection)]
+
+    def _left(self, tunnel: RegisteredTunnel) -> None:
+        """Nothing is left of a tunnel that had handed over."""
+        self._disconnect(tunnel)
+        others = self._handed_over.get(tunnel.node_id, [])
+        if tunnel in others:
+            others.remove(tunnel)
+        if not others:
+            self._handed_over.pop(tunnel.node_id, None)
+
+    def _abandon(self, node_id: str, reason: EndReason) -> None:
+        """What lives on of tunnels that had handed over ends now."""
+        uids: list[str] = []
+        for tunnel in tuple(self._handed_over.get(node_id, ())):
+            uids += tunnel.abandon()
+            self._left(tunnel)
+        if uids:
+            _log.info("sessions of older connections ended", node=node_id, sessions=len(uids))
+            self._told(SessionsLeft(node_id, reason, tuple(uids)))
 
     def _route(self, tunnel: RegisteredTunnel) -> None:
         for resource in tunnel.resources:

@@ -3,7 +3,8 @@
 Two invariants live here.  A carry stream is joined only to the open notice
 that this very connection was sent, by that notice's secret, once (rule R2);
 and a tunnel ends with exactly one reason, the first, which tells the sessions
-it still carried.
+it still carried.  One that handed over to another connection of the same
+process has ended too, but its sessions go on: they end by themselves.
 
 It knows no RPC: what travels is handed to ``say``, and whoever serves
 ``Tunnel/Register`` and ``Tunnel/Carry`` calls in.
@@ -109,6 +110,8 @@ class RegisteredTunnel:
         self._carried: dict[str, IProtocol] = {}
         self._over = False
         self._draining = False
+        self._hung_up = False
+        self._left: Callable[[RegisteredTunnel], None] | None = None
         self._ended: Ended | None = None
         self._lease: Lease | None = None
 
@@ -124,6 +127,11 @@ class RegisteredTunnel:
     def sessions(self) -> frozenset[str]:
         """Uids of the sessions carried now."""
         return frozenset(self._carried)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, though sessions may live on after a handover."""
+        return self._over
 
     @property
     def open_for_sessions(self) -> bool:
@@ -188,7 +196,7 @@ class RegisteredTunnel:
         """
         pending = self._pending.get(session_uid)
         expected = pending.secret if pending is not None else bytes(SECRET_BYTES)
-        if not compare_digest(secret, expected) or pending is None or self._over:
+        if not compare_digest(secret, expected) or pending is None:
             raise SvcError(
                 "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
             )
@@ -210,25 +218,68 @@ class RegisteredTunnel:
         await self._until(session_uid, over)
 
     def close(self, reason: EndReason) -> None:
-        """See :class:`ITunnelTransport`."""
+        """See :class:`ITunnelTransport`; one that handed over only forgets its open orders."""
         if self._over:
+            self._fail_pending()
             return
         self._over = True
         if self._lease is not None:
             self._lease.stop()
-        sessions = tuple(self._carried)
-        carried, self._carried = list(self._carried.values()), {}
+        sessions = self._abort_carried()
+        self._fail_pending()
+        if self._ended is not None:
+            self._ended(self, reason, self._clock.seconds() - self._since, sessions)
+        self._hang_up_once(reason)
+
+    def hand_over(self, left: Callable[[RegisteredTunnel], None]) -> None:
+        """End as superseded by another connection of the same process.
+
+        Called by the route table, once.  It takes no more orders; those sent
+        may still be answered, and what it carries goes on.
+
+        Args:
+            left: Called when nothing is left of it, maybe at once.
+        """
+        self._over, self._left = True, left
+        if self._lease is not None:
+            self._lease.stop()
+        if self._ended is not None:
+            self._ended(self, EndReason.SUPERSEDED, self._clock.seconds() - self._since, ())
+        self._answered()
+
+    def abandon(self) -> tuple[str, ...]:
+        """Break off what lives on after a handover; the uids of those sessions."""
+        sessions = self._abort_carried()
+        self._fail_pending()
+        return sessions
+
+    def _abort_carried(self) -> tuple[str, ...]:
+        carried, self._carried = self._carried, {}
+        for protocol in carried.values():
+            _abort(protocol)
+        return tuple(carried)
+
+    def _fail_pending(self) -> None:
         for uid in list(self._pending):
             pending = self._forget(uid)
             if pending is not None:
                 pending.opened.errback(
                     Unavailable("the tunnel ended before it opened", reason="tunnel_ended")
                 )
-        for protocol in carried:
-            _abort(protocol)
-        if self._ended is not None:
-            self._ended(self, reason, self._clock.seconds() - self._since, sessions)
-        self._hang_up(reason)
+
+    def _answered(self) -> None:
+        """After a handover the call is hung up once no order is open, and forgotten when idle."""
+        if self._left is None or self._pending:
+            return
+        self._hang_up_once(EndReason.SUPERSEDED)
+        if not self._carried:
+            left, self._left = self._left, None
+            left(self)
+
+    def _hang_up_once(self, reason: EndReason) -> None:
+        if not self._hung_up:
+            self._hung_up = True
+            self._hang_up(reason)
 
     def _why_not(self, uid: str) -> SvcError | None:
         if not self.open_for_sessions:
@@ -255,10 +306,16 @@ class RegisteredTunnel:
         try:
             await over
         finally:
-            self._clock.callLater(0, self._carried.pop, uid, None)
+            self._clock.callLater(0, self._drop, uid)
+
+    def _drop(self, uid: str) -> None:
+        self._carried.pop(uid, None)
+        self._answered()
 
     def _expire(self, uid: str) -> None:
         pending = self._pending.pop(uid)
+        if self._left is not None:
+            self._clock.callLater(0, self._answered)
         pending.opened.errback(
             SvcError(
                 "the Connector did not open the session in time",
@@ -274,6 +331,8 @@ class RegisteredTunnel:
         pending = self._pending.pop(uid, None)
         if pending is not None and pending.too_late.active():
             pending.too_late.cancel()
+        if pending is not None and self._left is not None:
+            self._clock.callLater(0, self._answered)
         return pending
 
 

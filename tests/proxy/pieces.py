@@ -35,7 +35,14 @@ from svc.messages.tunnel import (
 )
 from svc.model.registration import DeclaredResource, Registration
 from svc.model.signing import Purpose, Signed
-from svc.model.tunnels import Miss, TunnelEnded, TunnelEvent, TunnelRefused, TunnelRegistered
+from svc.model.tunnels import (
+    Miss,
+    SessionsLeft,
+    TunnelEnded,
+    TunnelEvent,
+    TunnelRefused,
+    TunnelRegistered,
+)
 from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
