@@ -4,117 +4,15 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sqlite3
-from contextlib import closing
-from functools import cache
-from typing import Any
 
-from twisted.trial.unittest import SynchronousTestCase
-
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
 from svc.testing.processes import until
 from svc.testing.settings import Target
 from tests.proof import proves
-from tests.system.traffic import Traffic
-from tests.system.world import around
-
-TIMES = {
-    "tunnel.keepalive_secs": 0.5,
-    "tunnel.keepalive_timeout_secs": 0.5,
-    "tunnel.lease_secs": 6,
-    "tunnel.lease_renew_secs": 2,
-    "session.reclaim_secs": 2,
-}
-STAYING = 3600.0
-TUNNELS = "svc_active_connector_tunnels"
-DISCONNECTS = "svc_connector_tunnel_disconnects_total"
-REGISTRATIONS = "svc_connector_tunnels_total"
+from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 
 
-def echo() -> Target:
-    """The one resource of these tests."""
-    return Target("echo", f"127.0.0.1:{around().ports['echo']}")
-
-
-@cache
-def gateway() -> Gateway:
-    """The gateway of this process's kills; every test leaves it whole."""
-    made = make_gateway([echo()], numbers=TIMES)
-    made.add_person("ada", "ops")
-    return made
-
-
-def ada() -> Person:
-    """The person of :func:`gateway`."""
-    return gateway().people[0]
-
-
-class Kills(SynchronousTestCase):
+class Kills(KillCase):
     """What the others do when one of them goes."""
-
-    def setUp(self) -> None:
-        """Begin with a gateway without sessions."""
-        self.gateway = gateway()
-        self.proxy = self.gateway.child("proxy")
-        self.await_quiet()
-
-    def await_quiet(self) -> None:
-        """Wait until there is one tunnel, and nowhere a session."""
-        self.gateway.await_tunnels(1)
-        self.gateway.await_metric("proxy", "svc_active_sessions", 0)
-        self.await_rows(0)
-
-    def await_rows(self, count: int) -> None:
-        """Wait until Authority's store has so many open sessions."""
-        until(f"{count} open session rows", lambda: self.open_rows() == count)
-
-    def open_rows(self) -> int:
-        """How many sessions are open by Authority's store; works without Authority."""
-        return int(self.select("SELECT count(*) FROM sessions WHERE state = 'open'")[0][0])
-
-    def select(self, query: str) -> list[Any]:
-        """Rows of the store."""
-        path = self.gateway.directory / "store.db"
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
-            return store.execute(query).fetchall()
-
-    def traffic(self, **how: Any) -> Traffic:
-        """Visitors, ended with the test."""
-        traffic = Traffic(ada(), "echo", **how)
-        self.addCleanup(traffic.end)
-        return traffic
-
-    def staying(self, visitors: int = 3) -> Traffic:
-        """Visitors whose sessions stay open; returns when they do."""
-        traffic = self.traffic(visitors=visitors, secs=STAYING)
-        until("they echo", lambda: len(traffic.lines("echoed")) >= visitors, alive=[traffic.child])
-        return traffic
-
-    def check_accounts(self, *traffics: Traffic) -> None:
-        """Every decision a person was told of is in the log, whose chain verifies."""
-        for traffic in traffics:
-            traffic.end()
-        self.await_quiet()
-        recorded = {row[0] for row in self.select("SELECT decision_id FROM audit_log")}
-        given = set().union(*(traffic.decisions for traffic in traffics))
-        self.assertTrue(given)
-        self.assertEqual(given - recorded, set())
-        self.assertTrue(self.gateway.decision(min(given)))
-        self.assertIn("verified", self.gateway.verify())
-        self.check_reasons()
-
-    def check_reasons(self) -> None:
-        """Each tunnel that is no more has exactly one reason."""
-        of = self.gateway.metrics("proxy")
-        ended = sum(value for name, value in of.items() if name.startswith(DISCONNECTS))
-        registered = of[f'{REGISTRATIONS}{{outcome="registered"}}']
-        self.assertEqual(ended, registered - of[TUNNELS])
-        self.assertEqual(of["svc_connector_tunnel_duration_seconds_count"], ended)
-
-    def ended(self, reason: str) -> float:
-        """How many tunnels ended for this reason."""
-        return self.gateway.metric("proxy", DISCONNECTS, reason=reason)
 
     @proves("G-TUN-12", "G-TUN-17", "G-TUN-18", "G-TUN-19", "G-MET-13", "G-MET-20", "G-MET-21")
     def test_the_connector_is_killed(self) -> None:
@@ -140,6 +38,7 @@ class Kills(SynchronousTestCase):
         gateway.start("connector")
         passing.await_more("echoed", 2)
         self.check_accounts(staying, passing)
+        self.check_shown(passing)
 
     @proves("G-MET-14", "G-MET-51", "G-MET-52", "G-MET-53")
     def test_the_proxy_is_killed(self) -> None:
@@ -167,6 +66,7 @@ class Kills(SynchronousTestCase):
         gateway.await_metric("connector", "svc_connector_proxy_connections_degraded", 0)
         passing.await_more("echoed", 2)
         self.check_accounts(staying, passing)
+        self.check_shown(passing)
 
     @proves("G-RDY-04", "G-ROLE-05")
     def test_the_authority_is_killed(self) -> None:
@@ -187,6 +87,7 @@ class Kills(SynchronousTestCase):
         self.await_rows(3)
         self.assertEqual(gateway.metric("proxy", REGISTRATIONS, outcome="registered"), tunnels)
         self.check_accounts(staying, passing)
+        self.check_shown(passing)
 
     @proves("G-TUN-13")
     def test_the_connector_is_silent(self) -> None:
@@ -228,15 +129,6 @@ class Kills(SynchronousTestCase):
         until("Authority knows", lambda: self.gateway.status()["open_sessions"] == 2)
         self.assertEqual(staying.lines("over"), [])
         self.check_accounts(staying)
-
-    def test_all_in_one_is_told_to_go(self) -> None:
-        """SIGTERM ends `svc all` with 0 although a session is open."""
-        made = make_gateway([echo()], layout="all", numbers=TIMES)
-        self.addCleanup(made.end)
-        traffic = Traffic(made.add_person("bob", "ops"), "echo", visitors=1, secs=STAYING)
-        self.addCleanup(traffic.end)
-        traffic.await_more("echoed")
-        self.assertEqual(made.child("all").stop(), 0)
 
     @proves("G-TUN-05", "G-TUN-14", "G-MET-15", "G-IDN-06")
     def test_a_node_is_revoked(self) -> None:

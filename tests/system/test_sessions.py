@@ -311,3 +311,23 @@ class OneProcess(Sessions, SynchronousTestCase):
     """``svc all``, and the resident."""
 
     layout = "all"
+
+    def test_told_to_go_it_ends_with_0(self) -> None:
+        """SIGTERM ends `svc all` with 0 though a session is open; the resident comes back to it."""
+        gateway = self.world.gateway
+        with closing(self.world.connect("echo")) as peer:
+            peer.sendall(b"hello")
+            self.assertEqual(peer.recv(5), b"hello")
+            self.assertEqual(gateway.child("all").stop(), 0)
+        gateway.start("all")
+        gateway.await_tunnels(1)
+        until("a session opens", self._echoes)
+
+    def _echoes(self) -> bool:
+        """Whether a new session carries bytes now."""
+        try:
+            with closing(self.world.connect("echo")) as peer:
+                peer.sendall(b"again")
+                return peer.recv(5) == b"again"
+        except ConnectionResetError:
+            return False

@@ -75,9 +75,9 @@ class Visitor:
                 await self._visit()
             except SvcError as e:
                 tell("refused", reason=e.reason, decision_id=e.details.get("decision_id", ""))
-                if self._channel is not None:
+                if self._channel is not None and not self._wanted.pile:
                     await self._channel.close()
-                self._channel = None
+                    self._channel = None
             await task.deferLater(self._reactor, _BEFORE_NEXT)
 
     async def _visit(self) -> None:
@@ -89,6 +89,8 @@ class Visitor:
         assert session.grant is not None
         uid = session.grant.session_uid
         tell("given", decision_id=session.decision_id, session_uid=uid)
+        if self._wanted.pile:
+            return  # left open; the end of this process ends it
         beating = task.LoopingCall(echoing.beat)
         beating.clock = self._reactor
         beating.start(0.1)
@@ -116,6 +118,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
     parser.add_argument("resource")
     parser.add_argument("--visitors", type=int, default=1)
     parser.add_argument("--secs", type=float, default=1.0)
+    parser.add_argument("--pile", action="store_true")
     wanted = parser.parse_args(words)
     runtime = Runtime(reactor, time.time, os.urandom, os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
@@ -128,11 +131,21 @@ class Traffic:
 
     Args:
         secs: How long each session is used before it is left.
+        pile: Open the next session beside the last one instead of after it,
+            over one connection that is kept whatever is refused.
     """
 
-    def __init__(self, person: Person, resource: str, *, visitors: int = 2, secs: float = 0.3):
+    def __init__(
+        self,
+        person: Person,
+        resource: str,
+        *,
+        visitors: int = 2,
+        secs: float = 0.3,
+        pile: bool = False,
+    ):
         words = [sys.executable, "-m", "tests.system.traffic", resource]
-        words += ["--visitors", str(visitors), "--secs", str(secs)]
+        words += ["--visitors", str(visitors), "--secs", str(secs), *(["--pile"] if pile else [])]
         log = person.home / f"traffic-{os.urandom(4).hex()}.log"
         self.child = Child("traffic", words, person.home, log)
         self.child.start()
