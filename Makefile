@@ -80,6 +80,7 @@ lint-generated:
 	$(PY) -m contrib.conformance --check
 	@$(PY) -m svc.config.reference --check docs/reference/config.md \
 		&& $(PY) -m svc.telemetry.reference --check docs/reference/metrics.md \
+		&& $(PY) -m svc.cli.reference --check docs/reference/cli.md \
 		|| { echo "docs/reference is stale: run make reference"; exit 1; }
 
 bench: $(VENV)/.checkout $(VENV)/.test
@@ -91,6 +92,8 @@ proto: $(VENV)/.test
 reference: $(VENV)/.checkout
 	$(PY) -m svc.config.reference docs/reference/config.md
 	$(PY) -m svc.telemetry.reference docs/reference/metrics.md
+	$(PY) -m svc.cli.reference docs/reference/cli.md
+	$(PY) -m svc.audit.reference >docs/reference/audit.md
 	$(PY) -m svc.policy.reference >docs/reference/vocabulary.md
 
 conformance: $(VENV)/.test
