@@ -58,6 +58,8 @@ class PolicyInForce:
     in_thread: InThread
     in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
     engine: CompiledPolicy | None = None
+    _text: str = ""
+    _stuck: int = 0
     _refused: tuple[bytes, int] | None = None
     _lock: DeferredLock = field(factory=DeferredLock)
 
@@ -83,25 +85,48 @@ class PolicyInForce:
         return await self._compiled(text, facts, version)
 
     async def _follow(self, facts: ClusterFacts) -> None:
+        """The stored text over these facts, or, where it is refused, the one in force over them."""
         stored, engine = facts.policy, self.engine
-        if stored is None or self._refused == (stored.sha256, facts.revision):
+        if stored is None:
             return
-        state = (stored.version, facts.revision)
-        if engine is not None and state <= (engine.version, engine.revision):
+        is_newer = engine is None or stored.version > engine.version
+        if is_newer and await self._new_text(stored, facts):
             return
+        if engine is not None and facts.revision > max(engine.revision, self._stuck):
+            await self._new_facts(engine, facts)
+
+    async def _new_text(self, stored: PolicyVersion, facts: ClusterFacts) -> bool:
+        if self._refused == (stored.sha256, facts.revision):
+            return False
         try:
-            if engine is None or engine.version != stored.version:
-                await self.guard(stored.text)
-                made = await self._compiled(stored.text, facts, stored.version)
-            else:
-                made = await self._with_entities(engine, facts)
+            await self.guard(stored.text)
+            made = await self._compiled(stored.text, facts, stored.version)
         except SvcError as refusal:
             self._keep_away(stored, facts, refusal)
+            return False
+        await self._take(made, stored.text)
+        _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
+        self._refused = None
+        return True
+
+    async def _new_facts(self, engine: CompiledPolicy, facts: ClusterFacts) -> None:
+        try:
+            made = await self._with_entities(engine, facts)
+        except SvcError as refusal:
+            self._stuck = facts.revision
+            _log.error(
+                "what the policy looks at is refused; it stays as it was",
+                version=engine.version,
+                revision=facts.revision,
+                reason=refusal.reason,
+                text=refusal.text,
+            )
             return
-        await self.in_force(made, stored.text)
-        if engine is None or engine.version != made.version:
-            _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
-        self._refused, self.engine = None, made
+        await self._take(made, self._text)
+
+    async def _take(self, made: CompiledPolicy, text: str) -> None:
+        await self.in_force(made, text)
+        self.engine, self._text = made, text
 
     def _keep_away(self, stored: PolicyVersion, facts: ClusterFacts, refusal: SvcError) -> None:
         """Stay with the engine there is; what the next pass may find otherwise is tried again."""

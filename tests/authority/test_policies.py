@@ -126,6 +126,22 @@ class InForceTests(Desk):
         self.assertEqual((self.version, len(self.house.guarded) - guarded), (1, 1))
         self.assertEqual(self.house.knowledge.facts.policy.version, 2)  # type: ignore[union-attr]
 
+    def test_facts_go_on_beside_a_bad_text(self) -> None:
+        """While a stored text is refused, who is in which group still comes into force."""
+        self.house.guard_refuses = refused(INVALID, "no")
+        self.store_version("permit (")
+        self.house.add_group("late")
+        self.house.refresh()
+        engine = self.house.policy.engine
+        assert engine is not None
+        self.assertEqual(
+            (engine.version, engine.revision), (1, self.house.knowledge.facts.revision)
+        )
+        assert self.house.publisher.published is not None
+        bundle = decode_bundle(self.house.publisher.published.bundle)
+        self.assertEqual((bundle.policy_version, bundle.policy_text), (1, POLICY))
+        self.assertIn("late", {entity.uid.id for entity in bundle.entities})
+
     def test_guard_out_of_time_is_tried_again(self) -> None:
         """A text whose trial only took too long comes into force at a later pass."""
         self.house.guard_refuses = refused(GUARD_TIMEOUT, "slow")
