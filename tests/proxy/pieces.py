@@ -298,10 +298,8 @@ class Site:
                 self._gauge("tunnels", 1)
             case TunnelEnded():
                 self._gauge("tunnels", -1)
-                if event.session_uids:
-                    self.reports.departed(
-                        Departure(event.node_id, event.reason.value, event.session_uids)
-                    )
+        if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
+            self.reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
         self.listings.changed()
 
     def _count(self, *what: str) -> None:
