@@ -1,0 +1,25 @@
+"""A person's side inside the test's own process, over real sockets to a gateway's Proxy."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+
+from svc.compose.client import PersonSide, client_settings, load_person
+from svc.compose.runtime import Runtime
+from svc.interfaces.rpc import IRpcChannel
+from svc.testing.person import Person
+
+
+def side_of(person: Person) -> PersonSide:
+    """The identity of a person who has joined, ready to connect."""
+    settings = client_settings(str(person.directory / "client.toml"), {})
+    return load_person(Runtime(reactor, time.time, os.urandom, {}), settings)
+
+
+def closed(channel: IRpcChannel) -> Deferred[None]:
+    """Close a channel, as a test's clean-up."""
+    return Deferred.fromCoroutine(channel.close())
