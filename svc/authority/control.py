@@ -64,6 +64,7 @@ class ControlService:
     lanes: Callable[[], Lanes]
     clock: IReactorTime
     _present: dict[str, int] = field(factory=dict)
+    _instances: dict[str, str] = field(factory=dict)
 
     @property
     def proxies(self) -> int:
@@ -96,8 +97,13 @@ class ControlService:
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)
-        version, _, claimed = read_hello(request)
-        abandoned = await self.ends.claimed(proxy.id, claimed)
+        version, instance, claimed = read_hello(request)
+        abandoned = 0
+        if proxy.id not in self._present or self._instances.get(proxy.id) != instance:
+            abandoned = await self.ends.claimed(proxy.id, claimed)
+        # Else a process that is here greets over another connection: what it opens
+        # meanwhile on the older one is in no claim, and it lost nothing.
+        self._instances[proxy.id] = instance
         if proxy.id not in self._present:
             # It claimed them; now it must come and follow us, or they are abandoned after all.
             self.ends.away(proxy.id)

@@ -13,6 +13,7 @@ from svc import __version__
 from svc.compose.node import (
     NodeRole,
     check_identity,
+    freshness,
     identity_store,
     keepalive,
     renewal_loop,
@@ -140,11 +141,12 @@ class Assembling:
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
         me = Connector(p.settings.cluster, identity.principal.id, instance, __version__, declared)
+        fresh = freshness(p.runtime, identity, Role.PROXY)
         tunnels = [
             Tunnels(
                 me, self._dial(identity, address), self._proxy_of(identity),
                 lambda data: identity.sign(Purpose.REGISTRATION, data),
-                openings, p.tasks, clock, times,
+                openings, p.tasks, clock, times, fresh,
             )
             for address in p.settings.endpoints.proxy
         ]  # fmt: skip

@@ -33,6 +33,7 @@ from svc.pki.tls import client_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
 from svc.rpc.connection import Keepalive
+from svc.rpc.freshness import Freshness
 from svc.service import AsyncMultiService, AsyncService
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes
@@ -169,6 +170,18 @@ def tls_endpoint(
     if plaintext:
         return endpoint
     return wrapClientTLS(client_context(identity.verifier, identity, roles=roles), endpoint)
+
+
+def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Freshness:
+    """Says when a connection to servers of this role is to be made anew."""
+    return Freshness(
+        runtime.reactor,
+        runtime.now,
+        identity,
+        identity.verifier,
+        frozenset({server}),
+        lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+    )
 
 
 def renewal_loop(

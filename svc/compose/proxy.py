@@ -17,6 +17,7 @@ from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
     check_identity,
+    freshness,
     host_endpoint,
     identity_store,
     keepalive,
@@ -245,6 +246,7 @@ class Assembling:
             runtime.jitter,
             __version__,
             random_id(runtime.entropy),
+            freshness(runtime, identity, Role.AUTHORITY),
         )
 
     def _tunnel_told(

@@ -1,7 +1,9 @@
 """The way to Authority: one connection, greeted, followed, dialed again for ever.
 
 Whoever needs Authority asks for the channel and is refused at once while
-there is none: an open is never kept waiting for a connection.
+there is none: an open is never kept waiting for a connection.  Before a
+certificate shown on the connection ends, another one is greeted and followed
+first, and then takes its place: there is no moment without a channel.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -28,7 +30,8 @@ from svc.messages.control import (
 )
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.service import bounded
+from svc.rpc.freshness import Freshness, Shown
+from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_proxy")
 
@@ -46,6 +49,19 @@ _SILENCE_SECS = 20.0
 """Heartbeats come every few seconds; a follow that is silent this long is dialed anew."""
 
 
+_LOOK_SECS = 1.0
+"""How often a channel that was left is looked at for calls that still run."""
+
+
+@frozen(eq=False)
+class _Followed:
+    """One greeted connection, what it shows, and the snapshots that come on it."""
+
+    channel: IRpcChannel
+    shown: Shown
+    stream: IRpcStream
+
+
 @define(slots=False, eq=False)
 class AuthorityLink(Service):
     """Keeps the control connection.
@@ -56,6 +72,7 @@ class AuthorityLink(Service):
         have: Digest of the bundle already held.
         claims: Uids of the sessions this Proxy carries, said at each greeting.
         jitter: Makes the wait out of the backoff's seconds.
+        fresh: Says when the connection is to be made anew.
     """
 
     clock: IReactorTime
@@ -66,17 +83,25 @@ class AuthorityLink(Service):
     jitter: Callable[[float], float]
     version: str
     instance_id: str
+    fresh: Freshness = field()
     lanes: Lanes | None = None
-    _channel: IRpcChannel | None = None
+    _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
     _connected: list[Callable[[], object]] = field(factory=list)
     _waiting: list[Deferred[IRpcChannel]] = field(factory=list)
     _since: float | None = None
     _is_beating: bool = False
+    _taking: DeferredLock = field(factory=DeferredLock)
+    _left: BackgroundTasks = field(factory=BackgroundTasks)
+
+    @fresh.default
+    def _ageless(self) -> Freshness:
+        return Freshness(self.clock)
 
     def startService(self) -> None:
         """Begin to dial; does not wait for the first connection."""
         Service.startService(self)
+        self._left.startService()
         self._running_loop = Deferred.fromCoroutine(self._run())
         self._running_loop.addErrback(self._log_end)
 
@@ -90,7 +115,10 @@ class AuthorityLink(Service):
         else:
             running.addBoth(lambda _: ended.callback(None))
             running.cancel()
-        return ended
+        everything: Deferred[None] = DeferredList([ended, self._left.stopService()]).addCallback(
+            lambda _: None
+        )
+        return everything
 
     def _log_end(self, failure: Failure) -> None:
         if failure.check(CancelledError) is None:
@@ -103,7 +131,7 @@ class AuthorityLink(Service):
     @property
     def is_connected(self) -> bool:
         """Whether there is a channel now."""
-        return self._channel is not None
+        return self._followed is not None
 
     def channel(self) -> IRpcChannel:
         """The channel, now.
@@ -111,18 +139,18 @@ class AuthorityLink(Service):
         Raises:
             Unavailable: ``authority_unreachable``.
         """
-        if self._channel is None:
+        if self._followed is None:
             raise Unavailable(
                 "Authority cannot be reached from this Proxy; try again",
                 reason="authority_unreachable",
             )
-        return self._channel
+        return self._followed.channel
 
     def next_channel(self) -> Deferred[IRpcChannel]:
         """The channel once there is one: for what must outlive an Authority's absence."""
         waiting: Deferred[IRpcChannel] = Deferred(self._forget)
-        if self._channel is not None:
-            waiting.callback(self._channel)
+        if self._followed is not None:
+            waiting.callback(self._followed.channel)
         else:
             self._waiting.append(waiting)
         return waiting
@@ -152,21 +180,64 @@ class AuthorityLink(Service):
         return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS
 
     async def _connection(self) -> None:
+        await self._reached()
+        moving = Deferred.fromCoroutine(self.fresh.follow(self._shown, self._move))
+        moving.addErrback(self._log_end)
+        try:
+            self._since = self.clock.seconds()
+            _log.info("authority connected", authority=_authority_id(self.lanes))
+            self._tell(self.channel())
+            while True:
+                await self._frame()
+        finally:
+            moving.cancel()
+            followed, self._followed = self._followed, None
+            if followed is not None:
+                await followed.channel.close()
+
+    async def _reached(self, older: Shown | None = None) -> None:
+        """Greet and follow a connection, and have it; nothing of it is left if that fails."""
+        ours = self.fresh.ours
         channel = await bounded(self.clock, _DIAL_SECS, self.dial(), "Authority")
         try:
+            shown = self.fresh.shown(ours, channel.peer, older)
             await self._greet(channel)
-            stream = channel.stream(SNAPSHOT_METHOD)
-            await stream.send(pb.SnapshotRequest(have_digest=self.have()).SerializeToString())
-            stream.end()
-            await self._first_frame(stream)
-            self._channel, self._since = channel, self.clock.seconds()
-            _log.info("authority connected", authority=_authority_id(self.lanes))
-            self._tell(channel)
-            while True:
-                await self._frame(stream)
-        finally:
-            self._channel = None
+            # What comes meanwhile on the older connection waits, and is then out of date.
+            await self._taking.acquire()
+            try:
+                stream = await self._snapshots(channel)
+                before, self._followed = self._followed, _Followed(channel, shown, stream)
+            finally:
+                self._taking.release()
+        except BaseException:
             await channel.close()
+            raise
+        if before is not None:
+            before.stream.cancel("moved")
+            self._left.spawn("leaving a connection to Authority", self._leave(before.channel))
+
+    def _shown(self) -> Shown:
+        return Shown() if self._followed is None else self._followed.shown
+
+    async def _move(self) -> None:
+        """Follow another connection; calls that run on the older one may finish there."""
+        await self._reached(self._shown())
+        _log.info("authority connected anew", authority=_authority_id(self.lanes))
+
+    async def _leave(self, channel: IRpcChannel) -> None:
+        try:
+            while channel.open_streams:
+                await deferLater(self.clock, _LOOK_SECS)
+        finally:
+            await channel.close()
+
+    async def _snapshots(self, channel: IRpcChannel) -> IRpcStream:
+        """The stream of snapshots, its first frame taken."""
+        stream = channel.stream(SNAPSHOT_METHOD)
+        await stream.send(pb.SnapshotRequest(have_digest=self.have()).SerializeToString())
+        stream.end()
+        await self._first_frame(stream)
+        return stream
 
     async def _greet(self, channel: IRpcChannel) -> None:
         claimed = islice(self.claims(), MAX_SESSIONS)
@@ -188,12 +259,26 @@ class AuthorityLink(Service):
             return
         await self._take(data)
 
-    async def _frame(self, stream: IRpcStream) -> None:
-        if self._is_beating:
-            data = await bounded(self.clock, _SILENCE_SECS, stream.receive(), "heartbeat")
-        else:
-            data = await stream.receive()
-        await self._take(data)
+    async def _frame(self) -> None:
+        """Take the next frame of the connection that is followed now."""
+        followed = self._followed
+        assert followed is not None
+        coming = followed.stream.receive()
+        try:
+            if self._is_beating:
+                data = await bounded(self.clock, _SILENCE_SECS, coming, "heartbeat")
+            else:
+                data = await coming
+        except SvcError:
+            if followed is not self._followed:
+                return
+            raise
+        await self._taking.acquire()
+        try:
+            if followed is self._followed:
+                await self._take(data)
+        finally:
+            self._taking.release()
 
     async def _take(self, data: bytes | None) -> None:
         if data is None:
