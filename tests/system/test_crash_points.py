@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from svc.model.events import SESSION_START
+from tests.proof import proves
 from tests.system.killing import KillCase
 from tests.system.traffic import Traffic
 
@@ -16,6 +17,7 @@ PAST_START = 25
 VISITORS = 4
 
 
+@proves("G-AUD-01")
 class CrashPoints(KillCase):
     """No session without a record, whatever instant the Authority dies at."""
 

@@ -14,7 +14,7 @@ from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 class Kills(KillCase):
     """What the others do when one of them goes."""
 
-    @proves("G-TUN-12", "G-TUN-17", "G-TUN-18", "G-TUN-19", "G-MET-13", "G-MET-20", "G-MET-21")
+    @proves("G-TUN-12", "G-TUN-17", "G-TUN-18", "G-TUN-19", "G-MET-20", "G-MET-27")
     def test_the_connector_is_killed(self) -> None:
         """Its tunnel and sessions are accounted for at once; restarted it serves again."""
         staying, passing = self.staying(), self.traffic()
@@ -32,15 +32,23 @@ class Kills(KillCase):
             "the sessions' fate",
             lambda: gateway.metric("proxy", "svc_abandoned_sessions_total") >= accounted + 3,
         )
+        gateway.await_metric("proxy", "svc_active_auth_relay_streams", 0)
         self.await_rows(0)
+        uids = {one["session_uid"] for one in staying.lines("given")}
+        reasons = dict(self.select("SELECT uid, end_reason FROM sessions"))
+        self.assertEqual({reasons[uid] for uid in uids}, {"tunnel_transport_error"})
         until("visitors know", lambda: len(staying.lines("over")) == 3)
+        missed = gateway.metric("proxy", "svc_route_misses_total", reason="departed")
         passing.await_more("refused", 2)
+        self.assertGreater(
+            gateway.metric("proxy", "svc_route_misses_total", reason="departed"), missed
+        )
         gateway.start("connector")
         passing.await_more("echoed", 2)
         self.check_accounts(staying, passing)
         self.check_shown(passing)
 
-    @proves("G-MET-14", "G-MET-51", "G-MET-52", "G-MET-53")
+    @proves("G-RDY-03", "G-MET-14", "G-MET-51", "G-MET-52", "G-MET-53")
     def test_the_proxy_is_killed(self) -> None:
         """Connector and Authority notice; when it is back both find it, and sessions open again."""
         staying, passing = self.staying(), self.traffic()
@@ -68,7 +76,7 @@ class Kills(KillCase):
         self.check_accounts(staying, passing)
         self.check_shown(passing)
 
-    @proves("G-RDY-04", "G-ROLE-05")
+    @proves("G-RDY-04", "G-ROLE-05", "G-ROLE-10")
     def test_the_authority_is_killed(self) -> None:
         """Sessions and the tunnel stay; opens are refused until it is back, then rows are true."""
         staying, passing = self.staying(), self.traffic(secs=1.0)
@@ -80,6 +88,8 @@ class Kills(KillCase):
         gateway.await_metric("proxy", "svc_active_sessions", 3)
         self.assertEqual(gateway.get("proxy", "/readyz")[0], 200)
         gateway.start("authority")
+        listed = gateway.operator("resources", "list", "--json").json
+        self.assertIn("echo", [one["id"] for one in listed])
         passing.await_more("echoed", 2)
         self.assertEqual(staying.lines("over"), [])
         passing.end()
@@ -130,13 +140,38 @@ class Kills(KillCase):
         self.assertEqual(staying.lines("over"), [])
         self.check_accounts(staying)
 
-    @proves("G-TUN-05", "G-TUN-14", "G-MET-15", "G-IDN-06")
+    @proves("G-TUN-06")
+    def test_the_connector_comes_while_the_authority_is_away(self) -> None:
+        """Its registration is refused until Authority is back; then it serves, by itself."""
+        gateway = self.gateway
+        gateway.child("connector").kill()
+        gateway.await_metric("proxy", TUNNELS, 0)
+        gateway.child("authority").kill()
+        gateway.start("connector")
+        refused = gateway.metric("proxy", REGISTRATIONS, outcome="refused")
+        until(
+            "it is refused again and again",
+            lambda: gateway.metric("proxy", REGISTRATIONS, outcome="refused") >= refused + 2,
+        )
+        self.assertEqual(gateway.metric("proxy", TUNNELS), 0)
+        gateway.start("authority")
+        self.await_quiet()
+
+    @proves(
+        "G-TUN-02", "G-TUN-03", "G-TUN-05", "G-TUN-14",
+        "G-MET-15", "G-MET-16", "G-MET-17", "G-IDN-06",
+    )  # fmt: skip
     def test_a_node_is_revoked(self) -> None:
         """Its tunnel is evicted, and it is refused from then on, however often it comes."""
         gateway, proxy = self.gateway, self.proxy
+        registered = gateway.metric("proxy", REGISTRATIONS, outcome="registered")
+        notices = gateway.metric("proxy", "svc_abandoned_session_notices_total")
         gateway.make_connector([Target("second", echo().address)], "c2")
         self.addCleanup(self._forget, "c2")
         gateway.await_tunnels(2)
+        self.assertEqual(
+            gateway.metric("proxy", REGISTRATIONS, outcome="registered"), registered + 1
+        )
         evicted, early = self.ended("evicted"), "svc_connector_registrations_refused_total"
         refused = gateway.metric("proxy", REGISTRATIONS, outcome="refused")
         counted = gateway.metric("c2", early)
@@ -152,6 +187,8 @@ class Kills(KillCase):
             ),
         )
         self.assertTrue(gateway.child("c2").is_alive)
+        self.assertEqual(gateway.metric("proxy", TUNNELS), 1)
+        self.assertEqual(gateway.metric("proxy", "svc_abandoned_session_notices_total"), notices)
         reasons = {event["reason"] for event in proxy.events("tunnel registration refused")}
         self.assertIn("revoked_node", reasons)
         self.check_reasons()

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from fcntl import ioctl
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -238,13 +239,19 @@ class Sessions:
         assert found is not None, text
         return str(found[1])
 
+    @proves("G-SES-01")
     def test_a_denied_port_resets(self: Any) -> None:
         """A tool on a closed resource's port is reset; the resident and the operator know why."""
         world = self.world
+        denied = partial(
+            world.gateway.metric, "proxy", "svc_request_authorize_total", decision="deny"
+        )
+        before = denied(kind="connect")
         with closing(world.connect("vault")) as peer:
             self.assertRaises(ConnectionResetError, self._use, peer)
         refused = world.person.refused("vault")
         self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["closed"]))
+        self.assertEqual(denied(kind="connect"), before + 1)
         (record,) = world.gateway.decision(refused["decision_id"])
         self.assertEqual((record["decision"], record["resource_id"]), ("deny", "vault"))
         explained = world.person.svc("why", refused["decision_id"]).checked()
@@ -284,6 +291,21 @@ class Sessions:
         after = [gateway.metric(role, name, **labels) for role, name, labels in counted]
         self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 4)
 
+    @proves("G-MET-04")
+    def test_series_name_nobody_and_nothing(self: Any) -> None:
+        """No series of any role holds a resource, a person, a node or a session."""
+        gateway = self.world.gateway
+        with closing(self.world.connect("echo")) as peer:
+            peer.sendall(b"hello")
+            self.assertEqual(peer.recv(5), b"hello")
+        names = [target.id for target in self.world.around.resources if target.id != "web"]
+        names += [self.world.person.status()["person"], gateway.status()["authority_id"]]
+        names += [row["id"] for row in gateway.operator("nodes", "list", "--json").json]
+        for role in ("authority", "proxy", "connector"):
+            exposed = gateway.get(role, "/metrics")[1]
+            values = re.findall(r'="([^"]*)"', exposed)
+            self.assertEqual([value for value in values if value in names], [])
+
     @proves("G-CLI-24")
     def test_resources_are_listed_with_their_places(self: Any) -> None:
         """`svc resources list` shows what the person may view, each at its own address."""
@@ -304,6 +326,15 @@ class FourProcesses(Sessions, SynchronousTestCase):
     """Authority, Proxy, Connector and resident, each a process."""
 
     layout = "four"
+
+    @proves("G-CLI-21")
+    def test_a_second_resident_is_refused(self) -> None:
+        """`svc up`, named a configuration or not, says that one runs already."""
+        person = self.world.person
+        for words in (("up",), ("--config", str(person.directory / "client.toml"), "up")):
+            second = person.svc(*words)
+            self.assertNotEqual(second.status, 0)
+            self.assertIn("already running", second.stderr)
 
 
 @proves("G-ROLE-04")
