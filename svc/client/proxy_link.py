@@ -1,7 +1,9 @@
 """The way to a Proxy: one connection to one of those configured, and the list that follows on it.
 
 Whoever opens a session asks for the channel and is refused at once while there
-is none.  What the person may view stays known while the link is down.
+is none.  What the person may view stays known while the link is down.  Before
+a certificate shown on the connection ends, another one takes its place; the
+old one ends with its last session.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
 from svc.proto.gate.v1 import session_pb2 as pb
+from svc.rpc.freshness import Freshness, Shown
 from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_client")
@@ -86,6 +89,7 @@ class ProxyLink(Service):
         listed: Told all that the person may view, after each change.
         jitter: Makes the wait out of the backoff's seconds.
         tasks: Owns the connections that are left.
+        fresh: Says when the connection is to be made anew.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         proxy: The address connected to; empty while there is none.
@@ -96,14 +100,21 @@ class ProxyLink(Service):
     listed: Callable[[dict[str, Listed]], object]
     jitter: Callable[[float], float]
     tasks: BackgroundTasks
+    fresh: Freshness = field()
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     proxy: str = field(default="", init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
     _list: IRpcStream | None = field(default=None, init=False)
+    _moved: IRpcStream | None = field(default=None, init=False)
+    _shown: Shown = field(factory=Shown, init=False)
     _loop: Deferred[None] | None = field(default=None, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _is_refreshing: bool = field(default=False, init=False)
+
+    @fresh.default
+    def _ageless(self) -> Freshness:
+        return Freshness(self.clock)
 
     def startService(self) -> None:
         """Begin to dial; does not wait for the first connection."""
@@ -195,30 +206,73 @@ class ProxyLink(Service):
             await channel.close()
 
     async def _connected(self, way: Way) -> None:
+        ours = self.fresh.ours
         channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")
-        self._channel = channel
+        self._channel, self._shown = channel, self.fresh.shown(ours, channel.peer)
+        moving = Deferred.fromCoroutine(
+            self.fresh.follow(lambda: self._shown, lambda: self._move(way))
+        )
+        moving.addErrback(self._over)
+        try:
+            await self._follow_on(way)
+        finally:
+            self._moved = None
+            moving.cancel()
+
+    async def _follow_on(self, way: Way) -> None:
+        """Follow one list after another: asked anew, or on the connection we moved to."""
         while True:
             try:
-                await self._follow(channel, way)
+                await self._follow(way)
             except SvcError:
-                if not self._is_refreshing:
+                if self._moved is None and not self._is_refreshing:
                     raise
             finally:
                 self._list = None
             self._is_refreshing = False
 
-    async def _follow(self, channel: IRpcChannel, way: Way) -> None:
-        stream = self._list = channel.stream(LIST_METHOD)
-        await stream.send(pb.SessionListRequest().SerializeToString())
-        stream.end()
-        # A Proxy that cannot say what there is cannot open it either: only
-        # after its first list is it the Proxy we stay with.
-        self._take(await _next(stream, self.clock, _FIRST_LISTING_SECS))
+    async def _follow(self, way: Way) -> None:
+        stream, self._moved = self._moved, None
+        if stream is None:
+            self._list = stream = self.channel().stream(LIST_METHOD)
+            # A Proxy that cannot say what there is cannot open it either: only
+            # after its first list is it the Proxy we stay with.
+            self._take(await self._first(stream))
+        self._list = stream
         if not self.proxy:
             self.proxy, self.problem = way.address, ""
             _log.info("proxy connected", proxy=way.address, resources=len(self.resources))
         while True:
             self._take(await _next(stream, self.clock, None))
+
+    async def _first(self, stream: IRpcStream) -> Listing:
+        await stream.send(pb.SessionListRequest().SerializeToString())
+        stream.end()
+        return await _next(stream, self.clock, _FIRST_LISTING_SECS)
+
+    async def _move(self, way: Way) -> None:
+        """Have another connection to the same Proxy; the old one ends with its last session."""
+        ours = self.fresh.ours
+        try:
+            channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")
+            try:
+                shown = self.fresh.shown(ours, channel.peer, self._shown)
+                stream = channel.stream(LIST_METHOD)
+                listing = await self._first(stream)
+            except BaseException:
+                await channel.close()
+                raise
+        except SvcError:
+            if self.fresh.has_ended(self._shown):
+                self.redial()
+            raise
+        old, self._channel, self._shown, self._moved = self._channel, channel, shown, stream
+        self._take(listing)
+        if self._list is not None:
+            self._list.cancel("moved")
+        if old is not None:
+            self.tasks.spawn("leaving a Proxy", self._leave(old))
+        _log.info("proxy connected anew", proxy=way.address)
 
     def _take(self, listing: Listing) -> None:
         self.resources = merge(self.resources, listing)

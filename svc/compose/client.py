@@ -33,6 +33,7 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import client_context
 from svc.rpc.channel import dial
 from svc.rpc.connection import Keepalive
+from svc.rpc.freshness import Freshness
 from svc.service import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
 
 HOME_DIRECTORY = ".svc"
@@ -164,6 +165,18 @@ class PersonSide:
                 problem = SvcError(f"{way.address}: {e.text}", reason=e.reason, fault=e.fault)
         raise problem
 
+    def freshness(self) -> Freshness:
+        """Says when a connection to a Proxy is to be made anew."""
+        runtime = self.runtime
+        return Freshness(
+            runtime.reactor,
+            runtime.now,
+            self.identity,
+            self.identity.verifier,
+            frozenset({Role.PROXY}),
+            lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+        )
+
     def dialer(self, channel: Any) -> SessionDialer:
         """Opens sessions on whatever *channel()* gives."""
         runtime = self.runtime
@@ -245,7 +258,14 @@ def _assembled(
     runtime = side.runtime
     reactor = runtime.reactor
     tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
-    link = ProxyLink(reactor, side.ways, lambda seen: resident.listed(seen), runtime.jitter, tasks)
+    link = ProxyLink(
+        reactor,
+        side.ways,
+        lambda seen: resident.listed(seen),
+        runtime.jitter,
+        tasks,
+        side.freshness(),
+    )
     resident = _resident(side, link, sockets, refusals, tasks)
     desk = StatusDesk(resident, link, side.identity, refusals, reactor)
     control = Listener(
@@ -255,7 +275,7 @@ def _assembled(
         ControlFactory(UnixGuard(uid), desk.answer, tasks.spawn),
     )
     fresh = PeriodicTask(
-        reactor, _LOOK_FOR_IDENTITY_SECS, _renewing(side, link), "looking for a new identity"
+        reactor, _LOOK_FOR_IDENTITY_SECS, _renewing(side), "looking for a new identity"
     )
     tree = AsyncMultiService()
     parts: tuple[Any, ...] = (
@@ -304,10 +324,9 @@ def _resident(
     )
 
 
-def _renewing(side: PersonSide, link: ProxyLink) -> Any:
+def _renewing(side: PersonSide) -> Any:
     async def look() -> None:
-        if side.take_new_identity():
-            link.redial()
+        side.take_new_identity()
 
     return look
 

@@ -133,6 +133,10 @@ class Freshness:
             return 0.0
         return shown.due - self.now()
 
+    def has_ended(self, shown: Shown) -> bool:
+        """Whether nothing more may be started on the connection."""
+        return self.now() >= shown.end
+
     def is_over(self, shown: Shown) -> bool:
         """Whether our certificate on it has ended although we have a newer one."""
         ours, newest = shown.ours, self.ours

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.proxy_link import ProxyLink, Way, list_once, merge
 from svc.errors import SvcError, Unavailable
+from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed, Listing, encode_listing
 from svc.service import BackgroundTasks
 
@@ -54,6 +55,7 @@ class MemoryChannel:
     """A connection to one Proxy."""
 
     def __init__(self) -> None:
+        self.peer = Peer("proxy", 443)
         self.streams: set[MemoryStream] = set()
         self.made: list[MemoryStream] = []
         self.others = 0
