@@ -87,6 +87,7 @@ class LinkTests(SynchronousTestCase):
         ways = [Way("a:1", lambda: self.dial("a:1")), Way("b:2", lambda: self.dial("b:2"))]
         self.link = ProxyLink(self.clock, ways, self.listed.append, lambda wait: wait, self.tasks)
         self.addCleanup(self.tasks.stopService)
+        self.addCleanup(lambda: self.link.running and self.link.stopService())
 
     async def dial(self, address: str) -> Any:
         self.dialed.append((address, MemoryChannel()))
