@@ -16,12 +16,8 @@ from typing import Any
 from attrs import define, field
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.defer import Deferred, DeferredQueue
-from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
-from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
-from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from svc.compose.joining import dialed
 from svc.compose.node import tls_endpoint
@@ -67,101 +63,8 @@ from svc.rpc.channel import dial
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
+from tests.system.overheard import Overhearing, Seen, taps
 from tests.system.stage import Stage, eventually, reactor, within
-
-
-@define(eq=False, slots=False)
-class Seen:
-    """What a Proxy sees: bytes of its connections, and of the streams in them put together."""
-
-    pieces: dict[str, bytearray] = field(factory=dict)
-
-    def note(self, where: str, data: bytes) -> None:
-        """Keep a piece."""
-        self.pieces.setdefault(where, bytearray()).extend(data)
-
-    def holds(self, marker: bytes) -> bool:
-        """Whether it was anywhere."""
-        return any(marker in piece for piece in self.pieces.values())
-
-    def size(self, what: str) -> int:
-        """How many bytes of the streams so named were seen."""
-        return sum(len(piece) for name, piece in self.pieces.items() if name.startswith(what))
-
-
-@implementer(IHandshakeListener)
-class _Overheard(ProtocolWrapper):
-    """A connection of the public listener, above its TLS."""
-
-    wrappedProtocol: Any
-    factory: Any
-
-    def handshakeCompleted(self) -> None:
-        self.wrappedProtocol.handshakeCompleted()
-
-    def dataReceived(self, data: bytes) -> None:
-        self.factory.seen.note(f"connection in {id(self)}", data)
-        super().dataReceived(data)
-
-    def write(self, data: bytes) -> None:
-        self.factory.seen.note(f"connection out {id(self)}", data)
-        super().write(data)
-
-    def writeSequence(self, data: Any) -> None:
-        self.write(b"".join(data))
-
-
-class _Overhearing(WrappingFactory):
-    protocol = _Overheard
-    noisy = False
-
-    def __init__(self, wrapped: Any, seen: Seen) -> None:
-        WrappingFactory.__init__(self, wrapped)  # type: ignore[arg-type]
-        self.seen = seen
-
-
-@implementer(IHalfCloseableProtocol)
-class Tap(Protocol):
-    """One side of a stream that passes through; the other is ``far``."""
-
-    far: Any
-
-    def __init__(self, seen: Seen, name: str) -> None:
-        self._note = lambda data: seen.note(name, data)
-        self._early: list[bytes] = []
-
-    def connectionMade(self) -> None:
-        for data in self._early:
-            self.say(data)
-
-    def say(self, data: bytes) -> None:
-        """Pass on what the other side said."""
-        if self.transport is None:
-            self._early.append(data)
-        else:
-            self.transport.write(data)
-
-    def dataReceived(self, data: bytes) -> None:
-        self._note(data)
-        self.far.say(data)
-
-    def readConnectionLost(self) -> None:
-        if self.far.transport is not None:
-            self.far.transport.loseWriteConnection()
-
-    def writeConnectionLost(self) -> None:
-        pass
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self.far.transport is not None:
-            self.far.transport.loseConnection()
-
-
-def taps(seen: Seen, name: str) -> tuple[Tap, Tap]:
-    """Two ends, joined; what the first hears is named ``<name> up``, the second ``down``."""
-    first, second = Tap(seen, f"{name} up"), Tap(seen, f"{name} down")
-    first.far, second.far = second, first
-    return first, second
 
 
 async def speak(call: Any, protocol: Protocol) -> None:
@@ -278,7 +181,7 @@ class HostileProxy:
         ]
         server = RpcServerFactory(services, reactor)
         tls = server_context(self.identity, ClientCertificates.OPTIONAL)
-        factory = TLSMemoryBIOFactory(tls, False, _Overhearing(server, self.seen))
+        factory = TLSMemoryBIOFactory(tls, False, Overhearing(server, self.seen))
         held = self.stage.ports[self.name]
         port = reactor.adoptStreamPort(held.fileno(), socket.AF_INET, factory)
         self._ending += [lambda: server.drain(0), port.stopListening]
@@ -387,9 +290,12 @@ class HostileProxy:
         await call.send(open_frame(encode_opened(grant, answer.decision_id)))
         up, down = taps(self.seen, f"session {decode_request(ask.request).session_uid}")
         ended = Deferred.fromCoroutine(speak(carry.call, down))
-        await speak(call, up)
-        await ended
-        carry.end()
+        try:
+            await speak(call, up)
+            await ended
+        finally:
+            ended.addErrback(lambda broken: None)
+            carry.end()
 
     async def relay(self, call: IRpcCall) -> None:
         """As it should: bytes to Authority's join listener."""

@@ -102,12 +102,10 @@ class SnapshotTests(HostileCase):
         new = await self.recorded()
         keys = self.stage.keys()
         elsewhere = make_cluster("other.example", time.time, os.urandom)
-        same_name = make_cluster(gateway.cluster, time.time, os.urandom)
         minute_ago = int((time.time() - 61) * 1000)
         frames = [
             ("snapshot_older", old),
             ("certificate_chain", resigned(new, elsewhere, cluster="other.example")),
-            ("certificate_chain", resigned(new, same_name)),
             ("snapshot_cluster", resigned(new, keys, cluster="other.example")),
             ("snapshot_expired", resigned(new, keys, serial=2**62, issued_at_ms=minute_ago)),
         ]

@@ -17,13 +17,22 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 
 from svc.client.sessions import Wish
 from svc.interfaces.rpc import IRpcStream
-from svc.messages.control import Ask
+from svc.messages.control import (
+    DEPARTED_METHOD,
+    END_METHOD,
+    Ask,
+    Departure,
+    Ended,
+    departure_message,
+    ended_message,
+)
 from svc.messages.session import decode_request, encode_request
 from svc.messages.tunnel import decode_registration, encode_registration
 from svc.model.ids import random_id
 from svc.model.registration import DeclaredResource, Registration
 from svc.model.session_request import SessionRequest
 from svc.model.signing import Purpose, Signed
+from svc.proto.gate.v1 import control_pb2 as pb
 from svc.testing.settings import AUTHORITY
 from tests.proof import proves
 from tests.system.hostile_case import HostileCase, listening
@@ -108,6 +117,12 @@ class RequestTests(HostileCase):
         self.assertEqual((record["event"], record["decision"]), ("session.refused", "deny"))
         self.assertEqual(self.stage.session_rows(wish.session_uid), 0)
 
+    async def test_denied_once(self) -> None:
+        """A request is used up also where it was denied: a Proxy cannot ask until it is allowed."""
+        denied = self.ask(self.wish("bob"), "bob")
+        self.assertIsNone((await self.evil.authorize(denied)).grant)
+        await self.assertReplayed(denied)
+
     async def test_out_of_time(self) -> None:
         """A request older than 30 s, or from so far in the future, opens nothing."""
         for seconds in (-31, 31):
@@ -142,6 +157,30 @@ class RequestTests(HostileCase):
         await self.evil.tunnel()
         await self.assertReplayed(used)
         self.assertEqual(self.stage.session_rows(uid), 1)
+        self.assertIn("verified", self.stage.gateway.verify())
+
+    async def test_anothers_session(self) -> None:
+        """A Proxy ends no session of another Proxy, whatever it reports or claims."""
+        await self.evil.tunnel()
+        tool, factory = listening()
+        await (await self.dialer()).endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        uid = decode_request(self.evil.asked[0].request).session_uid
+        other = await self.proxy(OTHER, listen=False)
+        ended = await other.control.unary(
+            END_METHOD, ended_message([Ended(uid, "closed")]), pb.EndSessionsResponse, timeout=10
+        )
+        left = await other.control.unary(
+            DEPARTED_METHOD,
+            departure_message(Departure(self.stage.connector_id, "evicted", (uid,))),
+            pb.DepartureAnswer,
+            timeout=10,
+        )
+        for answer in (ended, left):
+            self.assertEqual([one.outcome for one in answer.outcomes], ["unknown"])
+        told = [record["event"] for record in self.stage.records("session_uid", uid)]
+        self.assertEqual(told, ["request.decision", "session.start"])
+        tool.transport.write(b"still here")
+        self.assertEqual(await tool.until(10), b"still here")
 
     async def assertReplayed(self, ask: Ask) -> None:
         again = evolve(ask, proxy_decision=self.evil.decision())
