@@ -51,25 +51,34 @@ class Collector:
         status: What each request is answered; 0: it is never answered.
         posts: Path, content type and body of each request.
         connections: How many were accepted.
+        hung: How many requests were taken and not answered.
+        port: Where it listens on loopback.
     """
 
     status: int = 200
     posts: list[tuple[str, str, bytes]] = field(factory=list)
     connections: int = 0
+    hung: int = 0
     released: threading.Event = field(factory=threading.Event)
-    _server: ThreadingHTTPServer = field(init=False)
-    _closed: bool = field(default=False, init=False)
+    port: int = field(default=0, init=False)
+    _server: ThreadingHTTPServer | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _request_of(self))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self.listen()
+
+    def listen(self) -> None:
+        """Begin, or after :meth:`close` begin again on the same port."""
+        self.released.clear()
+        self._server = server = ThreadingHTTPServer(("127.0.0.1", self.port), _request_of(self))
+        server.daemon_threads = True
+        server.block_on_close = False
+        self.port = int(server.server_address[1])
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
-    def port(self) -> int:
-        """Where it listens on loopback."""
-        return int(self._server.server_address[1])
+    def is_open(self) -> bool:
+        """Whether it listens."""
+        return self._server is not None
 
     @property
     def url(self) -> str:
@@ -78,12 +87,11 @@ class Collector:
 
     def close(self) -> None:
         """Listen no more; requests that were never answered are cut.  Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
+        server, self._server = self._server, None
+        if server is not None:
+            self.released.set()
+            server.shutdown()
+            server.server_close()
 
     @property
     def dump(self) -> bytes:
@@ -151,6 +159,7 @@ def _request_of(collector: Collector) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             status = collector.status
             if not status:
+                collector.hung += 1
                 collector.released.wait()
                 self.close_connection = True
                 return
