@@ -266,8 +266,11 @@ class RegistrationTests(HostileCase):
         held = await self.evil.tunnel()
         stream, _ = await self.evil.challenge(self.connector)
         genuine = await held.registration(os.urandom(32))
+        before = len(self.stage.records("event", "tunnel.refused"))
         verdict = await self.evil.submit(stream, genuine)
         self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
+        [record] = self.stage.records("event", "tunnel.refused")[before:]
+        self.assertEqual(record["details"]["proxy_id"], self.evil.id)
 
     async def test_replayed(self) -> None:
         """A registration that was accepted is refused the second time."""
@@ -277,9 +280,10 @@ class RegistrationTests(HostileCase):
         verdict = await self.evil.submit(stream, genuine)
         self.assertEqual((verdict.accepted, set(verdict.served)), (True, {"db1", "host1"}))
         again, _ = await self.evil.challenge(self.connector)
+        before = len(self.stage.records("event", "tunnel.refused"))
         verdict = await self.evil.submit(again, genuine)
         self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
-        [*_, record] = self.stage.records("event", "tunnel.refused")
+        [record] = self.stage.records("event", "tunnel.refused")[before:]
         self.assertEqual(record["details"]["proxy_id"], self.evil.id)
         stream.cancel()
 

@@ -29,6 +29,7 @@ from svc.rpc.frames import open_frame
 from svc.testing.person import Person
 from svc.testing.processes import Ran
 from svc.tunnel.tls import MakeConnection, SessionTls
+from tests.proof import proves
 from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, listening
 from tests.system.stage import BANNER, EVIL, eventually, kinds, within
@@ -224,6 +225,7 @@ class JoiningTests(SessionCase):
         )
         return await within(waiting)
 
+    @proves("G-IDN-10", "G-OPEN-07")
     async def test_person(self) -> None:
         """A person joins through a Proxy that sees neither the token nor the name it gave."""
         token = await self.stage.token("carol", Role.USER)
@@ -233,6 +235,12 @@ class JoiningTests(SessionCase):
         for secret in (token, token.split("_")[2], "carol"):
             self.assertFalse(seen.holds(secret.encode()))
         self.assertTrue(seen.holds(encode_relay_open(Lane.JOIN)))
+        # What a thief of the token could do later, or of the store now.
+        refused = len(self.stage.records("event", "enroll.refused"))
+        self.assertNotEqual((await self.join("thief", token)).status, 0)
+        self.assertEqual(len(self.stage.records("event", "enroll.refused")), refused + 1)
+        for store in self.stage.directory.glob("store.db*"):
+            self.assertNotIn(token.split("_")[2].encode(), store.read_bytes())
 
     async def test_node(self) -> None:
         """A Connector joins through a Proxy that sees no token."""
