@@ -17,7 +17,7 @@ from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels
 from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
 from svc.connector.reach import Reach
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve
 from svc.interfaces.transport import OpenOrder
 from svc.kinds.tcp import tcp
@@ -136,7 +136,7 @@ class Gateway:
         self.sessions: list[SessionEvent] = []
         self.parent = ""
         self.refuse_with: SvcError | None = None
-        self.calls: list[DeferredQueue[Down | None]] = []
+        self.calls: list[DeferredQueue[Down | EndReason]] = []
         self.kind = MemoryKind()
         self.tasks = BackgroundTasks()
         self.person_end = PersonEnd(self.cluster.person)
@@ -200,7 +200,7 @@ class Gateway:
         self.heard.append(decode_up(await call.receive() or b""))
         if self.refuse_with is not None:
             raise self.refuse_with
-        say: DeferredQueue[Down | None] = DeferredQueue()
+        say: DeferredQueue[Down | EndReason] = DeferredQueue()
         self.calls.append(say)
         tunnel = RegisteredTunnel(
             self.cluster.connector.facts.principal.id,
@@ -211,14 +211,16 @@ class Gateway:
             clock=self.clock,
             entropy=self.cluster.world.entropy,
             say=say.put,
-            hang_up=lambda reason: say.put(None),
+            hang_up=say.put,
         )
         self.routes.register(tunnel)
         call.on_cancel(lambda refusal: tunnel.close(end_reason(refusal.reason)))
         self.tasks.spawn("reader", self._read(call, tunnel))
         say.put(Accepted(90, (Withheld("host1", "not_in_catalog"),)))
-        while (message := await say.get()) is not None:
+        while not isinstance(message := await say.get(), EndReason):
             await call.send(encode_down(message))
+        if message is not EndReason.CLOSED:
+            raise SvcError("ended", reason=message.value, fault=Fault.ABORTED)
 
     async def _read(self, call: IRpcCall, tunnel: RegisteredTunnel) -> None:
         try:
@@ -240,6 +242,7 @@ class Gateway:
         for _ in range(times):
             for pair in self.pairs:
                 self.clock.advance(0)
+                pair.clock.advance(0)
                 pair.pump.pump()
 
     def stop(self) -> None:
