@@ -1,6 +1,6 @@
 """A stock gRPC client as a program of its own: calls as stdin says, answers as JSON.
 
-It knows nothing of ours: requests are the empty message, answers raw bytes.
+It knows nothing of ours: requests are raw bytes, answers raw bytes.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ import grpc
 SECONDS = 10.0
 
 
-def probe(asked: dict[str, Any]) -> list[str]:
-    """Each call's answer in hex, or the word of its status."""
-    address, told = str(asked["address"]), []
-    root = asked.get("root")
-    if root is None:
-        channel = grpc.insecure_channel(address)
-    else:
-        pair = [Path(path).read_bytes() for path in asked.get("pair", ())]
-        credentials = grpc.ssl_channel_credentials(Path(root).read_bytes(), *pair)
-        name = (("grpc.ssl_target_name_override", asked.get("name", "localhost")),)
-        channel = grpc.secure_channel(address, credentials, options=name)
-    with channel:
-        for method in asked["methods"]:
-            told.append(_called(channel, method))
+def probe(asked: dict[str, Any]) -> list[Any]:
+    """Each call's answer in hex, or the word of its status; for ``opens`` all that is told."""
+    with channel_of(asked) as channel:
+        told: list[Any] = [_called(channel, method) for method in asked.get("methods", ())]
+        told += [_refused(channel, bytes.fromhex(one)) for one in asked.get("opens", ())]
     return told
+
+
+def channel_of(asked: dict[str, Any]) -> grpc.Channel:
+    """Plaintext where no root is named."""
+    address = str(asked["address"])
+    if "root" not in asked:
+        return grpc.insecure_channel(address)
+    pair = [Path(path).read_bytes() for path in asked.get("pair", ())]
+    credentials = grpc.ssl_channel_credentials(Path(asked["root"]).read_bytes(), *pair)
+    name = (("grpc.ssl_target_name_override", asked.get("name", "localhost")),)
+    return grpc.secure_channel(address, credentials, options=name)
 
 
 def _called(channel: grpc.Channel, method: str) -> str:
@@ -43,6 +45,26 @@ def _called(channel: grpc.Channel, method: str) -> str:
     except grpc.RpcError as error:
         return str(error.code().name)
     return answer.hex()
+
+
+def _refused(channel: grpc.Channel, message: bytes) -> dict[str, Any]:
+    """Everything a client sees of a session that does not open, bytes in hex."""
+    call = channel.stream_stream("/gate.v1.Session/Open")(iter([message]), timeout=SECONDS)
+    try:
+        return {"opened": bytes(next(call)).hex()}
+    except grpc.RpcError:
+        return {
+            "code": call.code().name,
+            "details": call.details(),
+            "head": [(key, _hex(value)) for key, value in call.initial_metadata()],
+            "trailers": [(key, _hex(value)) for key, value in call.trailing_metadata()],
+        }
+    finally:
+        call.cancel()
+
+
+def _hex(value: str | bytes) -> str:
+    return (value.encode() if isinstance(value, str) else value).hex()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,167 @@
+"""No decision on a policy past its time; and no answer that tells a secret name from none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.session import (
+    WHY_METHOD,
+    encode_open,
+    encode_request,
+    encode_why_request,
+    why_message,
+)
+from svc.model.ids import random_id
+from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.signing import Purpose
+from svc.proto.gate.v1 import session_pb2
+from svc.rpc.frames import open_frame
+from svc.testing.person import Person
+from svc.testing.processes import Ran, until
+from svc.testing.settings import AUTHORITY
+from tests.system.common import ada, eve, shared
+from tests.system.side import closed, side_of
+from tests.system.test_health import pair, probes
+
+MANY = 50
+_ID = re.compile(r"decision ([0-9a-f]{32})")
+
+
+def through(person: Person, resource: str = "echo") -> Ran:
+    """One session of a person by ``svc proxy-ssh``."""
+    return person.svc("proxy-ssh", resource, "--kind", "tcp", stdin=b"through")
+
+
+def opens(person: Person, proxy_id: str, names: Iterable[str]) -> list[str]:
+    """What a person signs and sends to open each of these, in hex."""
+    side = side_of(person)
+    made = []
+    for name in names:
+        request = SessionRequest(
+            cluster=side.identity.verifier.cluster,
+            session_uid=random_id(side.runtime.entropy),
+            resource=name,
+            kind="tcp",
+            action="tcpConnect",
+            proxy_id=proxy_id,
+            issued_at_ms=int(side.runtime.now() * 1000),
+            certificate_sha256=side.identity.facts.sha256,
+            login_user="",
+        )
+        data = encode_request(request)
+        signature = side.identity.sign(Purpose.SESSION_REQUEST, data).signature
+        made.append(open_frame(encode_open(data, signature)).hex())
+    return made
+
+
+def without_id(answer: dict[str, Any], found: list[str]) -> str:
+    """An answer as text, the one decision id in it taken out and noted."""
+    text = json.dumps(answer)
+    whole = bytes.fromhex("".join(value for _, value in answer["trailers"])).decode("latin-1")
+    ids = set(re.findall(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])", whole))
+    assert len(ids) == 1, f"{ids} in {whole!r}"
+    (one,) = ids
+    found.append(one)
+    return text.replace(one.encode().hex(), "ID").replace(one, "ID")
+
+
+class StaleTests(SynchronousTestCase):
+    """A Proxy whose Authority stays away."""
+
+    def test_authority_away(self) -> None:
+        """With Authority away opens are refused at once, and past the policy's time as stale."""
+        gateway = shared()
+        self.assertEqual(through(ada()).stdout, "through")
+        gateway.child(AUTHORITY).kill()
+        try:
+            said = through(ada())
+            self.assertEqual((said.status, said.stdout), (1, ""))
+            self.assertIn("authority_unreachable", said.stderr)
+            stale = until("a stale policy", lambda: self.refused("policy_stale"))
+            self.assertEqual((stale.status, stale.stdout), (1, ""))
+        finally:
+            gateway.start(AUTHORITY)
+        until("sessions again", lambda: through(ada()).stdout == "through")
+
+    def refused(self, reason: str) -> Ran | None:
+        """A session refused for this reason; None while it is another one."""
+        ran = through(ada())
+        self.assertIn("reason", ran.stderr)
+        return ran if f"reason {reason}" in ran.stderr else None
+
+
+class SecrecyTests(TestCase):
+    """What one who may not view a resource can learn of it."""
+
+    timeout = 60
+
+    def proxy_id(self) -> str:
+        """The Proxy's node id, from the operator's list."""
+        listed = shared().operator("nodes", "list", "--json").json
+        (proxy,) = [one["id"] for one in listed if one["role"] == "proxy"]
+        assert isinstance(proxy, str)
+        return proxy
+
+    def test_denied_and_invented(self) -> None:
+        """Fifty denied and fifty invented names are answered byte for byte alike but for the id."""
+        proxy, person = self.proxy_id(), eve()
+        names = [name for number in range(MANY) for name in ("echo", f"e{number:03}")]
+        names[2::4] = ["vault"] * len(names[2::4])
+        asked = {
+            "address": shared().public,
+            "root": str(person.directory / "trust" / "root.pem"),
+            "pair": pair(person.directory),
+            "opens": opens(person, proxy, names),
+        }
+        (answers,) = probes(asked)
+        ids: list[str] = []
+        told = {without_id(answer, ids) for answer in answers}  # type: ignore[arg-type]
+        self.assertEqual(len(told), 1, "\n".join(sorted(told)))
+        alike = told.pop()
+        self.assertIn("PERMISSION_DENIED", alike)
+        self.assertEqual(len(set(ids)), 2 * MANY)
+        for name in ("echo", "vault", "e001"):
+            self.assertNotIn(name.encode().hex(), alike)
+        # Each of them is on record, under the id that was told.
+        for one in (ids[0], ids[1]):
+            self.assertEqual(shared().decision(one)[0]["request"]["principal"]["type"], "User")
+
+    async def test_why(self) -> None:
+        """Of another person's decision ``why`` tells no more than of one never made."""
+        said = through(ada())
+        found = _ID.search(said.stderr)
+        assert found is not None, said.stderr
+        mine = await self.asked(ada(), found[1])
+        self.assertTrue(mine.explained)
+        self.assertEqual(mine.resource, "echo")
+        invented = random_id(side_of(eve()).runtime.entropy)
+        answers = []
+        for one in (found[1], invented):
+            answer = await self.asked(eve(), one)
+            self.assertFalse(answer.explained)
+            answers.append(answer.SerializeToString().replace(one.encode(), b"ID"))
+        self.assertEqual(answers[0], answers[1])
+
+    async def asked(self, person: Person, decision_id: str) -> session_pb2.SessionWhyResponse:
+        """The raw answer to a person's ``why``."""
+        side = side_of(person)
+        channel: IRpcChannel = await side.connect()
+        self.addCleanup(closed, channel)
+        question = encode_why_request(
+            WhyRequest(
+                cluster=side.identity.verifier.cluster,
+                decision_id=decision_id,
+                proxy_id=side.dialer(lambda: channel).proxy_id(channel),
+                issued_at_ms=int(side.runtime.now() * 1000),
+                certificate_sha256=side.identity.facts.sha256,
+            )
+        )
+        signature = side.identity.sign(Purpose.WHY_REQUEST, question).signature
+        message = why_message(question, signature)
+        return await channel.unary(WHY_METHOD, message, session_pb2.SessionWhyResponse, timeout=10)
