@@ -2,7 +2,8 @@
 
 ``echo`` returns what comes; ``sink`` reads to the end and answers with count
 and SHA-256; ``source`` is told how many bytes to send; ``sent`` answers how
-many bytes sources could hand to their kernel so far.
+many bytes sources could hand to their kernel so far, ``seen`` how many
+connections ``echo`` has had.
 """
 
 from __future__ import annotations
@@ -44,9 +45,12 @@ class Services:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sent = 0
+        self._seen = 0
 
     def echo(self, peer: socket.socket) -> None:
         """Return what comes, to its end."""
+        with self._lock:
+            self._seen += 1
         while piece := peer.recv(BLOCK):
             peer.sendall(piece)
 
@@ -70,6 +74,11 @@ class Services:
         with self._lock:
             peer.sendall(str(self._sent).encode())
 
+    def seen(self, peer: socket.socket) -> None:
+        """Say how many connections echo has had."""
+        with self._lock:
+            peer.sendall(str(self._seen).encode())
+
 
 def serve(port: socket.socket, service: Callable[[socket.socket], None]) -> None:
     """Give each connection a thread."""
@@ -90,7 +99,7 @@ def main() -> None:
     """Serve all; the ports, by name, are one JSON line."""
     services = Services()
     bound = {}
-    for name in ("echo", "sink", "source", "sent"):
+    for name in ("echo", "sink", "source", "sent", "seen"):
         port = socket.create_server(("127.0.0.1", 0), backlog=256)
         bound[name] = port.getsockname()[1]
         threading.Thread(target=partial(serve, port, getattr(services, name)), daemon=True).start()

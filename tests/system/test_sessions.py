@@ -176,12 +176,8 @@ class Sessions:
             sent = self._await_still(world, STALL_SECS) - before
             grown = {child.name: child.rss() - idle[child.name] for child in world.gateway.everyone}
             self.assertLess(sent, size / 2)
-            self.assertLessEqual(max(grown.values()), self._most(), grown)
+            self.assertLessEqual(max(grown.values()), MOST_RESIDENT, grown)
             self.assertEqual(digest_from(peer), (size, digest_of(size)))
-
-    def _most(self) -> int:
-        """How much a process may grow; ``svc all`` is three of them."""
-        return MOST_RESIDENT * (3 if self.layout == "all" else 1)
 
     def _await_session(self) -> None:
         gateway = self.world.gateway

@@ -47,7 +47,14 @@ class Around:
 
     def sent(self) -> int:
         """How many bytes the sources have handed to their kernel."""
-        with socket.create_connection(("127.0.0.1", self.ports["sent"]), 10) as asked:
+        return self._number("sent")
+
+    def seen(self) -> int:
+        """How many connections the echo service has had."""
+        return self._number("seen")
+
+    def _number(self, name: str) -> int:
+        with socket.create_connection(("127.0.0.1", self.ports[name]), 10) as asked:
             return int(asked.makefile("rb").read())
 
     def _target(self, id: str, port: int) -> Target:
