@@ -80,6 +80,26 @@ def opens(collector: Collector) -> set[str]:
     return {span.span_id for span in collector.spans if span.name == OPEN}
 
 
+def refused(gateway: Gateway, person: Person, resource: str) -> str:
+    """The uid of a session that was refused just now."""
+
+    def newest() -> str:
+        of_it = [one for one in person.status()["refused"] if one["resource"] == resource]
+        return str(of_it[-1]["decision_id"]) if of_it else ""
+
+    before = newest()
+    assert ask(person, resource) == b""
+    until("the refusal", lambda: newest() != before)
+    return str(gateway.decision(newest())[0]["session_uid"])
+
+
+def settled(collector: Collector, gateway: Gateway, person: Person) -> set[str]:
+    """All opens so far: once a later one has come from each role, no earlier is on its way."""
+    uid = refused(gateway, person, "gone")
+    until("its spans", lambda: len(collector.of_session(uid)) == 3)
+    return opens(collector)
+
+
 def trace_of(collector: Collector, known: set[str], resource: str, count: int) -> dict[str, Seen]:
     """The spans of the open of a resource that is not among *known*, by service."""
 
@@ -118,8 +138,8 @@ class TraceTests(SynchronousTestCase):
     @proves("G-TRC-01", "G-TRC-02", "G-TRC-04", "G-TRC-06", "G-OPEN-54")
     def test_one_trace_of_three_services(self) -> None:
         """An allowed session is one trace: Proxy, and under it Authority and Connector."""
-        collector, _, person = traced()
-        known = opens(collector)
+        collector, gateway, person = traced()
+        known = settled(collector, gateway, person)
         self.assertEqual(ask(person, "echo"), b"question")
         spans = trace_of(collector, known, "echo", 3)
         self.assertEqual(set(spans), {"svc-proxy", "svc-authority", "svc-connector"})
@@ -144,22 +164,21 @@ class TraceTests(SynchronousTestCase):
     def test_a_refused_session(self) -> None:
         """A denied session says so on Proxy and Authority, is no error, and ends there."""
         collector, gateway, person = traced()
-        known = opens(collector)
-        self.assertEqual(ask(person, "vault"), b"")
-        spans = trace_of(collector, known, "vault", 2)
-        self.assertEqual(set(spans), {"svc-proxy", "svc-authority"})
-        for span in spans.values():
+        uid = refused(gateway, person, "vault")
+        until("its spans", lambda: len(collector.of_session(uid)) == 2)
+        settled(collector, gateway, person)
+        spans = collector.of_session(uid)
+        self.assertEqual({span.service for span in spans}, {"svc-proxy", "svc-authority"})
+        self.assertEqual(len({span.trace_id for span in spans}), 1)
+        for span in spans:
             self.assertEqual((span.attributes["decision"], span.status), ("deny", 0))
-            uid = span.attributes["session_uid"]
-        records = gateway.decision(person.refused("vault")["decision_id"])
-        self.assertEqual({one["session_uid"] for one in records}, {uid})
 
     def test_an_unreachable_target(self) -> None:
         """Where the target does not answer, Proxy and Connector show an error, by its sort."""
-        collector, _, person = traced()
-        known = opens(collector)
-        self.assertEqual(ask(person, "gone"), b"")
-        spans = trace_of(collector, known, "gone", 3)
+        collector, gateway, person = traced()
+        uid = refused(gateway, person, "gone")
+        until("its spans", lambda: len(collector.of_session(uid)) == 3)
+        spans = {span.service: span for span in collector.of_session(uid)}
         self.assertEqual(spans["svc-authority"].attributes["decision"], "allow")
         self.assertEqual(spans["svc-authority"].status, 0)
         for service in ("svc-proxy", "svc-connector"):
@@ -167,8 +186,8 @@ class TraceTests(SynchronousTestCase):
 
     def test_messages_are_not_traced(self) -> None:
         """Messages through a session, each answered before the next, add no span."""
-        collector, _, person = traced()
-        known = opens(collector)
+        collector, gateway, person = traced()
+        known = settled(collector, gateway, person)
         with closing(socket.create_connection(person.endpoint("echo"), 60)) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.sendall(b"x")
@@ -178,10 +197,7 @@ class TraceTests(SynchronousTestCase):
             for _ in range(MESSAGES):
                 peer.sendall(b"y")
                 self.assertEqual(peer.recv(1), b"y")
-        # Whatever was to come for it has come once a later session's spans are there.
-        known = opens(collector)
-        ask(person, "echo")
-        trace_of(collector, known, "echo", 3)
+        settled(collector, gateway, person)
         trace = spans["svc-proxy"].trace_id
         self.assertEqual(len([one for one in collector.spans if one.trace_id == trace]), 3)
         after = [one for one in collector.spans if one.name in (OPEN, AUTHORIZE, NOTICE)]
