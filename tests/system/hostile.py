@@ -63,7 +63,7 @@ from svc.rpc.channel import dial
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
-from tests.system.overheard import Overhearing, Seen, taps
+from tests.system.overheard import Overhearing, Seen, Tap, taps
 from tests.system.stage import Stage, eventually, reactor, within
 
 
@@ -128,6 +128,7 @@ class HostileProxy:
     Attributes:
         on_open: What it does with a person's session, given the signed bytes.
         on_lane: What it does with a caller of the join lane.
+        alter: What it makes of the bytes of sessions it carries; ``carried`` are its latest ends.
         asked: Every session request that passed, with signature and chain.
     """
 
@@ -136,6 +137,8 @@ class HostileProxy:
     seen: Seen = field(factory=Seen)
     on_open: Callable[[IRpcCall, Ask], Awaitable[None]] = field(init=False)
     on_lane: Callable[[IRpcCall], Awaitable[None]] = field(init=False)
+    alter: Callable[[bytes], bytes] = field(default=lambda data: data)
+    carried: tuple[Tap, Tap] = field(init=False)
     asked: list[Ask] = field(factory=list)
     grants: list[Answer] = field(factory=list)
     tunnels: list[Held] = field(factory=list)
@@ -288,7 +291,9 @@ class HostileProxy:
         answer, grant = await self.granted(ask)
         carry = await (await self.tunnel()).opened(notice(ask, grant))
         await call.send(open_frame(encode_opened(grant, answer.decision_id)))
-        up, down = taps(self.seen, f"session {decode_request(ask.request).session_uid}")
+        name = f"session {decode_request(ask.request).session_uid}"
+        up, down = taps(self.seen, name, lambda data: self.alter(data))
+        self.carried = (up, down)
         ended = Deferred.fromCoroutine(speak(carry.call, down))
         try:
             await speak(call, up)

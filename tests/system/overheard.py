@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
@@ -68,8 +69,9 @@ class Tap(Protocol):
 
     far: Any
 
-    def __init__(self, seen: Seen, name: str) -> None:
+    def __init__(self, seen: Seen, name: str, alter: Callable[[bytes], bytes]) -> None:
         self._note = lambda data: seen.note(name, data)
+        self._alter = alter
         self._early: list[bytes] = []
 
     def connectionMade(self) -> None:
@@ -85,7 +87,7 @@ class Tap(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         self._note(data)
-        self.far.say(data)
+        self.far.say(self._alter(data))
 
     def readConnectionLost(self) -> None:
         if self.far.transport is not None:
@@ -99,8 +101,10 @@ class Tap(Protocol):
             self.far.transport.loseConnection()
 
 
-def taps(seen: Seen, name: str) -> tuple[Tap, Tap]:
+def taps(
+    seen: Seen, name: str, alter: Callable[[bytes], bytes] = lambda data: data
+) -> tuple[Tap, Tap]:
     """Two ends, joined; what the first hears is named ``<name> up``, the second ``down``."""
-    first, second = Tap(seen, f"{name} up"), Tap(seen, f"{name} down")
+    first, second = Tap(seen, f"{name} up", alter), Tap(seen, f"{name} down", alter)
     first.far, second.far = second, first
     return first, second

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Protocol
 from twisted.internet.threads import deferToThread
 
@@ -151,6 +152,40 @@ class ClientTests(SessionCase):
             self.instead(answer)
             with self.subTest(expected):
                 self.assertEqual((await self.not_opened()).reason, expected)
+
+
+class TamperingTests(SessionCase):
+    async def running(self) -> Listener:
+        """A session that has passed bytes both ways."""
+        await self.evil.tunnel()
+        tool = await self.open()
+        tool.transport.write(b"before")
+        self.assertEqual(await tool.until(6), b"before")
+        return tool
+
+    async def assertBroken(self, tool: Listener) -> None:
+        """The tool is told of a break: not of an end in order."""
+        lost = await eventually("the session's end", lambda: tool.lost)
+        assert lost is not None
+        self.assertIsNone(lost.check(ConnectionDone))
+        self.assertEqual(bytes(tool.heard), b"before")
+
+    async def test_altered_bytes(self) -> None:
+        """A byte that a Proxy changed reaches neither target nor tool, and ends the session."""
+        tool = await self.running()
+        before = len(self.door.heard)
+        self.evil.alter = lambda data: data[:-1] + bytes([data[-1] ^ 1])
+        tool.transport.write(b"after")
+        await self.assertBroken(tool)
+        self.assertEqual(len(self.door.heard), before)
+
+    async def test_cut_short(self) -> None:
+        """A Proxy that ends a session as if in order is found out: it can cut, not pretend."""
+        tool = await self.running()
+        up, _ = self.evil.carried
+        assert up.transport is not None
+        up.transport.loseConnection()
+        await self.assertBroken(tool)
 
 
 class ConnectorTests(SessionCase):
