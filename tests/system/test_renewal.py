@@ -1,0 +1,122 @@
+"""Short-lived certificates: renewed under use without a drop, and no good once they end."""
+
+from __future__ import annotations
+
+import socket
+
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from svc.client.proxy_link import list_once
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import IRpcChannel
+from svc.proto.gate.v1 import health_pb2
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import until
+from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from tests.proof import proves
+from tests.system.common import shared
+from tests.system.side import closed, side_of
+from tests.system.world import around
+
+RENEWALS = 5
+LEAF_SECS = 3
+PERSON_SECS = 4
+ROLES = (AUTHORITY, PROXY, CONNECTOR)
+
+
+def renewed(gateway: Gateway, role: str) -> float:
+    """How often a role has renewed its identity since it started."""
+    name, labels = "svc_transport_identity_renewals_total", (f'"{role}"', '"ok"')
+    samples = gateway.metrics(role).items()
+    return sum(n for one, n in samples if one.startswith(name) and all(x in one for x in labels))
+
+
+def echoed(person: Person, said: bytes) -> None:
+    """One whole session; AssertionError unless it comes back."""
+    with socket.create_connection(person.endpoint("echo"), 10) as session:
+        session.sendall(said)
+        session.shutdown(socket.SHUT_WR)
+        heard = b"".join(iter(lambda: session.recv(4096), b""))
+    assert heard == said, f"{heard!r} came back for {said!r}"
+
+
+class RenewalTests(SynchronousTestCase):
+    """A gateway of its own, every node of it fresh."""
+
+    @proves("G-IDN-02", "G-MET-32")
+    def test_renews_under_sessions(self) -> None:
+        """Leaves of 3 s: every role renews five times, no session and no tunnel is lost."""
+        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        gateway = make_gateway([target], numbers={"identity.node_leaf_secs": LEAF_SECS})
+        self.addCleanup(gateway.end)
+        person = gateway.add_person("ada", "ops")
+        person.up("echo")
+        redials = gateway.metric(CONNECTOR, "svc_connector_reconnects_total")
+        first = {role: renewed(gateway, role) for role in ROLES}
+        count = 0
+        with socket.create_connection(person.endpoint("echo"), 10) as lasting:
+
+            def all_renewed() -> bool:
+                nonlocal count
+                count += 1
+                lasting.sendall(b"still")
+                self.assertEqual(lasting.recv(5, socket.MSG_WAITALL), b"still")
+                echoed(person, b"%d" % count)
+                return all(renewed(gateway, role) - first[role] >= RENEWALS for role in ROLES)
+
+            until("five renewals of every role", all_renewed, 40, gateway.everyone)
+        self.assertGreater(count, 20)
+        self.assertEqual(gateway.metric(CONNECTOR, "svc_connector_reconnects_total"), redials)
+        self.assertEqual(gateway.metric(PROXY, "svc_active_connector_tunnels"), 1)
+        self.assertEqual(person.status()["refused"], [])
+
+
+class ExpiryTests(TestCase):
+    """What a certificate opened does not outlive it."""
+
+    timeout = 60
+
+    async def test_old_connection(self) -> None:
+        """A person's certificate of 4 s is refused on its own old connection once it has ended."""
+        gateway = shared()
+        gateway.configure(AUTHORITY, {"identity.person_leaf_secs": PERSON_SECS})
+        gateway.restart(AUTHORITY)
+        self.addCleanup(self.restore, gateway)
+        person = gateway.add_person("brief", "ops")
+        side = side_of(person)
+        channel = await side.connect()
+        self.addCleanup(closed, channel)
+
+        async def refusal() -> SvcError | None:
+            try:
+                await list_once(channel, side.runtime.reactor)
+            except SvcError as error:
+                return error
+            return None
+
+        self.assertIsNone(await refusal())
+        self.assertGreater(side.identity.seconds_left(), 0)
+        while (refused := await refusal()) is None:
+            self.assertGreater(side.identity.seconds_left(), -1)
+            await deferLater(side.runtime.reactor, 0.1)
+        self.assertLess(side.identity.seconds_left(), 0.1)
+        self.assertEqual(refused.fault, Fault.UNAUTHENTICATED)
+        # Anonymous calls still pass on it: the connection itself was not cut.
+        await self.health(channel)
+
+    async def health(self, channel: IRpcChannel) -> None:
+        """Ask for the health of the Proxy."""
+        answer = await channel.unary(
+            "/gate.v1.Health/Check",
+            health_pb2.HealthCheckRequest(),
+            health_pb2.HealthCheckResponse,
+            timeout=10,
+        )
+        self.assertEqual(answer.status, health_pb2.HealthCheckResponse.SERVING)
+
+    def restore(self, gateway: Gateway) -> None:
+        """Long-lived certificates again."""
+        gateway.configure(AUTHORITY, {"identity.person_leaf_secs": 43200})
+        gateway.restart(AUTHORITY)
