@@ -25,7 +25,7 @@ from svc.interfaces.rpc import Admit, RpcService
 from svc.pki.tls import ServerTLS
 from svc.rpc.server import RpcServerFactory, admit_all
 from svc.service import AsyncService, Listener
-from svc.wire.limits import WireLimits
+from svc.wire.limits import WireLimits, anonymous
 
 
 @define(slots=False, eq=False)
@@ -101,11 +101,15 @@ def rpc_server(
     plaintext: bool = False,
     told: Callable[[str, str], object] = lambda what, detail: None,
 ) -> RpcServerFactory:
-    """A server with the configured limits."""
+    """A server with the configured limits; of those, a peer without certificate gets a part.
+
+    The control socket's peers are known by their uid, and are bound alike.
+    """
     limits = WireLimits(max_streams=settings.limits.max_streams)
     return RpcServerFactory(
-        list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced
-    )
+        list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
+        anonymous(limits),
+    )  # fmt: skip
 
 
 @implementer(IStreamServerEndpoint)

@@ -40,6 +40,13 @@ from svc.wire.streams import Stream
 _log = Logger(namespace="svc_rpc")
 
 
+FIRST_MESSAGE_SECONDS = 30.0
+"""How long a call may take to bring the message that its handler waits for."""
+
+IDLE_SECONDS = 60.0
+"""How long a connection without certificate may stand without a call, at least."""
+
+
 def admit_all(_method: str, _peer: Peer) -> None:
     """An *admit* for listeners that refuse nobody."""
 
@@ -57,6 +64,7 @@ class ServerCall(MessageEnd):
         self._clock = connection.clock
         self._serving: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
+        self._unheard: IDelayedCall | None = None
         self._on_cancel: list[Callable[[SvcError], object]] = []
         if head.timeout is not None:
             self.deadline = self._clock.seconds() + head.timeout
@@ -87,8 +95,15 @@ class ServerCall(MessageEnd):
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
+        self._unheard = self._clock.callLater(FIRST_MESSAGE_SECONDS, self._nothing_came)
         self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
         self._serving.addCallbacks(self._served, self._failed)
+
+    async def receive(self) -> bytes | None:
+        """As of every end; the first message must come in time, whatever the caller's deadline."""
+        message = await super().receive()
+        self._stop_unheard()
+        return message
 
     def refuse(self, refusal: SvcError) -> None:
         """Answer without a handler."""
@@ -109,6 +124,17 @@ class ServerCall(MessageEnd):
             callback(refusal)
         if self._serving is not None and not self._serving.called:
             self._serving.cancel()
+
+    def _nothing_came(self) -> None:
+        self._unheard = None
+        if self._reader is not None:
+            self._stop_timer()
+            self._time_is_up()
+
+    def _stop_unheard(self) -> None:
+        unheard, self._unheard = self._unheard, None
+        if unheard is not None and unheard.active():
+            unheard.cancel()
 
     def _time_is_up(self) -> None:
         self._timer = None
@@ -140,6 +166,7 @@ class ServerCall(MessageEnd):
         self._owner.schedule()
 
     def _stop_timer(self) -> None:
+        self._stop_unheard()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
@@ -166,6 +193,7 @@ class ServerConnection(WireProtocol):
         )
         self._factory = factory
         self._is_draining = False
+        self._was_called = False
 
     def connectionMade(self) -> None:
         """Count the connection in."""
@@ -176,6 +204,7 @@ class ServerConnection(WireProtocol):
         """Find, admit and start a call."""
         if not isinstance(event, Opened) or event.stream.is_over:
             return
+        self._was_called = True
         call = ServerCall(self, event.stream, event.head)
         try:
             serve = self._factory.find(event.head.method)
@@ -188,6 +217,25 @@ class ServerConnection(WireProtocol):
             call.refuse(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
         else:
             call.begin(serve, self._factory.traced)
+
+    def _begin(self) -> None:
+        """A peer without certificate gets less, and is not kept when it asks nothing."""
+        super()._begin()
+        limits = self._factory.anonymous
+        if limits is not None and not self.peer.chain and self.end_reason is None:
+            # Before its first byte is read: what it sends at once is bound as well.
+            self.wire.limits = limits
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._was_called = False
+        self._after("idle", IDLE_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._was_called or self.wire.streams:
+            self._look_again()
+        else:
+            self.close("idle")
 
     def ended(self, reason: str) -> None:
         """Count the connection out."""
@@ -223,6 +271,8 @@ class RpcServerFactory(Factory):
         admit: Runs when a call of a known method starts; raises SvcError to refuse it.
         plaintext: Whether connections without TLS are served; never a fallback.
         traced: Entered around each handler, in the handler's own context.
+        anonymous: Bounds of a connection whose peer shows no certificate, which is closed when it
+            asks nothing; None: as all others.
     """
 
     services: Iterable[RpcService]
@@ -232,6 +282,7 @@ class RpcServerFactory(Factory):
     admit: Admit = admit_all
     plaintext: bool = False
     traced: Traced | None = None
+    anonymous: WireLimits | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)

@@ -56,6 +56,7 @@ class Connection:
         self._dirty: dict[int, Stream] = {}
         self._blocked: dict[int, Stream] = {}
         self._windows = 0
+        self._ahead = 0
         self._returned = 0
         self._is_ready = False
         self._is_dead = False
@@ -203,6 +204,13 @@ class Connection:
         self._windows += size
         return size
 
+    def run_ahead(self, stream: Stream, by: int) -> None:
+        """A stream holds *by* bytes more of an unfinished message than its window covers."""
+        self._ahead += by
+        if by > 0 and self._ahead > self.limits.run_ahead:
+            self._reset(stream.id, ErrorCodes.ENHANCE_YOUR_CALM)
+            self._over(stream, status_of_reset(ErrorCodes.ENHANCE_YOUR_CALM))
+
     def open_window(self, stream: Stream, size: int) -> None:
         """Let the peer send *size* more bytes on *stream*."""
         if not self._is_dead and self._machine.is_open(stream.id):
@@ -340,6 +348,7 @@ class Connection:
 
     def _on_settings(self, _event: h2e.RemoteSettingsChanged) -> None:
         self._floods.count(Nuisance.SETTINGS, self._now)
+        self._machine.bound_encoder()
         if not self._is_ready:
             self._is_ready = True
             self._events.append(Ready())

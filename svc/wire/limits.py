@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from svc.wire.errors import WireError
 
@@ -38,6 +38,8 @@ class WireLimits:
         crowded: Once the streams' windows add up to this, none is raised any more.
         connection_window: What may be under way to us over all streams.
         max_message: The longest message a reader takes.
+        run_ahead: Bytes of unfinished messages longer than their windows, over all streams; the
+            stream that would hold more is reset.
         max_header_list: The longest header list, counted as HTTP/2 counts.
         send_queue: Bytes a stream's writer may queue before it waits.
         held_control: Answers (acknowledgements, window updates) held for a peer that does not read.
@@ -52,11 +54,25 @@ class WireLimits:
     crowded: int = 64 * MIB
     connection_window: int = 16 * MIB
     max_message: int = 4 * MIB
+    run_ahead: int = 64 * MIB
     max_header_list: int = 32 * KIB
     send_queue: int = 256 * KIB
     held_control: int = 64 * KIB
     nuisances: int = 500
     nuisance_seconds: float = 10.0
+
+
+def anonymous(limits: WireLimits) -> WireLimits:
+    """What is left of *limits* for a peer without a certificate.
+
+    It asks for health or opens a lane: one call does, and its longest message is one frame of a
+    byte stream.
+    """
+    return evolve(
+        limits,
+        max_streams=min(limits.max_streams, 32),
+        max_message=min(limits.max_message, 257 * KIB),
+    )
 
 
 @define

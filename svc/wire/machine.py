@@ -32,6 +32,7 @@ from svc.wire.reader import FrameReader
 _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
 _LAST_STREAM = (1 << 31) - 1
+_HEADER_TABLE = 4096
 
 Part = bytes | bytearray | memoryview
 
@@ -84,6 +85,11 @@ class Machine(H2Connection):
     def held_control(self) -> int:
         """Bytes of control frames waiting to be written."""
         return len(self._data_to_send)
+
+    def bound_encoder(self) -> None:
+        """Keep the table of sent headers small, however large a one the peer offers to keep."""
+        if self.encoder.header_table_size > _HEADER_TABLE:
+            self.encoder.header_table_size = _HEADER_TABLE
 
     def is_open(self, stream_id: int) -> bool:
         """Whether the stream may still send or receive."""

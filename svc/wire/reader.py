@@ -1,14 +1,15 @@
 """Cutting received bytes into frames, with long DATA frames kept in the pieces they came in.
 
 ``h2``'s own buffer copies each byte of a long frame three times before anybody sees it; here the
-pieces are only put in a row.  Everything but unpadded DATA that arrives in several pieces is
-``h2``'s own matter, limits and checks included.
+pieces are only put in a row.  A frame longer than we take is refused by its head: ``h2`` would
+gather all of it first.  The rest is ``h2``'s own matter.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from h2.exceptions import FrameTooLargeError
 from h2.frame_buffer import FrameBuffer
 from hyperframe.frame import DataFrame, Frame
 
@@ -17,6 +18,8 @@ _HEAD = 9
 _DATA = 0
 _END_STREAM = 0x01
 _PADDED = 0x08
+_CONTROL_BYTES = 64 * 1024
+"""No other frame than DATA is longer, nor is a header block in all its frames."""
 
 
 class Pieces:
@@ -57,8 +60,10 @@ class FrameReader(FrameBuffer):
 
     def __next__(self) -> Frame:
         """The next whole frame."""
-        if self._frame is None and not self._begins_long_data():
-            return super().__next__()
+        if self._frame is None:
+            self._check_length()
+            if not self._begins_long_data():
+                return super().__next__()
         if self._missing or self._frame is None:
             raise StopIteration
         frame, self._frame = self._frame, None
@@ -67,6 +72,18 @@ class FrameReader(FrameBuffer):
         frame.body_len = self._length
         self._parts = []
         return frame
+
+    def _check_length(self) -> None:
+        """Refuse what is too long before it has come."""
+        data = self._data
+        if len(data) < _HEAD:
+            return
+        if data[3] == _DATA:
+            limit = self.max_frame_size
+        else:
+            limit = _CONTROL_BYTES - sum(len(frame.data) for frame in self._headers_buffer)
+        if int.from_bytes(data[:3], "big") > limit:
+            raise FrameTooLargeError("the frame is longer than is taken here")
 
     def _begins_long_data(self) -> bool:
         data = self._data

@@ -34,6 +34,7 @@ class Stream:
     """
 
     __slots__ = (
+        "_ahead",
         "_connection",
         "_ending",
         "_grown_at",
@@ -74,6 +75,7 @@ class Stream:
         self._window = connection.limits.small_window
         self._taken = 0
         self._owed = 0
+        self._ahead = 0
         self._grown_at = 0
 
     # -- receiving
@@ -112,7 +114,9 @@ class Stream:
 
     def take_raw(self) -> list[bytes | memoryview]:
         """All bytes held, unread; each must be given back with :meth:`credit` once it went on."""
-        return self.inbox.take_raw()
+        chunks = self.inbox.take_raw()
+        self._count_ahead()
+        return chunks
 
     def credit(self, size: int) -> None:
         """*size* bytes have been taken: let the peer send as many more."""
@@ -143,6 +147,14 @@ class Stream:
         held = 0 if self.is_waiting else self.inbox.held
         if self._owed > held:
             self.credit(self._owed - held)
+        self._count_ahead()
+
+    def _count_ahead(self) -> None:
+        """Tell the connection what is held though the peer may send as much again."""
+        ahead = 0 if self.is_over else max(0, self.inbox.held - self._owed)
+        if ahead != self._ahead:
+            by, self._ahead = ahead - self._ahead, ahead
+            self._connection.run_ahead(self, by)
 
     def _grow(self, window: int) -> None:
         grant = self._connection.grant(window - self._window)
@@ -188,6 +200,8 @@ class Stream:
 
     def drop(self) -> None:
         """Forget what is queued: the stream is over."""
+        self._connection.run_ahead(self, -self._ahead)
+        self._ahead = 0
         self._queue.clear()
         self.queued = 0
 
