@@ -62,16 +62,23 @@ def peer_uid(here: tuple[str, int], peer: tuple[str, int]) -> int | None:
 
 def listener_uid(address: str, port: int) -> int | None:
     """The user who listens on this address and port, or on the port of every address."""
-    for found in _ask(_REQUEST | _DUMP, 1 << _LISTEN, (address, port), ("0.0.0.0", 0)):
-        if found.port == port and found.address in (address, "0.0.0.0"):
-            return found.uid
+    taken = frozenset((address, "0.0.0.0", "::", f"::ffff:{address}", "::ffff:0.0.0.0"))
+    for family in (socket.AF_INET, socket.AF_INET6):
+        # A socket of IPv6 that takes IPv4 as well holds the port just so.
+        for found in _ask(_REQUEST | _DUMP, 1 << _LISTEN, (address, port), ("0.0.0.0", 0), family):
+            if found.port == port and found.address in taken:
+                return found.uid
     return None
 
 
 def _ask(
-    flags: int, states: int, source: tuple[str, int], target: tuple[str, int]
+    flags: int,
+    states: int,
+    source: tuple[str, int],
+    target: tuple[str, int],
+    family: int = socket.AF_INET,
 ) -> Iterator[_Found]:
-    body = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, states)
+    body = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, states)
     body += _SOCKET_ID.pack(
         source[1],
         target[1],
@@ -111,9 +118,10 @@ def _read(answer: bytes) -> Iterator[_Found]:
         if kind == _NLMSG_ERROR:
             _check(body)
         elif kind == _SOCK_DIAG_BY_FAMILY and len(body) >= _ANSWER.size:
-            _, state, _, _, identity, _, _, _, uid, inode = _ANSWER.unpack_from(body)
+            family, state, _, _, identity, _, _, _, uid, inode = _ANSWER.unpack_from(body)
             port, _, source, _, _, _ = _SOCKET_ID.unpack(identity)
-            yield _Found(state, port, socket.inet_ntoa(source[:4]), uid, inode)
+            address = source[:4] if family == socket.AF_INET else source
+            yield _Found(state, port, socket.inet_ntop(family, address), uid, inode)
 
 
 def _check(body: bytes) -> None:
