@@ -107,7 +107,7 @@ class ProxyLink(Service):
     _channel: IRpcChannel | None = field(default=None, init=False)
     _list: IRpcStream | None = field(default=None, init=False)
     _moved: IRpcStream | None = field(default=None, init=False)
-    _shown: Shown = field(factory=Shown, init=False)
+    _shown: Shown | None = field(default=None, init=False)
     _loop: Deferred[None] | None = field(default=None, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _is_refreshing: bool = field(default=False, init=False)
@@ -216,7 +216,7 @@ class ProxyLink(Service):
         try:
             await self._follow_on(way)
         finally:
-            self._moved = None
+            self._moved = self._shown = None
             moving.cancel()
 
     async def _follow_on(self, way: Way) -> None:
@@ -263,7 +263,7 @@ class ProxyLink(Service):
                 await channel.close()
                 raise
         except SvcError:
-            if self.fresh.has_ended(self._shown):
+            if self._shown is not None and self.fresh.has_ended(self._shown):
                 self.redial()
             raise
         old, self._channel, self._shown, self._moved = self._channel, channel, shown, stream

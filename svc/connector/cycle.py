@@ -26,7 +26,7 @@ from svc.model.principal import Role
 from svc.model.registration import DeclaredResource, Registration
 from svc.model.signing import Signed
 from svc.model.tunnels import EndReason
-from svc.rpc.freshness import Freshness
+from svc.rpc.freshness import Freshness, Shown
 from svc.service import BackgroundTasks
 from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes
@@ -244,9 +244,12 @@ class TunnelCycle:
 
     def _follow(self) -> None:
         if self._succession is None:
-            moving = self._tunnels.fresh.follow(lambda: self._leg.shown, self._move)
+            moving = self._tunnels.fresh.follow(self._shown, self._move)
             self._succession = Deferred.fromCoroutine(moving)
             self._succession.addErrback(_log_failure)
+
+    def _shown(self) -> Shown | None:
+        return None if self._is_over else self._leg.shown
 
     async def _move(self) -> None:
         """Register over another connection; the old one is retired once that is acknowledged."""

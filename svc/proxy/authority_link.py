@@ -216,8 +216,8 @@ class AuthorityLink(Service):
             before.stream.cancel("moved")
             self._left.spawn("leaving a connection to Authority", self._leave(before.channel))
 
-    def _shown(self) -> Shown:
-        return Shown() if self._followed is None else self._followed.shown
+    def _shown(self) -> Shown | None:
+        return None if self._followed is None else self._followed.shown
 
     async def _move(self) -> None:
         """Follow another connection; calls that run on the older one may finish there."""

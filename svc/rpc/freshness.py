@@ -143,23 +143,28 @@ class Freshness:
         return ours is not None and not _same(ours, newest) and self.now() >= ours.not_after
 
     async def follow(
-        self, current: Callable[[], Shown], replace: Callable[[], Awaitable[object]]
+        self, current: Callable[[], Shown | None], replace: Callable[[], Awaitable[object]]
     ) -> None:
-        """Replace the connection in use each time it is due; never returns, cancel it.
+        """Replace the connection in use each time it is due; cancel it, or let it see the end.
 
         Args:
-            current: What the connection in use shows.
+            current: What the connection in use shows; None once there is none
+                to replace: a cancellation alone does not reach a coroutine
+                that is itself the cause of the end.
             replace: Dials, moves and returns; what it raises as SvcError is
                 logged, and it is called again soon.
         """
-        while True:
-            while (left := self.left(current())) > 0:
+        while (shown := current()) is not None:
+            left = self.left(shown)
+            if left > 0:
                 await self._wait(min(left, LOOK_AGAIN) if left < inf else inf)
+                continue
             try:
                 await replace()
             except SvcError as e:
                 _log.info("a connection is not made anew yet", reason=e.reason, text=e.text)
-                await self._wait(self._pause(current()))
+                if (shown := current()) is not None:
+                    await self._wait(self._pause(shown))
 
     def _pause(self, shown: Shown) -> float:
         left, life = shown.end - self.now(), shown.lifetime

@@ -168,6 +168,17 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(self.states(), {"s1": open_, "s2": gone, "s3": open_})
         self.assertEqual(self.house.records("session.abandoned")[0]["reason"], "not_claimed")
 
+    def test_greeting_over_another_connection(self) -> None:
+        """A Proxy that is here and greets again has lost nothing, whatever it claims."""
+        self.hello()
+        self.follow()
+        self.open("s1", "s2")
+        self.hello("s1")
+        self.assertEqual(set(self.states().values()), {SessionState.OPEN})
+        _, done = self.call("Hello", hello_message("0.11.0", "another", ("s1",)))
+        self.successResultOf(done)
+        self.assertEqual(self.states()["s2"], SessionState.ABANDONED)
+
     def test_restarted_authority_waits_for_claims(self) -> None:
         """After a restart a Proxy has a minute to claim; then its sessions are abandoned."""
         self.open("s1")
