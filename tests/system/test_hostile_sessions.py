@@ -188,6 +188,23 @@ class TamperingTests(SessionCase):
         await self.assertBroken(tool)
 
 
+    async def test_cut_after_half_close(self) -> None:
+        """Nor does it pass for the target's end where the tool had ended its own writing."""
+        hung_up: Deferred[None] = Deferred()
+
+        async def carry(call: IRpcCall, ask: Ask) -> None:
+            carrying = Deferred.fromCoroutine(self.evil.carry(call, ask))
+            carrying.addErrback(lambda cancelled: None)
+            await hung_up
+            carrying.cancel()
+
+        self.evil.on_open = carry
+        tool = await self.running()
+        tool.transport.loseWriteConnection()
+        hung_up.callback(None)
+        await self.assertBroken(tool)
+
+
 class ConnectorTests(SessionCase):
     async def test_not_the_person(self) -> None:
         """A Connector passes no byte between its target and anybody but the grant's person."""

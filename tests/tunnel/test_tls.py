@@ -144,6 +144,14 @@ class TlsTests(SynchronousTestCase):
         self.client.connectionLost(Failure(ConnectionDone()))
         self.assertTrue(self.far.lost and self.far.lost.check(ConnectionLost))
 
+    def test_truncation_after_half_close(self) -> None:
+        """Our own end of writing does not make the peer's missing word an orderly end."""
+        self.shake()
+        self.client.loseWriteConnection()
+        self.move()
+        self.client.connectionLost(Failure(ConnectionDone()))
+        self.assertTrue(self.far.lost and self.far.lost.check(ConnectionLost))
+
     def test_orderly_end(self) -> None:
         """An end after the peer's word is an orderly one."""
         self.shake()
