@@ -264,7 +264,7 @@ class TunnelCycle:
             if not old.is_retired and self._tunnels.fresh.is_over(old.shown):
                 old.leave()
             raise
-        _log.info("tunnel moved to a fresh connection", proxy_shown=self._leg.shown.end)
+        _log.info("tunnel moved to a fresh connection", good_until=self._leg.shown.end)
 
 
 def _log_failure(failure: Failure) -> None:
