@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from zope.interface import implementer
@@ -283,6 +284,9 @@ async def dial(
         await endpoint.connect(factory)
     except (CancelledError, SvcError):
         raise
+    except ConnectingCancelledError as stopped:
+        # Not that nobody answers: whoever stops us must not be dialled for again.
+        raise CancelledError from stopped
     except Exception as failed:
         raise Unavailable(
             f"cannot connect: {type(failed).__name__}", reason="cannot_connect"

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.wrappers_pb2 import StringValue
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import (
     TCP4ClientEndpoint,
     TCP4ServerEndpoint,
@@ -16,6 +16,8 @@ from twisted.internet.endpoints import (
     UNIXServerEndpoint,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
@@ -86,3 +88,10 @@ class SocketTests(TestCase):
         answer = await channel.unary("/t.T/Who", StringValue(), StringValue, timeout=10)
         self.assertEqual(answer.value, "None None False")
         await channel.close()
+
+    def test_stopped_while_connecting(self) -> None:
+        """Stopped before anybody answered, dialling is cancelled: it is not as if nobody were."""
+        endpoint = TCP4ClientEndpoint(MemoryReactorClock(), "127.0.0.1", 1)
+        dialling = Deferred.fromCoroutine(dial(endpoint, Clock(), plaintext=True))
+        dialling.cancel()
+        self.failureResultOf(dialling, CancelledError)
