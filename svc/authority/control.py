@@ -6,7 +6,7 @@ checked against time and registry at every call, not at the handshake only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
@@ -18,7 +18,7 @@ from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
-from svc.errors import Malformed, Unauthenticated
+from svc.errors import Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.control import (
@@ -42,6 +42,9 @@ from svc.service import bounded
 _log = Logger(namespace="svc_authority")
 
 _FIRST_WORD_SECS = 10.0
+MAX_FOLLOWED = 8
+"""Snapshot streams of one Proxy: each may have a whole bundle queued, and two are enough."""
+
 _FRAME_SECS = 60.0
 """A Proxy that does not take a frame for this long has no fresh policy by it anyway (R15)."""
 
@@ -52,6 +55,7 @@ class ControlService:
 
     Attributes:
         lanes: What this Authority says of itself to a Proxy that greets it.
+        seen: Writes down that a node was here, and which version it runs.
     """
 
     knowledge: Knowledge
@@ -63,6 +67,7 @@ class ControlService:
     explainer: Explainer
     lanes: Callable[[], Lanes]
     clock: IReactorTime
+    seen: Callable[[str, str], Awaitable[None]]
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -107,6 +112,11 @@ class ControlService:
         if proxy.id not in self._present:
             # It claimed them; now it must come and follow us, or they are abandoned after all.
             self.ends.away(proxy.id)
+        try:
+            await self.seen(proxy.id, version)
+        except SvcError as e:
+            # Only the registry's column is older than it could be.
+            _log.warn("a greeting is not in the registry", proxy=proxy.id, reason=e.reason)
         _log.info(
             "proxy connected",
             proxy=proxy.id,
@@ -131,6 +141,12 @@ class ControlService:
         if data is None:
             raise Malformed("snapshot: no message came")
         have = decode_snapshot_request(data)
+        if self._present.get(proxy.id, 0) >= MAX_FOLLOWED:
+            raise SvcError(
+                "too many snapshots are followed by one Proxy",
+                reason="too_many_snapshots",
+                fault=Fault.EXHAUSTED,
+            )
         self._enter(proxy.id)
         try:
             await self._follow(call, have)

@@ -189,9 +189,13 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
         entropy, int(p.settings.tunnel.lease_secs), p.tasks, rooms.refusals,
     )  # fmt: skip
     explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
+
+    async def seen(node_id: str, version: str) -> None:
+        await p.store.run("node seen", lambda tx: tx.nodes.seen(node_id, now(), version))
+
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: _lanes(p, listeners), clock,
+        lambda: _lanes(p, listeners), clock, seen,
     )  # fmt: skip
 
 

@@ -56,9 +56,14 @@ class ControlTests(SynchronousTestCase):
         self.control = ControlService(
             house.knowledge, house.world.verifier, house.issuance(), intake, self.ends,
             house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
+            self.seen,
         )  # fmt: skip
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
+
+    async def seen(self, node_id: str, version: str) -> None:
+        at = self.house.now()
+        await self.house.store.run("seen", lambda tx: tx.nodes.seen(node_id, at, version))
 
     def call(self, method: str, *messages: Any, peer: Peer | None = None) -> tuple[Call, Any]:
         call = Call(peer or self.peer)
@@ -167,6 +172,13 @@ class ControlTests(SynchronousTestCase):
         open_, gone = SessionState.OPEN, SessionState.ABANDONED
         self.assertEqual(self.states(), {"s1": open_, "s2": gone, "s3": open_})
         self.assertEqual(self.house.records("session.abandoned")[0]["reason"], "not_claimed")
+
+    def test_greeting_is_a_report(self) -> None:
+        """A Proxy that greets is in the registry as seen now, with its version."""
+        self.hello()
+        row = self.house.row(self.house.proxy)
+        found = self.house.run(lambda tx: tx.nodes.get(row.id))
+        self.assertEqual((found.last_seen, found.version), (self.house.now(), "0.11.0"))
 
     def test_greeting_over_another_connection(self) -> None:
         """A Proxy that is here and greets again has lost nothing, whatever it claims."""
