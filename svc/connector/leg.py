@@ -79,7 +79,6 @@ class Leg:
     _channel: IRpcChannel | None = field(default=None, init=False)
     _link: ProxyLink | None = field(default=None, init=False)
     _renewal: Renewal | None = field(default=None, init=False)
-    _sessions: int = field(default=0, init=False)
     _stopped: bool = field(default=False, init=False)
 
     async def serve(self) -> None:
@@ -125,9 +124,13 @@ class Leg:
             self._renewal.stop()
 
     async def drained(self) -> None:
-        """Wait until nothing runs over the connection any more."""
+        """Wait until nothing runs over the connection any more.
+
+        The Proxy ends the registration only once each of its orders is
+        answered, so no session is still to come here.
+        """
         channel = self._channel
-        while channel is not None and (self._sessions or channel.open_streams):
+        while channel is not None and channel.open_streams:
             await deferLater(self._tunnels.clock, _LOOK_SECS)
 
     async def close(self) -> None:
@@ -163,18 +166,11 @@ class Leg:
                         reason=one.reason,
                     )
             case OpenNotice():
-                self._tunnels.tasks.spawn("session", self._open(said, link))
+                self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
             case Draining():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():
                 pass
-
-    async def _open(self, notice: OpenNotice, link: ProxyLink) -> None:
-        self._sessions += 1
-        try:
-            await self._tunnels.openings.open(notice, link)
-        finally:
-            self._sessions -= 1
 
 
 @define(eq=False)

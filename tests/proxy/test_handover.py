@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import SvcError
-from svc.messages.tunnel import Goodbye, OpenNotice
+from svc.messages.tunnel import Goodbye, Nonce, OpenNotice
 from svc.model.principal import Role
 from svc.model.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.rpc.freshness import Freshness
@@ -64,6 +64,18 @@ class HandoverTests(ProxyTests):
         carry.say(data(b"here"))
         self.site.turn()
         self.assertEqual((client.data, old.reason), (b"here", "superseded"))
+
+    def test_authority_back_meanwhile(self) -> None:
+        """Only the newer connection registers anew when Authority is back."""
+        old = self.site.node()
+        self.site.open()
+        new = self.site.node(generation=2)
+        self.assertEqual(old.reason, "")
+        self.site.lose_authority()
+        self.authority.is_up = True
+        self.site.pass_time(6)
+        asked = [sum(isinstance(one, Nonce) for one in node.said) for node in (old, new)]
+        self.assertEqual(asked, [1, 2])
 
     def test_old_connection_breaks(self) -> None:
         """A session whose old connection breaks after all ends with a report, not a notice."""
@@ -203,6 +215,28 @@ class FreshLinkTests(ProxyTests):
         self.assertTrue(self.site.link.is_connected)
         self.assertEqual(self.site.holder.engine().revision, 8)
         self.assertEqual(self.site.dials, 3)
+
+    def test_frame_that_is_late(self) -> None:
+        """A frame that waited on the old connection while another took over is let go."""
+        link, late = self.site.link, self.authority.frame()
+        taking: list[Deferred[None]] = []
+        take = link.take
+
+        async def slowly(frame: Any) -> None:
+            taking.append(Deferred())
+            await taking[-1]
+            await take(frame)
+
+        link.take = slowly
+        self.renew()
+        self.assertEqual((len(taking), len(self.authority.follows)), (1, 2))
+        self.authority.follows[0].put(late)
+        self.site.turn()
+        link.take = take
+        taking[0].callback(None)
+        self.site.turn()
+        self.assertTrue(link.is_connected)
+        self.assertEqual((len(taking), len(self.authority.follows)), (1, 1))
 
     @proves("G-IDN-02")
     def test_dial_fails(self) -> None:
