@@ -18,7 +18,7 @@ from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
-from svc.errors import Malformed, SvcError, Unauthenticated
+from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.control import (

@@ -162,13 +162,14 @@ class Assembling:
         holder.on_change(sessions.recheck)
         tunnels = TunnelService(
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
-            p.runtime.entropy, tunnel_times(p.settings),
+            p.runtime.entropy, tunnel_times(p.settings), holder.check_not_revoked,
         )  # fmt: skip
         lanes = RelayLanes(
             lambda: link.lanes, self._authority_port, identity.verifier,
             lane_meters(p.metrics), clock, budget=AddressBudget(
                 p.settings.limits.anonymous_per_minute, p.settings.limits.anonymous_burst
             ),
+            check_not_revoked=holder.check_not_revoked,
         )  # fmt: skip
         health = Health()
         public = PublicServices(

@@ -29,7 +29,7 @@ class AddressBudget:
 
     def take(self, host: str, now: float) -> bool:
         """Take one call of *host*; False where none is left.  *now* is of a steady clock."""
-        key = _key(host)
+        key = source_of(host)
         left, then = self._buckets.pop(key, (self.burst, now))
         left = min(self.burst, left + (now - then) * self.per_minute / 60)
         allowed = left >= 1
@@ -40,8 +40,8 @@ class AddressBudget:
         return allowed
 
 
-def _key(host: str) -> str:
-    """An IPv4 address as it is; of IPv6 the network a site is given."""
+def source_of(host: str) -> str:
+    """Whom an address stands for: IPv4 as it is; of IPv6 the network a site is given."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

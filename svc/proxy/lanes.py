@@ -7,6 +7,7 @@ serves only that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -22,8 +23,8 @@ from svc.interfaces.rpc import IRpcCall, Peer
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
-from svc.model.principal import NODE_ROLES
-from svc.proxy.budget import AddressBudget
+from svc.model.principal import NODE_ROLES, Principal
+from svc.proxy.budget import AddressBudget, source_of
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
 from svc.service import bounded
@@ -72,7 +73,9 @@ class RelayLanes:
         lanes: What Authority said of itself at the last greeting, or None.
         endpoint: Makes the endpoint of an Authority port.
         limit: How many connections of each lane may be open at once.
+        share: How many of them one node, or one address without a certificate, may hold.
         budget: What one address may ask for anonymously.
+        check_not_revoked: Raises Denied for a node that the newest snapshot revokes.
     """
 
     lanes: Callable[[], Lanes | None]
@@ -81,8 +84,11 @@ class RelayLanes:
     meters: LaneMeters
     clock: IReactorTime
     limit: int = 64
+    share: int = 8
     budget: AddressBudget = field(factory=AddressBudget)
-    _open: dict[Lane, int] = field(factory=dict)
+    check_not_revoked: Callable[[Principal], object] = lambda principal: None
+    _open: Counter[Lane] = field(factory=Counter)
+    _held: Counter[tuple[Lane, str]] = field(factory=Counter)
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one relayed connection."""
@@ -94,16 +100,20 @@ class RelayLanes:
                 "this lane is not served here", reason="lane_not_served", fault=Fault.UNAVAILABLE
             )
         try:
-            self._admit(lane, call.peer)
+            holder = lane, self._admit(lane, call.peer)
         except SvcError:
             self.meters.outcome(label, "refused")
             raise
         port = self._port(lane, label)
-        self._open[lane] = self._open.get(lane, 0) + 1
+        self._open[lane] += 1
+        self._held[holder] += 1
         try:
             await self._relay(call, lane, label, port)
         finally:
             self._open[lane] -= 1
+            self._held[holder] -= 1
+            if not self._held[holder]:
+                del self._held[holder]
 
     async def _first_frame(self, call: IRpcCall) -> Lane:
         data = await bounded(self.clock, _FIRST_FRAME_SECS, call.receive(), "relay")
@@ -114,13 +124,21 @@ class RelayLanes:
             raise Malformed("relay: the first frame does not open")
         return decode_relay_open(bytes(payload))
 
-    def _admit(self, lane: Lane, peer: Peer) -> None:
-        if self._open.get(lane, 0) >= self.limit:
+    def _admit(self, lane: Lane, peer: Peer) -> str:
+        """Who holds the connection now.
+
+        Nobody may hold the whole lane: the others' certificates would end meanwhile.
+        """
+        holder = self._known(lane, peer)
+        if self._open[lane] >= self.limit or self._held[lane, holder] >= self.share:
             raise SvcError(
                 "too many connections of this lane are open; try again",
                 reason="lane_full",
                 fault=Fault.EXHAUSTED,
             )
+        return holder
+
+    def _known(self, lane: Lane, peer: Peer) -> str:
         if lane is Lane.JOIN:
             if not self.budget.take(peer.host, self.clock.seconds()):
                 self.meters.anonymous_refused("Relay/Open")
@@ -129,10 +147,12 @@ class RelayLanes:
                     reason="anonymous_budget",
                     fault=Fault.EXHAUSTED,
                 )
-            return
+            return source_of(peer.host)
         if not peer.chain:
             raise Unauthenticated("this lane takes a node's certificate")
-        self.verifier.verify(peer.chain, NODE_ROLES)
+        principal = self.verifier.verify(peer.chain, NODE_ROLES).principal
+        self.check_not_revoked(principal)
+        return principal.id
 
     def _port(self, lane: Lane, label: str) -> int:
         lanes = self.lanes()

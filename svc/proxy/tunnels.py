@@ -8,6 +8,8 @@ tunnel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol, IReactorTime
@@ -17,7 +19,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming
 from svc.messages.tunnel import decode_carry_open
 from svc.model.ids import Entropy
-from svc.model.principal import Role
+from svc.model.principal import Principal, Role
 from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.registering import Registering
@@ -40,24 +42,25 @@ class TunnelService:
     clock: IReactorTime
     entropy: Entropy
     times: TunnelTimes
+    check_not_revoked: Callable[[Principal], object] = lambda principal: None
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""
         methods = {"Register": streaming(self._register), "Carry": streaming(self._carry)}
         return RpcService("gate.v1.Tunnel", methods)
 
-    def node_of(self, call: IRpcCall) -> str:
-        """The Connector's node id from its certificate, checked now (R13)."""
+    def node_of(self, call: IRpcCall) -> Principal:
+        """The Connector of the call's certificate, checked now (R13)."""
         if not call.peer.chain:
             raise Unauthenticated("a tunnel takes a Connector's certificate")
-        return self.verifier.verify(call.peer.chain, {Role.CONNECTOR}).principal.id
+        return self.verifier.verify(call.peer.chain, {Role.CONNECTOR}).principal
 
     async def _register(self, call: IRpcCall) -> None:
-        node_id = self.node_of(call)
-        await Registering(self, call, node_id).run()
+        await Registering(self, call, self.node_of(call).id).run()
 
     async def _carry(self, call: IRpcCall) -> None:
-        self.node_of(call)
+        # To who registers, Authority says so itself, and writes it down.
+        self.check_not_revoked(self.node_of(call))
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "carry")
         if data is None:
             raise Malformed("carry: no message came")

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.control import ControlService
+from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
 from svc.authority.sessions import SessionEnds
@@ -310,6 +310,15 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(
             [one.principal for one in last.revocations], [f"spiffe://{CLUSTER}/user/{ADA}"]
         )
+
+    def test_one_proxy_follows_so_many_snapshots(self) -> None:
+        """A Proxy that asks for the whole bundle again and again is refused, until one ends."""
+        followed = [self.follow()[1] for _ in range(MAX_FOLLOWED)]
+        failure = self.failureResultOf(self.follow()[1])
+        self.assertEqual(failure.value.reason, "too_many_snapshots")
+        followed[0].addErrback(lambda _: None)
+        followed[0].cancel()
+        self.assertNoResult(self.follow()[1])
 
     def test_time_set_back_makes_no_older_snapshot(self) -> None:
         """A host clock set back gives neither an older time nor an older serial."""
