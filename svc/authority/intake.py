@@ -26,12 +26,13 @@ from svc.authority.admission import (
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder, node
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registrations import AGAIN, Registered, Registrations
+from svc.authority.registrations import Registered, Registrations
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import (
+    AGAIN,
     Evict,
     TunnelSeen,
     Verdict,

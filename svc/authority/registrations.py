@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
-AGAIN = ""
-"""The word that takes no tunnel away: the registration is only made anew."""
+from svc.messages.control import AGAIN
 
 
 @frozen(eq=False)
@@ -20,7 +19,7 @@ class Registered:
 
     Attributes:
         evict: Called with a reason word to take the registration back, or with
-            :data:`AGAIN`.
+            ``AGAIN`` to have it made anew.
     """
 
     node_id: str

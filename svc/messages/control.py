@@ -108,9 +108,13 @@ class Verdict:
     withheld: tuple[Withheld, ...] = ()
 
 
+AGAIN = "again"
+"""The word of an eviction that takes no tunnel away: what may be served changed."""
+
+
 @frozen
 class Evict:
-    """Authority takes a registration back."""
+    """Authority takes a registration back; with :data:`AGAIN`, only to have it made anew."""
 
     reason: str
 

@@ -73,4 +73,12 @@ class SessionsLeft:
     session_uids: tuple[str, ...]
 
 
-TunnelEvent = TunnelRegistered | TunnelRefused | TunnelEnded | SessionsLeft
+@frozen
+class TunnelChanged:
+    """A registered tunnel serves other resources now; nothing is counted."""
+
+    node_id: str
+    resources: tuple[str, ...]
+
+
+TunnelEvent = TunnelRegistered | TunnelChanged | TunnelRefused | TunnelEnded | SessionsLeft

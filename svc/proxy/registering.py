@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.rpc import IRpcCall
-from svc.messages.control import Evict
+from svc.messages.control import AGAIN, Evict
 from svc.messages.tunnel import (
     Down,
     Goodbye,
@@ -228,7 +228,8 @@ class Registering:
                     evicted = await standing.until_over()
                 finally:
                     standing.over()
-            if evicted is not None:
+            asked = evicted is not None and evicted.reason == AGAIN
+            if evicted is not None and not asked:
                 self._evict(evicted)
                 return
             if self.tunnel is not None and self.tunnel.is_over:
@@ -236,7 +237,7 @@ class Registering:
             # An Authority that is away is waited for; one that is there and ends
             # registrations is not asked in a storm.
             lasted = self.service.clock.seconds() - began
-            is_odd = self.service.link.is_connected and lasted < _LONGEST_WAIT
+            is_odd = not asked and self.service.link.is_connected and lasted < _LONGEST_WAIT
             failures = failures + 1 if is_odd else 0
             again = await self._again(failures)
             if again is None:

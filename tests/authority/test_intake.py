@@ -13,6 +13,7 @@ from svc.authority.members import MemberDesk
 from svc.authority.records import operator
 from svc.errors import SvcError
 from svc.messages.control import (
+    AGAIN,
     Evict,
     TunnelSeen,
     Verdict,
@@ -271,8 +272,9 @@ class IntakeTests(SynchronousTestCase):
         self.intake.store = evolve_run(self.house.store, run)
         call.give(self.signed(nonce, resources=self.declared(("db1", "tcp"), ("extra", "tcp"))))
         self.successResultOf(serving)
-        verdict = decode_connector_down(call.sent[-1])
+        verdict, again = map(decode_connector_down, call.sent[-2:])
         self.assertTrue(isinstance(verdict, Verdict) and verdict.accepted)
+        self.assertEqual(again, Evict(AGAIN))
         self.assertIsNotNone(self.house.registrations.serving("db1", self.house.proxy.id))
         self.house.clock.advance(10)
         self.assertIsNone(self.house.registrations.serving("db1", self.house.proxy.id))
