@@ -129,7 +129,10 @@ class PolicyInForce:
         self.engine, self._text = made, text
 
     def _keep_away(self, stored: PolicyVersion, facts: ClusterFacts, refusal: SvcError) -> None:
-        """Stay with the engine there is; what the next pass may find otherwise is tried again."""
+        """Stay with the engine there is; what the next pass may find otherwise is tried again.
+
+        The refusal's text is not logged: it quotes the policy.
+        """
         if refusal.reason not in _MAY_PASS_LATER:
             self._refused = (stored.sha256, facts.revision)
         _log.error(
@@ -137,7 +140,6 @@ class PolicyInForce:
             version=stored.version,
             revision=facts.revision,
             reason=refusal.reason,
-            text=refusal.text,
         )
 
     async def _with_entities(self, engine: CompiledPolicy, facts: ClusterFacts) -> CompiledPolicy:

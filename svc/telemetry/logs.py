@@ -185,6 +185,10 @@ _STDLIB = {
 }
 
 
+_TELLS_HEADERS = ("hpack",)
+"""Libraries whose debug lines quote what callers send; never heard, at any level."""
+
+
 class StdlibBridge(logging.Handler):
     """Hands records of the standard library's ``logging`` to our observer."""
 
@@ -251,4 +255,6 @@ def bridge_stdlib() -> None:
     """Send the standard library's logging and warnings to our observer, and nowhere else."""
     root = logging.getLogger()
     root.handlers[:] = [StdlibBridge()]
+    for name in _TELLS_HEADERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)

@@ -18,7 +18,8 @@ SECONDS = 10.0
 def probe(asked: dict[str, Any]) -> list[Any]:
     """Each call's answer in hex, or the word of its status; for ``opens`` all that is told."""
     with channel_of(asked) as channel:
-        told: list[Any] = [_called(channel, method) for method in asked.get("methods", ())]
+        metadata = [(key, value) for key, value in asked.get("metadata", ())]
+        told: list[Any] = [_called(channel, one, metadata) for one in asked.get("methods", ())]
         told += [_refused(channel, bytes.fromhex(one)) for one in asked.get("opens", ())]
     return told
 
@@ -34,14 +35,15 @@ def channel_of(asked: dict[str, Any]) -> grpc.Channel:
     return grpc.secure_channel(address, credentials, options=name)
 
 
-def _called(channel: grpc.Channel, method: str) -> str:
+def _called(channel: grpc.Channel, method: str, metadata: list[tuple[str, str]]) -> str:
     try:
         if method.endswith("/Watch"):
             stream = channel.unary_stream(method)(b"", timeout=SECONDS)
             first: bytes = next(stream)
             stream.cancel()
             return first.hex()
-        answer: bytes = channel.unary_unary(method)(b"", timeout=SECONDS)
+        call = channel.unary_unary(method)
+        answer: bytes = call(b"", timeout=SECONDS, metadata=metadata)
     except grpc.RpcError as error:
         return str(error.code().name)
     return answer.hex()
