@@ -187,7 +187,6 @@ class TamperingTests(SessionCase):
         up.transport.loseConnection()
         await self.assertBroken(tool)
 
-
     async def test_cut_after_half_close(self) -> None:
         """Nor does it pass for the target's end where the tool had ended its own writing."""
         hung_up: Deferred[None] = Deferred()
