@@ -65,6 +65,10 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``--config PATH`` counts wherever it stands, not only before the command."""
+        return super().parse_args(ctx, config_first(args))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -75,6 +79,22 @@ class LazyGroup(click.Group):
                 f"commands: {', '.join(self.list_commands(ctx)[4:])}"
             )
         return super().resolve_command(ctx, args)
+
+
+def config_first(words: Sequence[str]) -> list[str]:
+    """The words with each ``--config PATH`` before all others; what follows ``--`` stays."""
+    taken: list[str] = []
+    others: list[str] = []
+    left = list(words)
+    while left and left[0] != "--":
+        word = left.pop(0)
+        if word.startswith("--config="):
+            taken.append(word)
+        elif word == "--config" and left:
+            taken += [word, left.pop(0)]
+        else:
+            others.append(word)
+    return [*taken, *others, *left]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,7 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"svc: {e.format_message()}", err=True)
         return 1
     except SvcError as e:
-        click.echo(f"svc: {e.text}", err=True)
+        # A peer may have chosen the words; the lines of a list of problems are ours.
+        told = "\n".join(escaped(line) for line in e.text.split("\n"))
+        click.echo(f"svc: {told}", err=True)
         return e.exit_code
     except BrokenPipeError:
         # Whoever read our stdout has gone; there is nobody left to tell.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli import main
+from svc.cli import config_first, main
 from tests.cli.desk import Authority, Place, terminal
 from tests.proof import proves
 
@@ -70,9 +70,25 @@ class UsageTests(SynchronousTestCase):
             self.assertTrue(outcome.stderr.startswith("svc: "), words)
         self.assertEqual([each.name for each in place.state.iterdir()], [])
 
+    @proves("X-04")
     def test_program_maps_them_alike(self) -> None:
-        """The program itself exits 64 for an unknown word after `authority`."""
-        self.assertEqual(main(["authority", "bogus"]), 64)
+        """The program itself exits 64 for an unknown word or option, never 2."""
+        for words in (["authority", "bogus"], ["doctor", "--nope"], ["--nope"], ["up", "--nope"]):
+            self.assertEqual(main(words), 64, words)
+
+    @proves("G-CLI-01")
+    def test_configuration_anywhere(self) -> None:
+        """`--config PATH` is taken before the command and after it; behind `--` it is data."""
+        path = str(Place(self).config)
+        for given in (["--config", path], [f"--config={path}"]):
+            self.assertEqual(config_first(["authority", "nodes", "list", *given])[: len(given)],
+                             given)  # fmt: skip
+            for words in ([*given, "authority", "store", "migrate", "--check"],
+                          ["authority", *given, "store", "migrate", "--check"],
+                          ["authority", "store", "migrate", "--check", *given]):  # fmt: skip
+                self.assertEqual(main(words), 3, words)
+        self.assertEqual(main(["authority", "status", "--", "--config", path]), 64)
+        self.assertEqual(main(["authority", "status", "--config"]), 64)
 
     def test_no_configuration(self) -> None:
         """A command that needs a configuration says so, and shows where it goes."""
@@ -88,6 +104,7 @@ class UsageTests(SynchronousTestCase):
         self.assertEqual((outcome.status, outcome.stdout), (1, ""))
         self.assertIn("state_dir: required for authority", outcome.stderr)
 
+    @proves("U-CMD-01")
     def test_help_is_data(self) -> None:
         """Help goes to stdout with status 0, and shows no older spelling."""
         outcome = terminal("authority", "--help")
@@ -96,6 +113,8 @@ class UsageTests(SynchronousTestCase):
             self.assertIn(f"\n  {word} ", outcome.stdout)
         for older in ("list-nodes", "list-resources", "verify-audit", "migrate"):
             self.assertNotIn(older, outcome.stdout)
+        for group, word in (("store", "migrate"), ("audit", "verify")):
+            self.assertIn(f"\n  {word} ", terminal("authority", group, "--help").stdout)
 
 
 class AliasTests(SynchronousTestCase):
