@@ -1,0 +1,182 @@
+"""What each role is, seen from outside: its process, its sockets, what the Authority owns."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway
+from svc.testing.person import Person
+from svc.testing.processes import Child, until
+from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from tests.proof import proves
+from tests.system.common import ROLES, shared
+from tests.system.kernel import sockets_of
+from tests.system.world import around
+
+
+@cache
+def bea() -> Person:
+    """A person of the group that may use ``echo``, with no resident."""
+    return shared().add_person("bea", "ops")
+
+
+def through(person: Person, resource: str = "echo") -> bytes:
+    """What comes back of a word sent through a session of its own."""
+    ran = person.svc("proxy-ssh", resource, "--kind", "tcp", stdin=b"word")
+    return ran.checked().stdout.encode()
+
+
+@contextlib.contextmanager
+def without_telemetry(gateway: Gateway) -> Iterator[None]:
+    """All three roles anew, with neither ``metrics_listen`` nor an ``otel_endpoint``."""
+    paths = [gateway.directory / f"{role}.toml" for role in ROLES]
+    before = [path.read_text("utf-8") for path in paths]
+    for path, text in zip(paths, before, strict=True):
+        lines = text.splitlines(keepends=True)
+        path.write_text("".join(one for one in lines if not one.startswith("telemetry.")), "utf-8")
+    try:
+        for role in ROLES:
+            gateway.child(role).kill()
+            child = gateway.start(role, ready=False)
+            if role != CONNECTOR:  # which listens nowhere
+                until(f"{role} up", partial(gateway.listening, role), alive=[child])
+        until("a tunnel", lambda: gateway.status()["connectors"] == 1)
+        yield
+    finally:
+        for path, text in zip(paths, before, strict=True):
+            path.write_text(text, "utf-8")
+        for role in ROLES:
+            gateway.restart(role)
+        gateway.await_tunnels(1)
+
+
+class ProcessTests(SynchronousTestCase):
+    """A role as a process."""
+
+    @proves("G-ROLE-02")
+    def test_foreground(self) -> None:
+        """Each role stays the process that was started, whatever the others do, until a signal."""
+        gateway = shared()
+        for role in ROLES:
+            child = gateway.child(role)
+            status = Path(f"/proc/{child.pid}/stat").read_text("utf-8").rpartition(") ")[2]
+            self.assertEqual(int(status.split()[1]), os.getpid(), role)
+        self.addCleanup(gateway.await_tunnels, 1)
+        for role, number in ((AUTHORITY, signal.SIGTERM), (PROXY, signal.SIGINT)):
+            gateway.child(role).signal(number)
+            self.assertEqual(gateway.child(role).wait(), 0, role)
+        connector = gateway.child(CONNECTOR)
+        before = gateway.metric(CONNECTOR, "svc_connector_reconnects_total")
+        until(
+            "many dials in vain",
+            lambda: gateway.metric(CONNECTOR, "svc_connector_reconnects_total") > before + 5,
+        )
+        self.assertTrue(connector.is_alive)
+        gateway.start(AUTHORITY)
+        gateway.start(PROXY)
+        gateway.await_tunnels(1)
+        connector.signal(signal.SIGTERM)
+        self.assertEqual(connector.wait(), 0)
+        gateway.start(CONNECTOR)
+
+    @proves("G-ROLE-18", "G-TEL-02", "G-AUD-03", "X-31")
+    def test_without_telemetry(self) -> None:
+        """Without telemetry a Connector listens nowhere, and the audit log goes on as ever."""
+        gateway, person = shared(), bea()
+        wanted = {AUTHORITY: {"control", "join", "renewal"}, PROXY: {"public"}, CONNECTOR: set()}
+        with without_telemetry(gateway):
+            for role, names in wanted.items():
+                listening = gateway.listening(role)
+                self.assertEqual(set(listening), names, role)
+                bound = {one.local for one in sockets_of(gateway.child(role)) if one.is_bound}
+                self.assertEqual(bound, set(listening.values()), role)
+            first = gateway.status()["audit_seq"]
+            self.assertEqual(through(person), b"word")
+            records = gateway.operator("audit", "show", "--last", "20", "--json").json
+            new = [one["event"] for one in records if one["seq"] > first]
+            self.assertIn("session.start", new)
+            self.assertIn("verified", gateway.verify())
+
+    @proves("G-GEN-06")
+    def test_connections(self) -> None:
+        """While sessions run no role is connected to anything but the gateway and the targets."""
+        gateway, person = shared(), bea()
+        targets = {f"127.0.0.1:{port}" for port in around().ports.values()}
+        known = {
+            AUTHORITY: set(),
+            PROXY: {gateway.listening(AUTHORITY)["control"]},
+            CONNECTOR: {gateway.public, *targets},
+        }
+        seen: dict[str, set[str]] = {role: set() for role in ROLES}
+        resident = person.up("echo")
+        try:
+            for _ in range(10):
+                with socket.create_connection(person.endpoint("echo"), 20) as peer:
+                    peer.sendall(b"question")
+                    self.assertEqual(peer.recv(8, socket.MSG_WAITALL), b"question")
+                    for role in ROLES:
+                        seen[role] |= self.outward(gateway, role)
+            gateway.set_policy(gateway.operator("policy", "show", "--json").json["text"])
+            person.svc("proxy-ssh", "vault", "--kind", "tcp")
+            for role in ROLES:
+                seen[role] |= self.outward(gateway, role)
+        finally:
+            resident.stop()
+        self.assertEqual(seen[CONNECTOR] & targets, {f"127.0.0.1:{around().ports['echo']}"})
+        for role in ROLES:
+            self.assertLessEqual(seen[role], known[role], role)
+
+    def outward(self, gateway: Gateway, role: str) -> set[str]:
+        """Where the role's connections lead that nobody made to it."""
+        own = set(gateway.listening(role).values())
+        held = list(sockets_of(gateway.child(role)))
+        self.assertEqual([one for one in held if one.protocol.startswith("udp")], [], role)
+        return {one.remote for one in held if one.is_connected and one.local not in own}
+
+
+class OwnedTests(SynchronousTestCase):
+    """What the Authority keeps."""
+
+    @proves("G-ROLE-05", "G-ROLE-08", "G-ROLE-09", "G-CLI-04")
+    def test_registry_and_catalog(self) -> None:
+        """The lists hold what was declared, enrolled and revoked, also after a restart."""
+        gateway = shared()
+        echo = f"127.0.0.1:{around().ports['echo']}"
+        gateway.make_connector([Target("third", echo)], "c3")
+        child: Child = gateway.roles.pop("c3")
+        self.addCleanup(child.end)
+        until("it serves", lambda: self.resources(gateway).get("third") == ("tcp", "c3", "served"))
+        self.assertEqual(self.resources(gateway)["echo"], ("tcp", CONNECTOR, "served"))
+        self.assertEqual(self.resources(gateway)["vault"], ("tcp", CONNECTOR, "served"))
+        gateway.operator("nodes", "revoke", "c3", "--reason", "lost")
+        until("gone", lambda: self.resources(gateway)["third"] == ("tcp", "c3", "departed"))
+        child.end()
+        before = self.nodes(gateway)
+        self.assertEqual(before["c3"][:2], (CONNECTOR, "revoked"))
+        self.assertEqual(before[CONNECTOR][:2], (CONNECTOR, "active"))
+        self.assertEqual(before[PROXY][:2], (PROXY, "active"))
+        self.assertTrue(before["c3"][2] and before[CONNECTOR][2] and before[PROXY][2], before)
+        gateway.restart(AUTHORITY)
+        gateway.await_tunnels(1)
+        after = self.nodes(gateway)
+        self.assertEqual(after["c3"], before["c3"])
+        self.assertEqual(set(after), set(before))
+        self.assertEqual(self.resources(gateway)["third"], ("tcp", "c3", "departed"))
+
+    def resources(self, gateway: Gateway) -> dict[str, tuple[str, str, str]]:
+        """Kind, node and state of every resource."""
+        rows = gateway.operator("resources", "list", "--json").json
+        return {row["id"]: (row["kind"], row["node_name"], row["state"]) for row in rows}
+
+    def nodes(self, gateway: Gateway) -> dict[str, tuple[str, str, object]]:
+        """Role, state and last report of every node, by the older spelling."""
+        rows = gateway.operator("list-nodes", "--health", "--json").json
+        return {row["name"]: (row["role"], row["state"], row["last_seen"]) for row in rows}

@@ -1,0 +1,158 @@
+"""Series, commands and health of a running gateway, a row of the checklist at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc import __version__
+from svc.testing.gateway import Gateway
+from svc.testing.processes import run, svc_command, until
+from svc.testing.settings import AUTHORITY, PROXY
+from tests.proof import proves
+from tests.system.common import ROLES, shared
+from tests.system.test_health import probes, root_of
+from tests.system.test_policy_guard import removed, stored
+from tests.system.test_roles import bea, through
+
+APPLIED, STORED = "svc_policy_version_applied", "svc_policy_version_stored"
+
+
+def versions(gateway: Gateway) -> tuple[float, float]:
+    """The policy version applied, and the one that the latest reload pass saw."""
+    told = gateway.metrics(AUTHORITY)
+    labelled = {name.partition("{")[0]: value for name, value in told.items()}
+    return labelled[APPLIED], labelled[STORED]
+
+
+def store_of(gateway: Gateway) -> sqlite3.Connection:
+    """The Authority's store, beside it."""
+    return sqlite3.connect(gateway.directory / "store.db", timeout=10, isolation_level=None)
+
+
+class DecisionTests(SynchronousTestCase):
+    """What is counted of decisions."""
+
+    @proves("G-MET-10")
+    def test_issuance(self) -> None:
+        """Allowed, denied and served by nobody: each moves its own decision by one."""
+        gateway, person = shared(), bea()
+        gateway.operator("resources", "add", "idle", "--kind", "tcp")
+        until("idle is known", lambda: "idle" in {one["resource"] for one in person.listed()})
+        words = ("allow", "deny", "not_served")
+        before = self.decisions(gateway, words)
+        self.assertEqual(through(person), b"word")
+        for resource in ("vault", "idle"):
+            refused = person.svc("proxy-ssh", resource, "--kind", "tcp")
+            self.assertEqual((refused.status, refused.stdout), (1, ""))
+            self.assertIn("decision ", refused.stderr)
+        after = self.decisions(gateway, words)
+        self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 3)
+
+    def decisions(self, gateway: Gateway, words: tuple[str, ...]) -> list[float]:
+        """The issuance counter by decision."""
+        name = "svc_authorize_total"
+        return [gateway.metric(AUTHORITY, name, action="connect", decision=word) for word in words]
+
+
+class PolicyVersionTests(SynchronousTestCase):
+    """The policy version that is stored and the one that decides."""
+
+    def setUp(self) -> None:
+        self.gateway = shared()
+        self.text = self.gateway.operator("policy", "show", "--json").json["text"]
+
+    @proves("G-MET-43", "G-MET-44")
+    def test_text_that_cannot_be_loaded(self) -> None:
+        """A reload pass brings a version in force; one that is refused is stored, not applied."""
+        gateway = self.gateway
+        number = int(versions(gateway)[0])
+        gateway.set_policy(self.text + "// the next\n")
+        until("in force", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        version = stored(gateway, "permit everything")
+        try:
+            until("seen", lambda: versions(gateway) == (number + 1, version), 5)
+            self.assertEqual(gateway.status()["policy_version"], number + 1)
+        finally:
+            removed(gateway, version)
+        until("seen", lambda: versions(gateway) == (number + 1, number + 1), 5)
+
+    @proves("X-49")
+    def test_stored_moves_at_a_pass_only(self) -> None:
+        """Setting a policy moves what is applied at once; what is stored waits for the pass."""
+        gateway = self.gateway
+        gateway.configure(AUTHORITY, {"snapshot.reload_secs": 600})
+        try:
+            gateway.restart(AUTHORITY)
+            number, seen = versions(gateway)
+            self.assertEqual(seen, number)
+            gateway.set_policy(self.text + "// moved\n")
+            self.assertEqual(versions(gateway), (number + 1, number))
+        finally:
+            gateway.configure(AUTHORITY, {"snapshot.reload_secs": 1})
+            gateway.restart(AUTHORITY)
+            gateway.await_tunnels(1)
+        until("the pass", lambda: versions(gateway) == (number + 1, number + 1), 5)
+
+
+class BoundTests(SynchronousTestCase):
+    """What a stranger can do to the series."""
+
+    @proves("G-MET-04", "G-LIM-05", "X-14")
+    def test_names_of_callers(self) -> None:
+        """Invented methods, paths and verbs make no series and appear in none."""
+        gateway = shared()
+        canary = "canary6f2a"
+        methods = [f"/gate.v1.{canary}{number}/Open" for number in range(20)]
+        methods += [f"/gate.v1.Session/{canary}{number}" for number in range(20)]
+        methods += ["/gate.v1.Session/Why", "/gate.v1.Relay/Open"]
+        ask = {"address": gateway.public, "root": root_of(), "methods": methods}
+        gateway.get(PROXY, f"/{canary}?{canary}={canary}")
+        probes(ask)
+        before = set(gateway.metrics(PROXY))
+        gateway.get(PROXY, f"/again-{canary}")
+        probes(ask | {"methods": [f"{method}x" for method in methods]})
+        self.assertEqual(set(gateway.metrics(PROXY)), before)
+        for role in ROLES:
+            self.assertNotIn(canary, gateway.get(role, "/metrics")[1])
+
+
+class LivenessTests(SynchronousTestCase):
+    """``/healthz`` of a role whose surroundings fail."""
+
+    @proves("X-86", "G-TEL-03")
+    def test_store_held(self) -> None:
+        """An Authority whose store is held by another writer still says that it is alive."""
+        gateway = shared()
+        with closing(store_of(gateway)) as store:
+            store.execute("BEGIN IMMEDIATE")
+            begun = time.monotonic()
+            while time.monotonic() < begun + 1.5:  # longer than its reload pass
+                self.assertEqual(gateway.get(AUTHORITY, "/healthz")[0], 200)
+            store.execute("ROLLBACK")
+        gateway.await_ready(AUTHORITY)
+
+
+class CommandTests(SynchronousTestCase):
+    """The program's own words."""
+
+    @proves("G-CLI-25")
+    def test_version(self) -> None:
+        """`svc --version` prints the version and nothing else."""
+        ran = run(svc_command("--version"), shared().directory)
+        self.assertEqual((ran.status, ran.stderr), (0, ""))
+        self.assertIn(__version__, ran.stdout)
+
+    @proves("G-CLI-01")
+    def test_configuration_before_or_after(self) -> None:
+        """`--config` is taken before the command, and after it as well."""
+        gateway = shared()
+        config = ("--config", str(gateway.directory / f"{AUTHORITY}.toml"))
+        before = run(svc_command(*config, "authority", "nodes", "list"), gateway.directory)
+        after = run(svc_command("authority", "nodes", "list", *config), gateway.directory)
+        self.assertEqual((before.status, after.status), (0, 0), after.stderr)
+        self.assertIn(PROXY, before.stdout)
+        self.assertEqual(after.stdout, before.stdout)
