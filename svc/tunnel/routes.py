@@ -19,6 +19,7 @@ from svc.model.tunnels import (
     EndReason,
     Miss,
     SessionsLeft,
+    TunnelChanged,
     TunnelEnded,
     TunnelEvent,
     TunnelRefused,
@@ -113,6 +114,7 @@ class RouteTable:
         self._unroute(tunnel)
         tunnel.generation, tunnel.resources = generation, resources
         self._route(tunnel)
+        self._told(TunnelChanged(tunnel.node_id, tuple(sorted(resources))))
 
     def refuse(self, node_id: str, reason: str) -> None:
         """Tell of a registration that was refused; the tunnels here stay as they are."""

@@ -19,6 +19,7 @@ from svc.errors import SvcError
 from svc.model.tunnels import (
     EndReason,
     Miss,
+    TunnelChanged,
     TunnelEnded,
     TunnelEvent,
     TunnelRefused,
@@ -122,7 +123,7 @@ class RouteTests(SynchronousTestCase):
         self.routes.change(tunnel, 2, frozenset({"web1"}))
         self.assertIs(self.routes.find("web1"), tunnel)
         self.assertIs(self.routes.find("db1"), Miss.DEPARTED)
-        self.assertEqual(len(self.told), 1)
+        self.assertEqual([type(event) for event in self.told], [TunnelRegistered, TunnelChanged])
         tunnel.close(EndReason.CLOSED)
         self.routes.change(tunnel, 3, frozenset({"db1"}))
         self.assertIs(self.routes.find("db1"), Miss.DEPARTED)
