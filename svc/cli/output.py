@@ -45,7 +45,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def pairs(rows: Iterable[tuple[str, object]]) -> list[str]:
     """One line a fact, the names padded to one width."""
-    told = [(name, _cell(value)) for name, value in rows]
+    told = [(escaped(name), _cell(value)) for name, value in rows]
     width = max(len(name) for name, _ in told)
     return [f"{name.ljust(width)}  {value}" for name, value in told]
 

@@ -309,14 +309,15 @@ async def _carried(
     ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice)
     await channel.close()
     if not ended.is_clean:
-        hint([f"svc: {escaped(name)}: the session was cut; decision {session.decision_id}"])
+        decision = escaped(session.decision_id)
+        hint([f"svc: {escaped(name)}: the session was cut; decision {decision}"])
     return 0 if ended.is_clean else 1
 
 
 def _notice(session: Session) -> None:
     """The session notice; on stderr, where it spoils no transfer (U-PHA-27)."""
     resource = escaped(session.wish.resource)
-    hint([f"svc: {resource}: session open, decision {session.decision_id}"])
+    hint([f"svc: {resource}: session open, decision {escaped(session.decision_id)}"])
 
 
 def _take_stdio() -> tuple[tuple[int, int], list[int]]:
