@@ -86,7 +86,7 @@ def listening() -> tuple[Listener, Any]:
 class HostileCase(TestCase):
     """A Proxy under control at a real Authority, with a real Connector's tunnel in reach."""
 
-    timeout = 30
+    timeout = 60
 
     async def setUp(self) -> None:  # type: ignore[override]
         self.stage = await stage()
