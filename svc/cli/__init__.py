@@ -16,6 +16,7 @@ from attrs import define
 
 from svc import __version__
 from svc.errors import SvcError
+from svc.telemetry.escape import escaped
 
 USAGE_EXIT = 64
 
