@@ -100,6 +100,7 @@ class IntakeTests(SynchronousTestCase):
         self.assertEqual(events, ["tunnel.registered", "tunnel.ended"])
         self.assertEqual(self.house.records()[-1]["details"]["duration_ms"], 3000)
 
+    @proves("G-ERR-11")
     def test_catalog_lists_what_is_withheld(self) -> None:
         """What the catalog does not hold is remembered as offered by this node."""
         self.verdict(resources=self.declared(("db1", "tcp"), ("extra", "tcp")))
@@ -160,10 +161,13 @@ class IntakeTests(SynchronousTestCase):
         said = self.verdict(resources=self.declared(("extra", "tcp")))
         self.assertEqual(said.reason, "catalog_permits_none")
 
+    @proves("G-TUN-10", "G-ERR-09", "X-41")
     def test_no_kinds(self) -> None:
-        """One missing kind refuses the whole registration."""
-        said = self.verdict(resources=self.declared(("db1", "tcp"), ("host1", "")))
-        self.assertEqual(said.reason, "no_resource_kinds")
+        """One missing kind, or every one, refuses the whole registration."""
+        for pairs in ((("db1", ""),), (("db1", "tcp"), ("host1", ""))):
+            said = self.verdict(resources=self.declared(*pairs))
+            self.assertEqual((said.accepted, said.reason), (False, "no_resource_kinds"))
+            self.assertFalse(self.house.registrations.is_served("db1"))
 
     def test_made_up_by_a_proxy(self) -> None:
         """A registration signed by nobody is refused and recorded as the Proxy's doing."""

@@ -30,7 +30,7 @@ class TerminalTests(SynchronousTestCase):
 class ResourceTests(TerminalTests):
     """`resources`."""
 
-    @proves("G-CLI-10", "G-OPEN-75")
+    @proves("G-CLI-10", "G-OPEN-75", "G-ERR-11")
     def test_states(self) -> None:
         """Each resource has its state: served, unserved, unassigned, or not in the catalog."""
         self.authority.change(lambda tx: tx.nodes.register(SEEN))

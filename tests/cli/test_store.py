@@ -40,7 +40,7 @@ class MigrateTests(SynchronousTestCase):
 
     @proves(
         "G-CLI-06", "U-MIG-05", "U-MIG-06", "U-MIG-07", "U-MIG-08", "U-MIG-09", "U-OPEN-07",
-        "U-PHA-08", "U-BAK-08",
+        "U-PHA-08", "U-BAK-08", "G-STORE-01",
     )  # fmt: skip
     def test_check_migrate_check(self) -> None:
         """A new store: all is pending and nothing is made; applied once; then current."""
@@ -113,7 +113,7 @@ class MigrateTests(SynchronousTestCase):
 class LockTests(SynchronousTestCase):
     """Beside another writer."""
 
-    @proves("U-OPEN-07", "U-MIG-10")
+    @proves("U-OPEN-07", "U-MIG-10", "G-LIM-01")
     def test_writer_that_stays(self) -> None:
         """Migrating waits 120 s for the writer to leave, then gives up with status 5."""
         place, clock = Place(self), Clock()

@@ -238,7 +238,7 @@ class OwnLeafTests(SynchronousTestCase):
         self.assertEqual(shown, [before.sha256, self.proxy.facts.sha256])
         self.assertNotEqual(shown[0], shown[1])
 
-    @proves("G-IDN-05", "G-OPEN-77")
+    @proves("G-IDN-05", "G-OPEN-77", "X-48")
     def test_expired_as_server(self) -> None:
         """Once our leaf has expired we serve no new connection; an open one goes on."""
         old = Joined(self.server, self.client)

@@ -79,7 +79,7 @@ class RegistrationTests(ProxyTests):
 
 
 class RefusalTests(ProxyTests):
-    @proves("G-TUN-03", "G-MET-17", "G-OPEN-04", "G-LOG-10")
+    @proves("G-TUN-03", "G-MET-17", "G-OPEN-04", "G-LOG-10", "G-TUN-10", "G-ERR-09", "X-41")
     def test_verdicts(self) -> None:
         """Each refusal of Authority's gives its own status, word and log line, and counts once."""
         lines = _Lines(self)

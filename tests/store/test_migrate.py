@@ -193,7 +193,7 @@ class LockTests(FolderCase):
         self.assertIn("(serving, since 1970-01-01T00:00:00Z)", refusal.text)
         held.release()
 
-    @proves("U-OPEN-10")
+    @proves("U-OPEN-10", "G-STORE-01")
     def test_goes_on_when_the_holder_ends(self) -> None:
         """The wait ends as soon as the holder is gone, and the store is migrated."""
         url, clock = fresh_url(self), Clock()

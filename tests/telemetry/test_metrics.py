@@ -196,7 +196,7 @@ class ExpositionTests(SynchronousTestCase):
             self.assertTrue(name.startswith(("svc_connector_re", "svc_connector_proxy")), name)
         self.assertNotIn("svc_connector_reconnects_total", samples(Metrics(["proxy"])))
 
-    @proves("G-MET-04")
+    @proves("G-MET-04", "G-LIM-05")
     def test_unknown_values(self) -> None:
         """A value from outside the table is folded or dropped, and never becomes a label."""
         metrics = Metrics(ALL)

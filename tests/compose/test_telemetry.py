@@ -1,0 +1,49 @@
+"""Series whose values are read from the rooms at each scrape."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.compose.telemetry import identity_meters
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from svc.model.signing import Purpose
+from svc.pki.identity import check_material
+from svc.pki.root import new_key
+from svc.telemetry.metrics import Metrics
+from tests.pki.support import World
+from tests.proof import proves
+
+EXPIRES = 'svc_transport_identity_expires_in_seconds{role="proxy"} '
+
+
+class IdentityTests(SynchronousTestCase):
+    """What is told of a node's own certificate."""
+
+    @proves("G-MET-31", "X-48")
+    def test_seconds_left(self) -> None:
+        """They fall by one a second, jump up on renewal, and go below zero after the end."""
+        world, metrics = World(), Metrics(["proxy"])
+        identity = world.identity(Role.PROXY, 3600.0)
+        told = identity_meters(metrics, "proxy", identity.seconds_left)
+
+        def left() -> float:
+            [line] = [one for one in metrics.text().decode().splitlines() if one[0] != "#"
+                      and one.startswith(EXPIRES)]  # fmt: skip
+            return float(line.removeprefix(EXPIRES))
+
+        first = left()
+        self.assertTrue(3590 <= first <= 3600, first)
+        world.clock.advance(1)
+        self.assertAlmostEqual(left(), first - 1)
+        world.clock.advance(1799)
+        self.assertAlmostEqual(left(), first - 1800)
+        key = new_key()
+        chain = world.issued(Role.PROXY, key, 3600.0, 2, identity.principal.id).chain
+        identity.replace(check_material(key, chain, world.verifier))
+        told("ok")
+        self.assertAlmostEqual(left(), first)
+        world.clock.advance(3600 + 900)
+        self.assertAlmostEqual(left(), first - 4500)
+        self.assertLess(left(), -800)
+        self.assertRaises(CertificateRefused, identity.sign, Purpose.REGISTRATION, b"bytes")
