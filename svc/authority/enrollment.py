@@ -8,6 +8,7 @@ answer: which of the reasons it was is in the audit log only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
@@ -49,6 +50,8 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 _log = Logger(namespace="svc_authority")
 
 AUDIT_KEY_BYTES = 32
+MAX_ASKED = 4
+"""Enrollments asked for over one connection: a lane is budgeted, what passes in it is not."""
 _VERSION = 63
 
 
@@ -90,10 +93,26 @@ class Enrollment:
     now: Callable[[], float]
     clock: IReactorTime
     refusals: RefusalRecords = field()
+    _asked: WeakKeyDictionary[Peer, int] = field(factory=WeakKeyDictionary)
 
     @refusals.default
     def _own_refusals(self) -> RefusalRecords:
         return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Each call costs the store's only writer a transaction: a connection has a few.
+
+        Raises:
+            SvcError: the connection has asked too often.
+        """
+        asked = self._asked.get(peer, 0)
+        if asked >= MAX_ASKED:
+            raise SvcError(
+                "too many joins over one connection; connect anew",
+                reason="anonymous_budget",
+                fault=Fault.EXHAUSTED,
+            )
+        self._asked[peer] = asked + 1
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""

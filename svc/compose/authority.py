@@ -255,7 +255,7 @@ def _serve(
         tls = server_context(p.identity, required, roles={Role.PROXY})
         listeners["control"].late.serve(server, tls)
     if "join" in listeners:
-        server = rpc_server(p.runtime, p.settings, [enrollment.service()])
+        server = rpc_server(p.runtime, p.settings, [enrollment.service()], enrollment.admit)
         tls = server_context(p.identity, none, send_root=True)
         listeners["join"].late.serve(server, tls)
     if "renewal" in listeners:
