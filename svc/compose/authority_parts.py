@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from svc import __version__
 from svc.authority.noticing import NoticingStore
@@ -69,7 +69,10 @@ def load_cluster_keys(
         raise ConfigError(
             "state_dir", f"{directory}: there are no cluster keys; make them with `svc init`"
         )
-    return load_keys(directory, runtime.now, runtime.entropy, cluster=settings.cluster)
+    keys = load_keys(directory, runtime.now, runtime.entropy, cluster=settings.cluster)
+    # Where the root's key still lies here it is checked like the others, and not kept: nothing
+    # that runs signs with it, and it can go offline at any time (rule R14).
+    return evolve(keys, root_key=None)
 
 
 def own_identity(
