@@ -76,7 +76,8 @@ class Intake:
     lease_secs: int
     tasks: BackgroundTasks
     refusals: RefusalRecords = field()
-    _last_refusal: dict[str, str] = field(factory=dict)
+    # By node, then by who is answerable: one Proxy's forgery must not hide another's.
+    _last_refusal: dict[str, dict[tuple[str, bool], str]] = field(factory=dict)
 
     @refusals.default
     def _own_refusals(self) -> RefusalRecords:
@@ -136,20 +137,22 @@ class Intake:
             text=refusal.text,
         )
         # A Connector redials for ever: one record for each new reason, not for each try.
-        if self._last_refusal.get(seen.peer_node_id) != refusal.reason:
+        answerable = (proxy.id, isinstance(refusal, ProvenRefusal))
+        known = self._last_refusal.get(seen.peer_node_id, {})
+        if known.get(answerable) != refusal.reason:
             await self.refusals.write(
                 proxy.id,
                 "refuse a registration",
                 lambda tx: self._record_refusal(tx, proxy, seen, refusal),
             )
-            self._remember(seen.peer_node_id, refusal.reason)
+            self._remember(seen.peer_node_id, answerable, refusal.reason)
         verdict = Verdict(False, refusal.reason, refusal.text)
         await call.send(encode_connector_down(verdict))
 
-    def _remember(self, node_id: str, reason: str) -> None:
+    def _remember(self, node_id: str, answerable: tuple[str, bool], reason: str) -> None:
         if len(self._last_refusal) >= 10_000:
             self._last_refusal.clear()
-        self._last_refusal[node_id] = reason
+        self._last_refusal.setdefault(node_id, {})[answerable] = reason
 
     def _record_refusal(
         self, tx: ITransaction, proxy: Node, seen: TunnelSeen, refusal: SvcError

@@ -43,11 +43,13 @@ class IntakeTests(SynchronousTestCase):
             house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
         )  # fmt: skip
 
-    def begin(self, holder: Holder | None = None) -> tuple[Call, Deferred[None], bytes]:
+    def begin(
+        self, holder: Holder | None = None, proxy: Holder | None = None
+    ) -> tuple[Call, Deferred[None], bytes]:
         """A stream that has its challenge."""
-        call = Call()
+        call, by = Call(), self.house.row(proxy or self.house.proxy)
         call.give(encode_connector_up(TunnelSeen("t1", (holder or self.house.connector).id)))
-        serving = Deferred.fromCoroutine(self.intake.serve(call, self.house.row(self.house.proxy)))
+        serving = Deferred.fromCoroutine(self.intake.serve(call, by))
         self.addCleanup(self.let_go, serving)
         nonce = decode_connector_down(call.sent[-1])
         assert isinstance(nonce, Nonce)
@@ -196,6 +198,16 @@ class IntakeTests(SynchronousTestCase):
         self.verdict(resources=self.declared(("db1", "")))
         reasons = [one["reason"] for one in self.house.records("tunnel.refused")]
         self.assertEqual(reasons, ["catalog_permits_none", "no_resource_kinds"])
+
+    def test_each_forger_is_recorded(self) -> None:
+        """One Proxy's forgery hides neither another's nor what the Connector does itself."""
+        second = self.house.node(Role.PROXY, "edge2")
+        self.house.refresh()
+        for proxy in (self.house.proxy, second, self.house.proxy, second):
+            call, _, nonce = self.begin(proxy=proxy)
+            call.give(evolve_signature(self.signed(nonce), sign_by=second))
+        actors = [one["actor"]["id"] for one in self.house.records("tunnel.refused")]
+        self.assertEqual(actors, [self.house.proxy.id, second.id])
 
     def test_invented_names_cannot_fill_the_log(self) -> None:
         """A Proxy that invents a node for each refusal gets its share of records and no more."""
