@@ -1,0 +1,72 @@
+"""Names that a person, a scraper or a service manager sees: the neutral ones, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.telemetry.series import SERIES
+from tests.proof import proves
+
+ROOT = Path(__file__).parents[1] / "svc"
+FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
+"""Variables that the documents and the service manager name."""
+NO_VARIABLES = {"CHAIN_DOMAIN", "FIRST_SEQ", "END_STREAM"}
+"""Names in ``__all__``, and a flag of HTTP/2: upper-case, and read from no environment."""
+
+
+@cache
+def nodes() -> list[ast.AST]:
+    """Everything in the program's own sources; generated modules aside."""
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+    trees = [ast.parse(path.read_text("utf-8"), str(path)) for path in paths]
+    return [
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant | ast.Call)
+    ]
+
+
+@cache
+def texts() -> list[str]:
+    """Every text in them."""
+    found = [node.value for node in nodes() if isinstance(node, ast.Constant)]
+    return [value for value in found if isinstance(value, str)]
+
+
+def found(pattern: str) -> set[str]:
+    """What a pattern finds in any text."""
+    return {each for text in texts() for each in re.findall(pattern, text)}
+
+
+class NamesTests(SynchronousTestCase):
+    """What strings the program holds."""
+
+    @proves("G-GEN-02")
+    def test_prefixes(self) -> None:
+        """Series, variables, targets, units, headers and directories begin with svc or SVC_."""
+        self.assertEqual([one.name for one in SERIES if not one.name.startswith("svc_")], [])
+        variables = {text for text in texts() if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", text)}
+        others = {name for name in variables if not name.startswith("SVC_")}
+        self.assertEqual(others - NO_VARIABLES, FOREIGN)
+        self.assertIn("SVC_LOG_FORMAT", variables)
+        targets = {
+            str(word.value.value)
+            for node in nodes()
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Logger"
+            for word in node.keywords
+            if word.arg == "namespace" and isinstance(word.value, ast.Constant)
+        }
+        self.assertLessEqual({"svc", "svc_proxy"}, targets)
+        self.assertEqual([name for name in targets if not re.fullmatch(r"svc(_[a-z]+)?", name)], [])
+        self.assertEqual(found(r"/var/lib/([\w.-]+)"), {"svc"})
+        self.assertLessEqual(found(r"/etc/([\w.-]+)"), {"svc"})
+        self.assertLessEqual(found(r"(?:~|HOME)/\.([\w-]+)"), {"svc"})
+        units = found(r"\b([\w-]+)\.(?:service|socket|timer)\b")
+        self.assertEqual({name for name in units if not name.startswith("svc-")}, set())
+        self.assertLessEqual(found(r"\b[\w-]+-identity\b"), {"svc-identity"})
