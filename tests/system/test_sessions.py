@@ -339,6 +339,7 @@ class OneProcess(Sessions, SynchronousTestCase):
 
     layout = "all"
 
+    @proves("G-ROLE-02")
     def test_told_to_go_it_ends_with_0(self) -> None:
         """SIGTERM ends `svc all` with 0 though a session is open; the resident comes back to it."""
         gateway = self.world.gateway
