@@ -8,7 +8,8 @@ from ipaddress import IPv6Address
 
 from svc.errors import ConfigError
 
-_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}\.?)+\Z")
+_LABEL = "[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\.?\Z")
 _PORT = re.compile(r"[0-9]{1,5}\Z")
 
 
