@@ -195,7 +195,9 @@ class HistoryTests(SynchronousTestCase):
                 "Verification",
             ],
         )
-        self.assertIn("### Verification\n\nNone.", entry)
+        used = {path.name.split(".")[-2] for path in (ROOT / "newsfragments").glob("*.*.md")}
+        self.assertNotIn("compatibility", used, "look at another heading then")
+        self.assertIn("### Compatibility\n\nNone.", entry)
 
 
 class WheelTests(SynchronousTestCase):

@@ -10,7 +10,7 @@ from tests.system.killing import KillCase
 from tests.system.traffic import Traffic
 
 CRASHED = 137
-KILLS = 20 if os.environ.get("SVC_LONG") == "1" else 2
+KILLS = 20 if os.environ.get("SVC_LONG") == "1" else 1
 PAST_START = 25
 """More commits than an Authority makes until it is ready."""
 

@@ -17,8 +17,8 @@ from tests.config.malformed import GOOD, ROWS
 from tests.proof import proves
 from tests.system.starts import CANARY, Start, faults, outcomes, svc_words, tree
 
-EVERY = 24
-"""Of the table in ``tests/config`` every twenty-fourth row is run as a process, too."""
+EVERY = 10
+"""Of the table in ``tests/config`` every tenth row is run as a process, too."""
 
 PROXY = (
     'cluster = "a.example"\nstate_dir = "{dir}/state"\n'

@@ -17,7 +17,7 @@ from svc.testing.gateway import Gateway
 from svc.testing.processes import Child, run, svc_command, until
 from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
 from tests.proof import proves
-from tests.system.common import ada, shared
+from tests.system.common import shared
 from tests.system.starts import Start, faults
 from tests.system.test_start_refusals import CONNECTOR as CONNECTOR_CONFIG
 from tests.system.test_start_refusals import PROXY as PROXY_CONFIG
@@ -77,7 +77,7 @@ class RoleTests(SynchronousTestCase):
 
     def test_client(self) -> None:
         """A person's resident; a second one says so and ends with 1."""
-        person = ada()
+        person = shared().add_person("cy", "ops")  # whose resident runs nowhere else
         config = str(person.directory / "client.toml")
         words = twistd("client", config)
         child = Child("twistd-client", words, person.home, person.home / "twistd.log")
