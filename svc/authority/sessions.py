@@ -52,6 +52,7 @@ class SessionEnds:
     tasks: BackgroundTasks
     reclaim_secs: float
     _waiting: dict[str, IDelayedCall] = field(factory=dict)
+    _here: set[str] = field(factory=set)
 
     async def reported(self, proxy_id: str, ended: Iterable[Ended]) -> Outcomes:
         """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
@@ -78,6 +79,7 @@ class SessionEnds:
 
     def away(self, proxy_id: str) -> None:
         """A Proxy's control connection ended: it has ``reclaim_secs`` to come back."""
+        self._here.discard(proxy_id)
         self._stop_waiting(proxy_id)
         self._waiting[proxy_id] = self.clock.callLater(
             self.reclaim_secs, self._give_up, proxy_id, "proxy_gone"
@@ -85,12 +87,14 @@ class SessionEnds:
 
     def back(self, proxy_id: str) -> None:
         """The Proxy follows us again; whatever it carries it has claimed at its greeting."""
+        self._here.add(proxy_id)
         self._stop_waiting(proxy_id)
 
     async def await_claims(self) -> None:
         """At start: give every Proxy with open sessions its time to claim them."""
         sessions = await self.store.read("open sessions", lambda tx: tx.sessions.open())
-        for proxy_id in {one.proxy_id for one in sessions}:
+        # A Proxy may have come back while the store was read: nothing would stop its wait again.
+        for proxy_id in {one.proxy_id for one in sessions} - self._here:
             self.away(proxy_id)
 
     def stop(self) -> None:

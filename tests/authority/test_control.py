@@ -215,6 +215,15 @@ class ControlTests(SynchronousTestCase):
         self.house.clock.advance(60)
         self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
 
+    def test_back_before_the_waiting_begins(self) -> None:
+        """A Proxy that follows before a restarted Authority waits for claims loses nothing."""
+        self.open("s1")
+        self.hello("s1")
+        self.follow()
+        value_of(self.ends.await_claims())
+        self.house.clock.advance(300)
+        self.assertEqual(self.states()["s1"], SessionState.OPEN)
+
     def test_claimed_and_gone_again(self) -> None:
         """A Proxy that greets and never follows does not hold its sessions open for ever."""
         self.open("s1")

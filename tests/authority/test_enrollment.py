@@ -80,7 +80,7 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual((enrolled["event"], refused["event"]), ("node.enroll", "enroll.refused"))
         self.assertEqual(refused["reason"], "already_spent")
         dump = repr(self.house.run(lambda tx: (tx.tokens.waiting(0.0), tx.audit.rows(1, 100))))
-        self.assertNotIn(token.split("_")[2], dump)
+        self.assertNotIn(token.split("_", 2)[2][:43], dump)
 
     def test_bad_tokens_are_answered_alike(self) -> None:
         """Spent, expired, unknown, wrong and revoked persons' tokens get one answer."""
