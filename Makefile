@@ -59,7 +59,7 @@ test: bytecode $(VENV)/.test
 
 test-pytest: bytecode $(VENV)/.test
 	@$(PY) -m tests.tools
-	$(PY) -m pytest tests
+	$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from klein import Klein
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, ITCPTransport
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
@@ -140,6 +139,9 @@ def telemetry_resource(
         missing: The words of the readiness conditions not met; empty when ready.
         metrics: The exposition.
     """
+    # Its import makes the process's reactor, which importing a room of ours must not do.
+    from klein import Klein
+
     app = Klein()
 
     @app.route("/healthz")

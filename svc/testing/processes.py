@@ -2,7 +2,9 @@
 
 Blocking, and without a reactor: a test asks, waits with a deadline, and goes
 on.  Nothing here sleeps for a guessed time; a wait ends as soon as what is
-waited for is there, or a watched process is not.
+waited for is there, or a watched process is not.  Commands of
+:func:`svc_command` are started by a fork server, which has imported what they
+import; ``SVC_TEST_EXEC=1`` starts each of them from nothing.
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from attrs import define, field, frozen
 
 import svc
+from svc.testing.forking import Forked, fork
 
 PATIENCE = 20.0
 """Seconds a test waits for what must come."""
 
 _BETWEEN_LOOKS = 0.02
+_SVC = (sys.executable, "-m", "svc")
 _PR_SET_PDEATHSIG = 1
 _SOURCES = str(Path(svc.__file__).resolve().parent.parent)
 _T = TypeVar("_T")
@@ -69,7 +75,7 @@ class Ran:
 
 def svc_command(*words: str) -> list[str]:
     """The argument vector of ``svc`` with *words*, run by this interpreter."""
-    return [sys.executable, "-m", "svc", *words]
+    return [*_SVC, *words]
 
 
 def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -92,17 +98,46 @@ def run(
     seconds: float = 30.0,
 ) -> Ran:
     """Run a command to its end; killed, with a failure, when it takes longer than *seconds*."""
-    done = subprocess.run(
+    command = list(words)
+    environ = environment(home, more)
+    with ExitStack() as files:
+        given, said, told = (files.enter_context(TemporaryFile()) for _ in range(3))
+        given.write(stdin)
+        given.seek(0)
+        process = _begun(command, environ, home, (given, said, told))
+        try:
+            status = process.wait(seconds)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        said.seek(0)
+        told.seek(0)
+        return Ran(tuple(words), status, _text(said.read()), _text(told.read()))
+
+
+def _begun(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    home: Path,
+    standard: Sequence[IO[bytes]],
+    is_leader: bool = False,
+) -> subprocess.Popen[bytes] | Forked:
+    """Start a command with these as its stdin, stdout and stderr."""
+    handles = [each.fileno() for each in standard]
+    if tuple(words[: len(_SVC)]) == _SVC and os.environ.get("SVC_TEST_EXEC") != "1":
+        return fork(words, words[len(_SVC) :], environ, home, handles, is_leader)
+    given, said, told = handles
+    return subprocess.Popen(
         list(words),
-        input=stdin,
-        capture_output=True,
-        env=environment(home, more),
+        stdin=given,
+        stdout=said,
+        stderr=told,
+        env=dict(environ),
         cwd=home,
-        timeout=seconds,
         preexec_fn=die_with_parent,
-        check=False,
+        start_new_session=is_leader,
     )
-    return Ran(tuple(words), done.returncode, _text(done.stdout), _text(done.stderr))
 
 
 def _text(data: bytes) -> str:
@@ -128,28 +163,21 @@ class Child:
     home: Path
     log: Path
     environ: Mapping[str, str] = field(factory=dict)
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _process: subprocess.Popen[bytes] | Forked | None = field(default=None, init=False)
     _since: int = field(default=0, init=False)
 
     def start(self) -> None:
         """Start it; AssertionError if it runs."""
         assert not self.is_alive, f"{self.name} runs already"
         self._since = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                list(self.words),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment(self.home, self.environ),
-                cwd=self.home,
-                preexec_fn=die_with_parent,
-                start_new_session=True,
-            )
+        environ = environment(self.home, self.environ)
+        with self.log.open("ab") as log, open(os.devnull, "rb") as nothing:
+            standard = (nothing, log, log)
+            self._process = _begun(self.words, environ, self.home, standard, True)
         _running.add(self)
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | Forked:
         """The process; AssertionError before the first start."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process

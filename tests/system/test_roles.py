@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from functools import cache, partial
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -67,8 +66,10 @@ class ProcessTests(SynchronousTestCase):
         gateway = shared()
         for role in ROLES:
             child = gateway.child(role)
-            status = Path(f"/proc/{child.pid}/stat").read_text("utf-8").rpartition(") ")[2]
-            self.assertEqual(int(status.split()[1]), os.getpid(), role)
+            self.assertTrue(child.is_alive, role)
+            self.assertEqual(os.getsid(child.pid), child.pid, "not in the session it was given")
+            serving = {one.local for one in sockets_of(child) if one.is_bound}
+            self.assertEqual(serving, set(gateway.listening(role).values()), role)
         self.addCleanup(gateway.await_tunnels, 1)
         for role, number in ((AUTHORITY, signal.SIGTERM), (PROXY, signal.SIGINT)):
             gateway.child(role).signal(number)

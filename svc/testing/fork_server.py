@@ -1,0 +1,149 @@
+"""Starts ``svc`` for tests without importing it anew each time; run by :mod:`svc.testing.forking`.
+
+A process that has imported the program, but has made no reactor and no
+thread, forks itself for each order.  The child gets the descriptors,
+environment and directory of the order and is from then on the program: what
+the imports cost (half a second and more) is paid once.
+
+An order is one packet: JSON, and four descriptors, which are stdin, stdout,
+stderr and a pipe.  Into the pipe go the child's pid and, when it has ended,
+its status, each as a native ``int``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from attrs import frozen
+
+NUMBER = struct.Struct("=i")
+MAX_ORDER = 1 << 16
+_PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
+_MORE = (
+    "svc.telemetry.tracing",
+    "twisted.internet.epollreactor",
+    # What Klein imports; its own import makes the reactor.
+    "twisted.web.static",
+    "werkzeug.routing",
+    "tubes.undefer",
+)
+_PR_SET_PDEATHSIG = 1
+
+
+@frozen
+class _Order:
+    """What a child is to become."""
+
+    arguments: list[str]
+    environ: dict[str, str]
+    directory: str
+    is_leader: bool
+    handles: tuple[int, ...]
+
+
+def main() -> int:
+    """Import, serve, and end when nobody is left who could order; in a child, run the program."""
+    asked = socket.socket(fileno=int(sys.argv[1]))
+    for package in _PACKAGES:
+        for module in iter_modules(import_module(package).__path__, f"{package}."):
+            import_module(module.name)
+    for name in _MORE:
+        import_module(name)
+    # The descriptors of a reactor would be one and the same in all children.
+    assert "twisted.internet.reactor" not in sys.modules, "an import has made a reactor"
+    gc.collect()
+    gc.freeze()
+    order = _serve(asked)
+    if order is None:
+        return 0
+    _become(order)
+    from svc.cli import main as program
+
+    return program()
+
+
+def _serve(asked: socket.socket) -> _Order | None:
+    """Fork for each order and tell each end; in a child, return its order."""
+    ours = os.getpid()
+    running: dict[int, tuple[int, int]] = {}
+    looking = select.poll()
+    looking.register(asked, select.POLLIN)
+    while True:
+        for handle, _ in looking.poll():
+            if handle != asked.fileno():
+                pid, told = running.pop(handle)
+                looking.unregister(handle)
+                os.close(handle)
+                _, status = os.waitpid(pid, 0)
+                _tell(told, os.waitstatus_to_exitcode(status))
+                os.close(told)
+                continue
+            order = _received(asked)
+            if order is None:
+                return None
+            *standard, told = order.handles
+            pid = os.fork()
+            if pid == 0:
+                asked.close()
+                for watched, other in running.items():
+                    os.close(watched)
+                    os.close(other[1])
+                os.close(told)
+                _die_with(ours)
+                return order
+            for one in standard:
+                os.close(one)
+            _tell(told, pid)
+            watched = os.pidfd_open(pid)
+            running[watched] = (pid, told)
+            looking.register(watched, select.POLLIN)
+
+
+def _received(asked: socket.socket) -> _Order | None:
+    data, handles, _, _ = socket.recv_fds(asked, MAX_ORDER, 4, socket.MSG_CMSG_CLOEXEC)
+    if not data:
+        return None
+    wanted: dict[str, Any] = json.loads(data)
+    return _Order(**wanted, handles=tuple(handles))
+
+
+def _tell(pipe: int, number: int) -> None:
+    try:
+        os.write(pipe, NUMBER.pack(number))
+    except BrokenPipeError:
+        pass  # whoever started it no longer asks
+
+
+def _die_with(parent: int) -> None:
+    """The kernel kills this child when the server ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _become(order: _Order) -> None:
+    """Take the order's place in the world."""
+    for number, handle in enumerate(order.handles[:3]):
+        os.dup2(handle, number)
+        os.close(handle)
+    if order.is_leader:
+        os.setsid()
+    os.chdir(order.directory)
+    os.environ.clear()
+    os.environ.update(order.environ)
+    sys.argv = [str(import_module("svc.__main__").__file__), *order.arguments]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
