@@ -23,6 +23,7 @@ import struct
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from runpy import run_module
 from typing import Any
 
 from attrs import frozen
@@ -68,9 +69,8 @@ def main() -> int:
     if order is None:
         return 0
     _become(order)
-    from svc.cli import main as program
-
-    return program()
+    run_module("svc", run_name="__main__", alter_sys=True)  # which exits
+    return 1
 
 
 def _serve(asked: socket.socket) -> _Order | None:
@@ -142,7 +142,7 @@ def _become(order: _Order) -> None:
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environ)
-    sys.argv = [str(import_module("svc.__main__").__file__), *order.arguments]
+    sys.argv = ["svc", *order.arguments]
 
 
 if __name__ == "__main__":
