@@ -1,9 +1,9 @@
 """A whole gateway of real processes in a temporary directory.
 
 Either an Authority, a Proxy and Connectors, each its own process, or ``svc
-all``; beside them people with their residents.  Configurations are written
-here; nodes and people join by tokens that the command line made.  Every port
-is one that the kernel chose at the first start; restarts keep it.
+all``; beside them people with their residents.  ``svc init`` writes keys and
+configurations, to which a test's numbers are added; nodes and people join by
+tokens that the command line made.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import define, field
 
-from svc.pki.keyring import create_cluster
+from svc.testing.files import FIRST_CONNECTOR, Files, needs_label
 from svc.testing.person import Person
 from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
 from svc.testing.settings import (
@@ -33,8 +32,6 @@ from svc.testing.settings import (
     PROXY,
     SHORT,
     Target,
-    numbers_of,
-    toml,
 )
 
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)\Z")
@@ -46,20 +43,15 @@ class Gateway:
 
     Attributes:
         directory: Holds everything; removed at the end.
-        numbers: Keys of the configuration by dotted path; each role gets those it reads.
         environ: More environment, by role.
-        layout: ``"four"`` or ``"all"``.
     """
 
     directory: Path
-    cluster: str
-    numbers: dict[str, Any]
+    files: Files
     environ: dict[str, dict[str, str]]
-    layout: str = "four"
     roles: dict[str, Child] = field(factory=dict)
     pin: str = ""
     people: list[Person] = field(factory=list)
-    _tables: dict[str, dict[str, Any]] = field(factory=dict)
 
     @property
     def everyone(self) -> tuple[Child, ...]:
@@ -80,7 +72,9 @@ class Gateway:
             TooLate: it ended, or was not ready in time.
         """
         child = self.child(role)
-        self._listening(child.name).unlink(missing_ok=True)  # of an earlier life, if it was killed
+        self.files.listening(child.name).unlink(
+            missing_ok=True
+        )  # of an earlier life, if it was killed
         child.start()
         if ready:
             self.await_ready(child.name)
@@ -122,7 +116,7 @@ class Gateway:
     def listening(self, role: str) -> dict[str, str]:
         """The bound addresses of a role's process, by name; empty while it is not up."""
         try:
-            found: dict[str, str] = json.loads(self._listening(role).read_text("utf-8"))
+            found: dict[str, str] = json.loads(self.files.listening(role).read_text("utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
         return found
@@ -171,8 +165,8 @@ class Gateway:
 
     def operator(self, *words: str, stdin: bytes = b"", check: bool = True) -> Ran:
         """``svc --config … authority`` with *words*."""
-        config = self.directory / f"{self.child(AUTHORITY).name}.toml"
-        command = svc_command("--config", str(config), "authority", *words)
+        config = str(self.files.config(self.child(AUTHORITY).name))
+        command = svc_command("--config", config, "authority", *words)
         ran = run(command, self.directory, stdin=stdin)
         return ran.checked() if check else ran
 
@@ -183,15 +177,14 @@ class Gateway:
     def add_resource(self, target: Target, connector: str = CONNECTOR) -> None:
         """Add to the catalog what a Connector's configuration offers."""
         labels = [word for label in target.labels for word in ("--label", label)]
-        self.operator(
-            "resources", "add", target.id, "--kind", target.kind, "--node", connector, *labels
-        )
+        node = FIRST_CONNECTOR if self.files.is_one else connector
+        self.operator("resources", "add", target.id, "--kind", target.kind, "--node", node, *labels)
 
     def add_person(self, name: str, *groups: str) -> Person:
         """A person who has joined on this machine; no resident runs yet."""
         words = [word for group in groups for word in ("--group", group)]
         token = self.operator("persons", "add", name, *words).stdout.strip()
-        person = Person(name, self.directory / f"home-{name}", self.cluster)
+        person = Person(name, self.directory / f"home-{name}", self.files.cluster)
         person.join(self.public, self.pin, token)
         self.people.append(person)
         return person
@@ -217,121 +210,51 @@ class Gateway:
     # Making
 
     def make_authority(self) -> None:
-        """Make the cluster's keys, then start the first Authority."""
-        state = self._state(AUTHORITY)
-        state.mkdir(mode=0o700, parents=True)
-        create_cluster(state / "keys", self.cluster, time.time, os.urandom)
-        self._make(
-            AUTHORITY,
-            {
-                "store_url": f"sqlite://{self.directory / 'store.db'}",
-                "endpoints.control_listen": "127.0.0.1:0",
-                "endpoints.join_listen": "127.0.0.1:0",
-                "endpoints.renewal_listen": "127.0.0.1:0",
-            },
-        )
-        self.start(AUTHORITY)
-        self._pin_ports(AUTHORITY)
+        """Start the Authority, or ``svc all``, for the first time."""
+        self.start(self.make_child(ALL if self.files.is_one else AUTHORITY).name)
         self.pin = self.status()["ca_pin"]
 
     def make_proxy(self) -> None:
         """Let a Proxy join directly, and start it."""
-        authority = self.listening(AUTHORITY)
         names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
-        self._make(
-            PROXY,
-            {
-                "endpoints.public_listen": "127.0.0.1:0",
-                "endpoints.public_names": ["localhost", "127.0.0.1"],
-                "endpoints.authority": [authority["control"]],
-                "join.authority": authority["join"],
-                **self._token(PROXY, PROXY, names),
-            },
-        )
-        self.start(PROXY)
-        self._pin_ports(PROXY)
+        self._put_token(PROXY, PROXY, names)
+        self.start(self.make_child(PROXY).name)
 
     def make_connector(self, targets: Iterable[Target], name: str = CONNECTOR) -> None:
         """Let a Connector join through the Proxy, start it, and fill the catalog."""
         offered = tuple(targets)
-        self._make(
-            name,
-            {
-                "endpoints.proxy": [self.public],
-                "connector.resources": [
-                    {"id": one.id, "kind": one.kind, "address": one.address} for one in offered
-                ],
-                **self._token(name, CONNECTOR),
-            },
-            CONNECTOR,
-        )
-        child = self.start(name)
-        until(
-            f"{name} joined",
-            lambda: (self._state(name) / "identity" / "current").exists(),
-            alive=[child],
-        )
+        if name != CONNECTOR:
+            self.files.add_connector(name, offered)
+        self._put_token(name, CONNECTOR)
+        child = self.start(self.make_child(name, CONNECTOR).name)
+        joined = self.files.state(name) / "identity" / "current"
+        until(f"{name} joined", joined.exists, alive=[child])
         for one in offered:
             self.add_resource(one, name)
 
-    def merge(self) -> None:
-        """Stop the three roles and go on as ``svc all`` over the same directories."""
-        for role in (CONNECTOR, PROXY, AUTHORITY):
-            status = self.roles.pop(role).stop()
-            assert status == 0, f"{role} ended with {status}"
-        merged: dict[str, Any] = {}
-        for role in (CONNECTOR, PROXY, AUTHORITY):
-            merged |= self._tables[role]
-        for only_once in ("join.token_file", "join.ca_pin", "join.authority"):
-            merged.pop(only_once, None)
-        self._write(ALL, merged | {"state_dir": str(self.directory / "state")}, ALL)
-        self.start(ALL)
+    def make_child(self, name: str, role: str | None = None) -> Child:
+        """The process of a configuration that is written; not started."""
+        environ = {"SVC_LOG_FORMAT": "json", **self.environ.get(name, {})}
+        words = svc_command("--config", str(self.files.config(name)), role or name)
+        log = self.directory / f"{name}.log"
+        self.roles[name] = Child(name, words, self.directory, log, environ)
+        return self.roles[name]
 
     def clone(self, name: str, new: str) -> None:
         """Another process like that of *name*, whose state is what lies under the new name."""
-        self._write(new, self._tables[name] | {"state_dir": str(self._state(new))}, name)
+        self.files.write(new, self.files.table(name) | {"state_dir": str(self.files.state(new))})
+        self.make_child(new, name)
 
     def configure(self, role: str, change: Mapping[str, Any]) -> None:
         """Write a role's configuration anew with some keys changed; read at its next start."""
         name = self.child(role).name
-        self._write(name, self._tables[name] | dict(change))
+        self.files.write(name, self.files.table(name) | dict(change))
 
-    def _make(self, name: str, table: Mapping[str, Any], role: str | None = None) -> None:
-        role = role or name
-        numbers = numbers_of(role, self.numbers)
-        state = self._state(name)
-        state.mkdir(mode=0o700, exist_ok=True, parents=True)
-        listen = {"telemetry.metrics_listen": "127.0.0.1:0"}
-        whole = {"cluster": self.cluster, "state_dir": str(state), **listen, **numbers, **table}
-        self._write(name, whole, role)
-
-    def _write(self, name: str, table: dict[str, Any], role: str | None = None) -> None:
-        self._tables[name] = table
-        path = self.directory / f"{name}.toml"
-        path.write_text(toml(table), "utf-8")
-        if name not in self.roles:
-            environ = {"SVC_LOG_FORMAT": "json", **self.environ.get(name, {})}
-            words = svc_command("--config", str(path), role or name)
-            log = self.directory / f"{name}.log"
-            self.roles[name] = Child(name, words, self.directory, log, environ)
-
-    def _token(self, name: str, role: str, more: Iterable[str] = ()) -> dict[str, str]:
+    def _put_token(self, name: str, role: str, more: Iterable[str] = ()) -> None:
         token = self.operator("nodes", "add", name, "--role", role, *more).stdout
-        path = self.directory / f"{name}.token"
+        path = self.files.token(name)
         path.touch(mode=0o600)
         path.write_text(token, "utf-8")
-        return {"join.token_file": str(path), "join.ca_pin": self.pin}
-
-    def _pin_ports(self, role: str) -> None:
-        """From now on the addresses that the first start was given."""
-        keys = {
-            "control": "endpoints.control_listen",
-            "join": "endpoints.join_listen",
-            "renewal": "endpoints.renewal_listen",
-            "public": "endpoints.public_listen",
-        }
-        bound = self.listening(role)
-        self.configure(role, {keys[name]: bound[name] for name in keys if name in bound})
 
     def _is_ready(self, role: str) -> bool:
         if not self.listening(role):
@@ -340,13 +263,6 @@ class Gateway:
             return self.get(role, "/readyz")[0] == 200
         except OSError:
             return False
-
-    def _state(self, name: str) -> Path:
-        return self.directory / "state" / name
-
-    def _listening(self, name: str) -> Path:
-        base = self.directory / "state"
-        return (base if name == ALL else base / name) / "listening.json"
 
 
 def make_gateway(
@@ -365,26 +281,38 @@ def make_gateway(
         numbers: Over :data:`SHORT`.
         environ: More environment, by role.
     """
-    directory = Path(tempfile.mkdtemp(prefix="svc-"))
-    directory.joinpath("state").mkdir(mode=0o700)
-    gateway = Gateway(
-        directory,
-        f"t{os.urandom(4).hex()}.example",
-        {**SHORT, **(numbers or {})},
-        {role: dict(more) for role, more in (environ or {}).items()},
-        layout,
-    )
-    atexit.register(gateway.end)
+    offered = tuple(targets)
+    gateway = init_gateway(offered, layout=layout, numbers=numbers, environ=environ)
     try:
         gateway.make_authority()
         if policy is not None:
             gateway.set_policy(policy)
-        gateway.make_proxy()
-        gateway.make_connector(targets)
-        if layout == ALL:
-            gateway.merge()
+        if not gateway.files.is_one:
+            gateway.make_proxy()
+            gateway.make_connector(offered)
+        else:
+            for one in filter(needs_label, offered):
+                gateway.add_resource(one)
         gateway.await_tunnels(1)
     except BaseException:
         gateway.end()
         raise
+    return gateway
+
+
+def init_gateway(
+    targets: Iterable[Target] = (),
+    *,
+    layout: str = "four",
+    numbers: Mapping[str, Any] | None = None,
+    environ: Mapping[str, Mapping[str, str]] | None = None,
+) -> Gateway:
+    """What ``svc init`` has made, with nothing started; see :func:`make_gateway`."""
+    directory = Path(tempfile.mkdtemp(prefix="svc-"))
+    cluster = f"t{os.urandom(4).hex()}.example"
+    files = Files(directory / "gate", cluster, {**SHORT, **(numbers or {})}, layout)
+    more = {role: dict(each) for role, each in (environ or {}).items()}
+    gateway = Gateway(directory, files, more)
+    atexit.register(gateway.end)
+    files.init(tuple(targets))
     return gateway

@@ -11,6 +11,7 @@ from attrs import frozen
 from svc.config.keys import KEYS
 
 AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
+ROLES = (AUTHORITY, PROXY, CONNECTOR)
 POLICY = """\
 @id("operators-administer")
 permit (principal is Operator, action in Action::"administer", resource is Cluster);

@@ -107,7 +107,7 @@ class HostileCase(TestCase):
     def wish(self, person: str = "ada", **changed: Any) -> SessionRequest:
         """What a person's client would sign now, for EVIL and the resource db1."""
         request = SessionRequest(
-            cluster=self.stage.gateway.cluster,
+            cluster=self.stage.gateway.files.cluster,
             session_uid=random_id(os.urandom),
             resource="db1",
             kind="tcp",

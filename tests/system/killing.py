@@ -73,7 +73,7 @@ class KillCase(SynchronousTestCase):
 
     def select(self, query: str, *values: str) -> list[Any]:
         """Rows of the store."""
-        path = self.gateway.directory / "store.db"
+        path = self.gateway.files.store
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
             return store.execute(query, values).fetchall()
 

@@ -7,12 +7,10 @@ this one, so that a test can sign, alter and replay whatever they hold.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import socket
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -40,9 +38,9 @@ from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.channel import dial
-from svc.testing.gateway import Gateway
-from svc.testing.processes import PATIENCE, Child, TooLate, svc_command
-from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of, toml
+from svc.testing.gateway import Gateway, init_gateway
+from svc.testing.processes import PATIENCE, Child, TooLate
+from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of
 
 reactor: Any = _reactor
 _T = TypeVar("_T")
@@ -142,12 +140,12 @@ class Stage:
 
     def keys(self) -> ClusterKeys:
         """What only Authority should hold: to make what a thief of one key could."""
-        directory = self.directory / "state" / AUTHORITY / "keys"
-        return load_keys(directory, time.time, os.urandom, cluster=self.gateway.cluster)
+        directory = self.gateway.files.state(AUTHORITY) / "keys"
+        return load_keys(directory, time.time, os.urandom, cluster=self.gateway.files.cluster)
 
     async def admin(self, method: str, request: Message, response: type[Any]) -> Any:
         """One call over Authority's control socket."""
-        path = str(self.directory / "state" / AUTHORITY / "control.sock")
+        path = str(self.gateway.files.state(AUTHORITY) / "control.sock")
         channel = await dial(UNIXClientEndpoint(reactor, path), reactor, plaintext=True)
         try:
             return await channel.unary(f"/gate.v1.Admin/{method}", request, response, timeout=10)
@@ -172,13 +170,13 @@ class Stage:
         key = store.pending_key()
         audit = store.audit_key().public_key().public_bytes_raw() if role.is_node else b""
         gateway = self.gateway
-        asking = Asking(gateway.pin, token, make_request(key), gateway.cluster, audit)
+        asking = Asking(gateway.pin, token, make_request(key), gateway.files.cluster, audit)
         endpoint = dialed(reactor, self.address("join"))
         enrolled = await enroll_direct(endpoint, reactor, time.time, asking)
         return adopt_identity(
             store,
             key,
-            cluster=gateway.cluster,
+            cluster=gateway.files.cluster,
             pin=gateway.pin,
             root=enrolled.root,
             chain=enrolled.chain,
@@ -198,14 +196,14 @@ class Stage:
             through: The Proxy whose join lane it takes; it dials all of them later.
             resources: Kind by id.
         """
-        state = self.directory / "state" / name
-        state.mkdir(mode=0o700)
-        token = self.directory / f"{name}.token"
+        files = self.gateway.files
+        state, token = files.state(name), files.token(name)
+        state.mkdir(mode=0o700, exist_ok=True)
         token.touch(mode=0o600)
         token.write_text(await self.token(name, Role.CONNECTOR), "utf-8")
         proxies = [through] if through else list(self.ports)
         table: dict[str, Any] = {
-            "cluster": self.gateway.cluster,
+            "cluster": self.gateway.files.cluster,
             "state_dir": str(state),
             **numbers_of(CONNECTOR, SHORT),
             "endpoints.proxy": [str(self.public(each)) for each in proxies],
@@ -218,12 +216,8 @@ class Stage:
         }
         if not through:
             table["join.authority"] = str(self.address("join"))
-        path = self.directory / f"{name}.toml"
-        path.write_text(toml(table), "utf-8")
-        words = svc_command("--config", str(path), "connector")
-        log = self.directory / f"{name}.log"
-        child = Child(name, words, self.directory, log, {"SVC_LOG_FORMAT": "json"})
-        self.gateway.roles[name] = child
+        files.write(name, table)
+        child = self.gateway.make_child(name, CONNECTOR)
         child.start()
         await eventually(f"{name} joined", (state / "identity" / "current").exists, [child])
         return child
@@ -248,7 +242,7 @@ class Stage:
 
     def records(self, field_name: str, value: str) -> list[dict[str, Any]]:
         """The audit records whose *field_name* is *value*, oldest first, as they lie in the log."""
-        store = f"file:{self.directory / 'store.db'}?mode=ro"
+        store = f"file:{self.gateway.files.store}?mode=ro"
         with sqlite3.connect(store, uri=True) as log:
             rows = log.execute(
                 "SELECT canonical FROM audit_log WHERE json_extract(canonical, ?) = ? ORDER BY seq",
@@ -258,7 +252,7 @@ class Stage:
 
     def session_rows(self, uid: str) -> int:
         """How many session rows have this uid."""
-        store = f"file:{self.directory / 'store.db'}?mode=ro"
+        store = f"file:{self.gateway.files.store}?mode=ro"
         with sqlite3.connect(store, uri=True) as log:
             found = log.execute("SELECT count(*) FROM sessions WHERE uid = ?", (uid,)).fetchone()
         return int(found[0])
@@ -276,11 +270,7 @@ async def stage() -> Stage:
 
 
 async def _made() -> Stage:
-    directory = Path(tempfile.mkdtemp(prefix="svc-stage-"))
-    directory.joinpath("state").mkdir(mode=0o700)
-    cluster = f"t{os.urandom(4).hex()}.example"
-    gateway = Gateway(directory, cluster, dict(SHORT), {})
-    atexit.register(gateway.end)
+    gateway = init_gateway()
     gateway.make_authority()
     ports = {name: socket.create_server(("127.0.0.1", 0)) for name in (EVIL, OTHER)}
     for port in ports.values():

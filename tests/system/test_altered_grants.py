@@ -338,7 +338,7 @@ class CarryTests(HostileCase):
         for name, resource in (("left", "vault"), ("right", "attic")):
             identity = await self.stage.join(name, Role.CONNECTOR)
             await self.stage.add_resource(resource, "tcp", name)
-            made.append(StrangeConnector(identity, resource, gateway.cluster))
+            made.append(StrangeConnector(identity, resource, gateway.files.cluster))
         self.stage.real_proxy()
         # What is decided by from this version on knows both resources.
         await self.stage.set_policy(POLICY + "\n// with vault and attic\n")

@@ -109,7 +109,7 @@ class SnapshotTests(HostileCase):
             ("snapshot_cluster", resigned(new, keys, cluster="other.example")),
             ("snapshot_expired", resigned(new, keys, serial=2**62, issued_at_ms=minute_ago)),
         ]
-        state = self.stage.directory / "state" / AUTHORITY
+        state = self.stage.gateway.files.state(AUTHORITY)
         false = FalseAuthority(TransportIdentity.load(IdentityStore(state), time.time))
         self.addCleanup(lambda: Deferred.fromCoroutine(false.stop()))
         self.assertEqual(child.stop(), 0)

@@ -89,12 +89,11 @@ class HealthTests(SynchronousTestCase):
     def test_authority(self) -> None:
         """No listener of the Authority answers a health call, whoever asks."""
         addresses = self.gateway.listening(AUTHORITY)
-        state = self.gateway.directory / "state"
         asked = [
             {"address": addresses[name], "root": self.root, "name": "authority", "methods": HEALTH}
             | who
             for name in ("control", "join", "renewal")
-            for who in ({}, {"pair": pair(state / PROXY)})
+            for who in ({}, {"pair": pair(self.gateway.files.state(PROXY))})
         ]
         for answers in probes(*asked):
             self.assertLessEqual(set(answers), {"UNIMPLEMENTED", "UNAVAILABLE"})

@@ -205,7 +205,7 @@ class RegistrationTests(HostileCase):
     def made_up(self, nonce: bytes, **changed: Any) -> Registration:
         """What the Connector would say to OTHER, had it said anything."""
         registration = Registration(
-            self.stage.gateway.cluster,
+            self.stage.gateway.files.cluster,
             self.connector,
             self.other.id,
             nonce,

@@ -267,7 +267,8 @@ class RecordedTests(SessionCase):
 class JoiningTests(SessionCase):
     async def join(self, name: str, token: str) -> Ran:
         """``svc join`` of a person, as a process, through EVIL."""
-        person = Person(name, self.stage.directory / f"home-{name}", self.stage.gateway.cluster)
+        gateway = self.stage.gateway
+        person = Person(name, gateway.directory / f"home-{name}", gateway.files.cluster)
         person.home.mkdir(mode=0o700, exist_ok=True)
         words = ("join", "--proxy", str(self.stage.public(EVIL)), "--ca-pin")
         pin = self.stage.gateway.pin
@@ -290,13 +291,13 @@ class JoiningTests(SessionCase):
         refused = len(self.stage.records("event", "enroll.refused"))
         self.assertNotEqual((await self.join("thief", token)).status, 0)
         self.assertEqual(len(self.stage.records("event", "enroll.refused")), refused + 1)
-        for store in self.stage.directory.glob("store.db*"):
+        for store in self.stage.gateway.files.state("authority").glob("store.db*"):
             self.assertNotIn(token.split("_", 2)[2][:43].encode(), store.read_bytes())
 
     async def test_node(self) -> None:
         """A Connector joins through a Proxy that sees no token."""
         child = await self.stage.add_connector("c2", through=EVIL, db2="tcp")
-        token = (self.stage.directory / "c2.token").read_text("utf-8")
+        token = (self.stage.gateway.files.token("c2")).read_text("utf-8")
         await within(Deferred.fromCoroutine(self._until_dialed()))
         child.end()
         self.assertGreater(self.evil.seen.size("join lane"), 1000)

@@ -111,7 +111,7 @@ class ControlTests(SynchronousTestCase):
         """Another user cannot reach it; where the directory were open, no call is served."""
         need_root()
         gateway = shared()
-        state = gateway.directory / "state" / AUTHORITY
+        state = gateway.files.state(AUTHORITY)
         hidden = as_stranger(lambda: knock(str(state / "control.sock")))
         self.assertEqual(hidden, "refused")
         before = gateway.status()["audit_seq"]

@@ -201,8 +201,8 @@ class Kills(KillCase):
         """The same node's second tunnel supersedes its first: there is never more than one."""
         gateway = self.gateway
         superseded = self.ended("superseded")
-        whole = gateway.directory / "state" / "connector"
-        twin = gateway.directory / "state" / "twin"
+        whole = gateway.files.state("connector")
+        twin = gateway.files.state("twin")
         shutil.copytree(whole, twin, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
         gateway.clone("connector", "twin")
         self.addCleanup(shutil.rmtree, twin)

@@ -41,7 +41,7 @@ ERRS = policy("9223372036854775807 + 1 > 0")
 def stored(gateway: Gateway, text: str) -> int:
     """Put a text in force behind the Authority's back; its version."""
     values = (text, sha256(text.encode()).digest(), "nobody", time.time(), time.time())
-    with closing(sqlite3.connect(gateway.directory / "store.db", timeout=10)) as store, store:
+    with closing(sqlite3.connect(gateway.files.store, timeout=10)) as store, store:
         store.execute(
             "INSERT INTO policy_versions (version, text, sha256, author, created_at, activated_at)"
             " VALUES ((SELECT max(version) + 1 FROM policy_versions), ?, ?, ?, ?, ?)",
@@ -54,7 +54,7 @@ def stored(gateway: Gateway, text: str) -> int:
 
 def removed(gateway: Gateway, version: int) -> None:
     """Take it out again."""
-    with closing(sqlite3.connect(gateway.directory / "store.db", timeout=10)) as store, store:
+    with closing(sqlite3.connect(gateway.files.store, timeout=10)) as store, store:
         store.execute("DELETE FROM policy_versions WHERE version = ?", (version,))
 
 

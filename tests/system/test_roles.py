@@ -36,7 +36,7 @@ def through(person: Person, resource: str = "echo") -> bytes:
 @contextlib.contextmanager
 def without_telemetry(gateway: Gateway) -> Iterator[None]:
     """All three roles anew, with neither ``metrics_listen`` nor an ``otel_endpoint``."""
-    paths = [gateway.directory / f"{role}.toml" for role in ROLES]
+    paths = [gateway.files.config(role) for role in ROLES]
     before = [path.read_text("utf-8") for path in paths]
     for path, text in zip(paths, before, strict=True):
         lines = text.splitlines(keepends=True)

@@ -32,7 +32,7 @@ def versions(gateway: Gateway) -> tuple[float, float]:
 
 def store_of(gateway: Gateway) -> sqlite3.Connection:
     """The Authority's store, beside it."""
-    return sqlite3.connect(gateway.directory / "store.db", timeout=10, isolation_level=None)
+    return sqlite3.connect(gateway.files.store, timeout=10, isolation_level=None)
 
 
 class DecisionTests(SynchronousTestCase):
@@ -149,8 +149,8 @@ class MigrationTests(SynchronousTestCase):
         directory = Path(self.mktemp()).absolute()
         state = directory / "state"
         state.mkdir(0o700, parents=True)
-        text = (shared().directory / f"{AUTHORITY}.toml").read_text("utf-8")
-        whole = text.replace(str(shared().directory / "state" / AUTHORITY), str(state))
+        text = (shared().files.config(AUTHORITY)).read_text("utf-8")
+        whole = text.replace(str(shared().files.state(AUTHORITY)), str(state))
         config = directory / "authority.toml"
         config.write_text(whole.replace(str(shared().directory), str(directory)), "utf-8")
         words = svc_command("--config", str(config), "authority", "store", "migrate")
@@ -176,7 +176,7 @@ class CommandTests(SynchronousTestCase):
     def test_configuration_before_or_after(self) -> None:
         """`--config` is taken before the command, and after it as well."""
         gateway = shared()
-        config = ("--config", str(gateway.directory / f"{AUTHORITY}.toml"))
+        config = ("--config", str(gateway.files.config(AUTHORITY)))
         before = run(svc_command(*config, "authority", "nodes", "list"), gateway.directory)
         after = run(svc_command("authority", "nodes", "list", *config), gateway.directory)
         self.assertEqual((before.status, after.status), (0, 0), after.stderr)

@@ -57,7 +57,7 @@ class SecretTests(SynchronousTestCase):
         """The secrets that are sent by the time this returns, joining included."""
         gateway = self.gateway
         token = gateway.operator("persons", "add", "cara", "--group", "ops").stdout.strip()
-        person = Person("cara", gateway.directory / "home-cara", gateway.cluster)
+        person = Person("cara", gateway.directory / "home-cara", gateway.files.cluster)
         person.join(gateway.public, gateway.pin, token)
         # Once more: refused, because it is spent; and one that nobody made.
         for wrong in (token, token[:-8] + "00000000"):
@@ -67,7 +67,7 @@ class SecretTests(SynchronousTestCase):
             (person.home / "again.log").write_text(again.stderr + again.stdout)
         gateway.people.append(person)
         self.session(person)
-        tokens = [path.read_bytes().strip() for path in gateway.directory.glob("*.token")]
+        tokens = [path.read_bytes().strip() for path in gateway.files.tokens()]
         self.assertGreaterEqual(len(tokens), 2)
         # A token's id is public; what follows it is not.
         parts = [one.split(b"_", 2)[2][:43] for one in (*tokens, token.encode())]
@@ -101,7 +101,7 @@ class SecretTests(SynchronousTestCase):
         exports += [self.gateway.get(role, "/metrics")[1] for role in ROLES]
         exports += [self.gateway.operator("persons", "list", "--json").stdout]
         places = [*kept(self.gateway), *(("export", one.encode()) for one in exports)]
-        self.assertTrue(any(name == "store.db" for name, _ in places))
+        self.assertTrue(any(name.endswith("/store.db") for name, _ in places))
         self.assertTrue(any(name.endswith("up.log") for name, _ in places))
         found = [(name, word) for name, data in places for word in canaries if word in data]
         self.assertEqual(found, [])

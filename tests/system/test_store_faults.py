@@ -61,7 +61,7 @@ class StoreFaults(KillCase):
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the write lock."""
-        with closing(sqlite3.connect(self.gateway.directory / "store.db", timeout=10)) as store:
+        with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store:
             store.isolation_level = None
             store.execute("BEGIN IMMEDIATE")
             yield

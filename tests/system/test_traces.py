@@ -221,7 +221,7 @@ class TraceTests(SynchronousTestCase):
         for span in collector.spans:
             self.assertLessEqual(set(span.attributes) | set(span.of), ATTRIBUTES)
             self.assertEqual(span.events, 0)
-        joined = [path.read_text("utf-8").strip() for path in gateway.directory.glob("*.token")]
+        joined = [path.read_text("utf-8").strip() for path in gateway.files.tokens()]
         hidden = [CANARY, token, ada["id"], "ops-all", "BEGIN ", "spiffe:", *joined]
         for canary in hidden:
             self.assertTrue(canary)
@@ -273,7 +273,7 @@ class WhoTests(SynchronousTestCase):
             "OTEL_TRACES_EXPORTER": "otlp",
         }
         config = gateway.directory / "one-shot.toml"
-        text = (gateway.directory / f"{AUTHORITY}.toml").read_text("utf-8")
+        text = (gateway.files.config(AUTHORITY)).read_text("utf-8")
         self.assertIn(traced()[0].url, text)
         config.write_text(text.replace(traced()[0].url, other.url), "utf-8")
         for words in (

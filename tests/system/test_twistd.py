@@ -36,7 +36,7 @@ def instead(gateway: Gateway, role: str) -> Iterator[Child]:
     child = gateway.child(role)
     child.stop()
     before: Sequence[str] = child.words
-    child.words = twistd(role, str(gateway.directory / f"{role}.toml"))
+    child.words = twistd(role, str(gateway.files.config(role)))
     try:
         yield child
     finally:

@@ -1,0 +1,136 @@
+"""The configurations of a test's gateway: as ``svc init`` wrote them, and as tests change them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from svc.testing.processes import run, svc_command
+from svc.testing.settings import ALL, CONNECTOR, ROLES, Target, numbers_of, toml
+
+_BELOW_EPHEMERAL = range(20_000, 32_000, 4)
+"""The kernel gives none of these to who asks for any port, so a restart finds its own free."""
+
+
+FIRST_CONNECTOR = "c1"
+"""What ``svc init`` calls the Connector of ``svc all``."""
+
+
+def needs_label(target: Target) -> bool:
+    """Whether ``svc init --all``, which takes no labels, cannot put it into the catalog."""
+    return bool(target.labels)
+
+
+@define(eq=False, slots=False)
+class Files:
+    """Where everything of one gateway lies.
+
+    Attributes:
+        directory: What ``svc init`` makes.
+        numbers: Keys of the configuration by dotted path; each role gets those it reads.
+        layout: ``"four"`` processes, or ``"all"``.
+    """
+
+    directory: Path
+    cluster: str
+    numbers: Mapping[str, Any]
+    layout: str = "four"
+    _tables: dict[str, dict[str, Any]] = field(factory=dict)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one process plays the three roles."""
+        return self.layout == ALL
+
+    def init(self, targets: Sequence[Target]) -> None:
+        """Let ``svc init`` make it; then give each role the numbers of the test."""
+        public, authority = _free_ports()
+        words = ["--cluster", self.cluster, "--public-port", public, "--authority-port", authority]
+        later = [one for one in targets if self.is_one and needs_label(one)]
+        for one in (one for one in targets if one not in later):
+            words += ["--resource", f"{one.id}={one.kind}:{one.address}"]
+        if self.is_one:
+            words.append("--all")
+        command = svc_command("init", str(self.directory), *words)
+        run(command, self.directory.parent).checked()
+        for role in (ALL,) if self.is_one else ROLES:
+            written = dict(_flat(tomllib.loads(self.config(role).read_text("utf-8"))))
+            if later:
+                written["connector.resources"] += _offered(later)
+            more: dict[str, Any] = {"telemetry.metrics_listen": "127.0.0.1:0"}
+            for each in ROLES if self.is_one else (role,):
+                more |= numbers_of(each, self.numbers)
+            self.write(role, written | more)
+
+    def config(self, name: str) -> Path:
+        """The configuration of a process."""
+        return self.directory / f"{name}.toml"
+
+    def state(self, name: str) -> Path:
+        """The state directory of a role or of another Connector."""
+        return (self.directory / "state" if self.is_one else self.directory) / name
+
+    def listening(self, name: str) -> Path:
+        """Where a process tells the addresses that it has bound."""
+        return (self.directory / "state" if name == ALL else self.state(name)) / "listening.json"
+
+    @property
+    def store(self) -> Path:
+        """The Authority's database."""
+        return self.state("authority") / "store.db"
+
+    def token(self, name: str) -> Path:
+        """Where the join token of a node is put."""
+        return self.state(name) / "join.token"
+
+    def tokens(self) -> list[Path]:
+        """Every token that was put somewhere."""
+        return sorted(self.directory.glob("**/join.token"))
+
+    def table(self, name: str) -> dict[str, Any]:
+        """What a process is configured with, by dotted path."""
+        return dict(self._tables[name])
+
+    def write(self, name: str, table: Mapping[str, Any]) -> None:
+        """Write a configuration anew; read at the process's next start."""
+        self._tables[name] = dict(table)
+        self.config(name).write_text(toml(table), "utf-8")
+
+    def add_connector(self, name: str, targets: Iterable[Target]) -> None:
+        """Configure another Connector than the one that ``svc init`` made."""
+        self.state(name).mkdir(mode=0o700)
+        own = {
+            "state_dir": str(self.state(name)),
+            "join.token_file": str(self.token(name)),
+            "connector.resources": _offered(targets),
+        }
+        self.write(name, self._tables[CONNECTOR] | own)
+
+
+def _offered(targets: Iterable[Target]) -> list[dict[str, str]]:
+    return [{"id": one.id, "kind": one.kind, "address": one.address} for one in targets]
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _free_ports() -> tuple[str, str]:
+    """A free port, and the first of three free ones in a row."""
+    while True:
+        first = random.choice(_BELOW_EPHEMERAL)
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + 4):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return str(first), str(first + 1)
