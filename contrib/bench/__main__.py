@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 from contrib.bench import figures, ours, peers
-from contrib.bench.ends import start_sink
+from contrib.bench.ends import flood, start_sink
 from contrib.bench.rows import Row, table, write
 
 
@@ -18,6 +19,8 @@ def main() -> int:
     options.add_argument("--megabytes", type=int, default=1000, help="bytes of one session")
     options.add_argument("--out", type=Path, default=Path("bench.json"))
     chosen = options.parse_args()
+    # Each process as its user starts it, not forked from one that is warm.
+    os.environ["SVC_TEST_EXEC"] = "1"
     try:
         rows = measured(chosen.megabytes)
     except peers.Missing as missing:
@@ -36,9 +39,11 @@ def measured(megabytes: int) -> list[Row]:
             directory = Path(name)
             with (
                 peers.sshd(directory) as ssh,
-                ours.gateway(sink.port, ssh.port) as running,
+                flood() as flooding,
+                ours.gateway(sink.port, flooding, ssh.port) as running,
             ):
                 rows = figures.throughput_rows(running, ssh, sink, directory, megabytes)
+                rows += figures.stalled_rows(running, megabytes)
                 return rows + figures.opening_rows(running, ssh)
     finally:
         sink.end()

@@ -10,11 +10,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 
 from attrs import define
 
 BLOCK = 1 << 18
 MEGABYTE = 1_000_000
+STILL_SECS = 0.5
+"""A connection that takes nothing for so long is full."""
 
 
 def serve_sink(listener: socket.socket) -> None:
@@ -57,6 +62,44 @@ def start_sink() -> Sink:
     port: int = listener.getsockname()[1]
     listener.close()
     return Sink(port, process)
+
+
+@contextmanager
+def flood() -> Iterator[int]:
+    """The port of a target that sends without end to whoever connects, and reads nothing."""
+    held: list[socket.socket] = []
+
+    def send(peer: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                peer.sendall(bytes(BLOCK))
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                held.append(peer)
+                Thread(target=send, args=(peer,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        Thread(target=serve, args=(listener,), daemon=True).start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            for peer in held:
+                with suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+                peer.close()
+
+
+def stalled(address: tuple[str, int]) -> socket.socket:
+    """A connection full both ways: its client reads nothing, and writes until it may not."""
+    peer = socket.create_connection(address, timeout=60)
+    peer.settimeout(STILL_SECS)
+    with suppress(TimeoutError):
+        while True:
+            peer.sendall(bytes(BLOCK))
+    return peer
 
 
 def throughput(address: tuple[str, int], megabytes: int) -> float:

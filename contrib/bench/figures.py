@@ -6,10 +6,11 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from contrib.bench import peers
-from contrib.bench.ends import Sink, round_trip, throughput
+from contrib.bench.ends import Sink, round_trip, stalled, throughput
 from contrib.bench.ours import Ours
 from contrib.bench.rows import Row, less_is_better, more_is_better
 
@@ -17,6 +18,7 @@ _ROUNDS = 3
 _PEER_OPENS = 12
 _OPENS = 200
 _AT_ONCE = 16
+_STALLED = 32
 
 
 def best(measure: Callable[[], float]) -> float:
@@ -40,6 +42,18 @@ def throughput_rows(
         more_is_better(name, value, "MB/s", "HAProxy, three TLS hops", hops),
         more_is_better(name, value, "MB/s", "loopback, no relay", loop),
     ]
+
+
+def stalled_rows(ours: Ours, megabytes: int) -> list[Row]:
+    """What sessions that nobody reads cost another one of the same tunnel."""
+    alone = best(lambda: throughput(ours.sink, megabytes))
+    with ExitStack() as held:
+        with ThreadPoolExecutor(_STALLED) as pool:
+            for peer in pool.map(stalled, [ours.flood] * _STALLED):
+                held.enter_context(peer)
+        beside = best(lambda: throughput(ours.sink, megabytes))
+    name = f"a session beside {_STALLED} stalled"
+    return [more_is_better(name, beside, "MB/s", "the same session alone", alone)]
 
 
 def opening_rows(ours: Ours, ssh: peers.Ssh) -> list[Row]:

@@ -30,12 +30,14 @@ class Ours:
     gateway: Gateway
     sink: tuple[str, int]
     ssh: tuple[str, int] | None
+    flood: tuple[str, int]
 
 
 @contextmanager
-def gateway(sink_port: int, ssh_port: int | None = None) -> Iterator[Ours]:
+def gateway(sink_port: int, flood_port: int, ssh_port: int | None = None) -> Iterator[Ours]:
     """A gateway with the sink (and an sshd) behind it, ended however the block ends."""
-    targets = [Target("sink", f"127.0.0.1:{sink_port}")]
+    ports = {"sink": sink_port, "flood": flood_port}
+    targets = [Target(name, f"127.0.0.1:{port}") for name, port in ports.items()]
     if ssh_port is not None:
         targets.append(Target("shell", f"127.0.0.1:{ssh_port}", "ssh"))
     made = make_gateway(targets, policy=POLICY, numbers=_LIKE_IN_USE)
@@ -43,6 +45,6 @@ def gateway(sink_port: int, ssh_port: int | None = None) -> Iterator[Ours]:
         person = made.add_person("bench", "bench")
         person.up(*(target.id for target in targets))
         shell = None if ssh_port is None else person.endpoint("shell")
-        yield Ours(made, person.endpoint("sink"), shell)
+        yield Ours(made, person.endpoint("sink"), shell, person.endpoint("flood"))
     finally:
         made.end()
