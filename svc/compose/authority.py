@@ -20,6 +20,7 @@ from svc.authority.control import ControlService
 from svc.authority.enrollment import Enrollment, RenewalDesk
 from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
+from svc.authority.following import Following
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.members import MemberDesk
@@ -162,6 +163,7 @@ def _rooms(p: Parts) -> Rooms:
         _in_thread(p.runtime), publishing.policy_changed,
     )  # fmt: skip
     knowledge.on_change(publishing.facts_changed)
+    knowledge.on_change(Following(policy, knowledge, p.tasks).changed)
     operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
     policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)
     ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
