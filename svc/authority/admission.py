@@ -74,10 +74,15 @@ def judge(
 
     Raises:
         ProvenRefusal: with one of the reason words of G-OPEN-04.
-        SvcError: the chain or the signature proves nothing.
+        SvcError: nothing proves that the named node said it.
     """
     certificate = verifier.verify(signed.chain, {Role.CONNECTOR})
     verify(certificate.public_key, Purpose.REGISTRATION, signed.payload, signed.signature)
+    if certificate.principal.id != expected.peer_node_id:
+        # First: from here on the peer that is named is who signed, and refusals are its doing.
+        raise RegistrationRefused(
+            "the Proxy names another node than the one that signed", fault=Fault.INVALID
+        )
     try:
         registration = decode_registration(signed.payload)
     except Malformed as e:
@@ -100,8 +105,8 @@ def _check_form(registration: Registration, expected: Expected, node_id: str) ->
         raise _malformed("the registration is made for another cluster or Proxy")
     if registration.nonce != expected.nonce:
         raise _malformed("the registration does not answer this challenge")
-    if not registration.node_id == node_id == expected.peer_node_id:
-        raise _malformed("the registration names another node than the certificates")
+    if registration.node_id != node_id:
+        raise _malformed("the registration names another node than its certificate")
     ids = [one.id for one in registration.resources]
     if len(set(ids)) != len(ids):
         raise _malformed("a resource is declared twice")

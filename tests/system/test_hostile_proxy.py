@@ -298,9 +298,14 @@ class RegistrationTests(HostileCase):
         """A genuine registration stands for its own node alone."""
         held = await self.evil.tunnel()
         stranger = "a" * 26
+        before = len(self.stage.records("event", "tunnel.refused"))
         stream, nonce = await self.evil.challenge(stranger)
         verdict = await self.evil.submit(stream, await held.registration(nonce))
         self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
+        [record] = self.stage.records("event", "tunnel.refused")[before:]
+        self.assertEqual(record["details"]["proxy_id"], self.evil.id)
+        # Not the stranger's doing, who is only named.
+        self.assertEqual(record["actor"]["id"], self.evil.id)
 
     @proves("G-ROLE-20")
     async def test_what_a_connector_declares(self) -> None:
