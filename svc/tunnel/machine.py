@@ -105,59 +105,25 @@ class TunnelCore:
 
 def _machine() -> Callable[[TunnelCore], Tunnel]:
     build = TypeMachineBuilder(Tunnel, TunnelCore)
-
-    def next_dial(tunnel: Tunnel, core: TunnelCore, reason: str) -> IDelayedCall:
-        return core.clock.callLater(core.next_wait(), tunnel.redial)
-
     idle = build.state("idle")
     dialing = build.state("dialing")
     registering = build.state("registering")
     registered = build.state("registered")
-    waiting = build.state("waiting", next_dial)
+    waiting = build.state("waiting", _next_dial)
     stopped = build.state("stopped")
 
-    @idle.upon(Tunnel.start).to(dialing)
-    def dial(tunnel: Tunnel, core: TunnelCore) -> None:
-        core.cycle = core.begin(tunnel)
-
-    @waiting.upon(Tunnel.redial).to(dialing)
-    def dial_again(tunnel: Tunnel, core: TunnelCore, waited: IDelayedCall) -> None:
-        core.cycle = core.begin(tunnel)
-
-    @dialing.upon(Tunnel.dialed).to(registering)
-    def opened(tunnel: Tunnel, core: TunnelCore) -> None:
-        core.opened_at = core.clock.seconds()
-
-    @dialing.upon(Tunnel.ended).to(waiting)
-    def unreached(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
-        core.over("", reason)
-
-    @registering.upon(Tunnel.registered).to(registered)
-    def acknowledged(tunnel: Tunnel, core: TunnelCore) -> None:
-        core.acknowledged_at = core.clock.seconds()
-        core.told("registered", "")
-
+    idle.upon(Tunnel.start).to(dialing)(_dial)
+    waiting.upon(Tunnel.redial).to(dialing)(_dial_again)
+    dialing.upon(Tunnel.dialed).to(registering)(_opened)
+    dialing.upon(Tunnel.ended).to(waiting)(_unreached)
+    registering.upon(Tunnel.registered).to(registered)(_acknowledged)
+    registering.upon(Tunnel.ended).to(waiting)(_refused)
     registered.upon(Tunnel.registered).loop().returns(None)
+    registered.upon(Tunnel.ended).to(waiting)(_departed)
 
-    @registering.upon(Tunnel.ended).to(waiting)
-    def refusal(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
-        quick = core.clock.seconds() - core.opened_at < QUICK_SECONDS
-        core.over("refused" if quick else "", reason)
-
-    @registered.upon(Tunnel.ended).to(waiting)
-    def departure(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
-        core.over("ended", reason)
-
-    @idle.upon(Tunnel.stop).to(stopped)
-    @dialing.upon(Tunnel.stop).to(stopped)
-    @registering.upon(Tunnel.stop).to(stopped)
-    @registered.upon(Tunnel.stop).to(stopped)
-    def abandon(tunnel: Tunnel, core: TunnelCore) -> None:
-        core.end_cycle()
-
-    @waiting.upon(Tunnel.stop).to(stopped)
-    def forget(tunnel: Tunnel, core: TunnelCore, redialing: IDelayedCall) -> None:
-        redialing.cancel()
+    for live in (idle, dialing, registering, registered):
+        live.upon(Tunnel.stop).to(stopped)(_abandon)
+    waiting.upon(Tunnel.stop).to(stopped)(_forget)
 
     # What a cycle still reports after it was told to stop means nothing any more.
     stopped.upon(Tunnel.stop).loop().returns(None)
@@ -165,6 +131,48 @@ def _machine() -> Callable[[TunnelCore], Tunnel]:
     stopped.upon(Tunnel.registered).loop().returns(None)
     stopped.upon(Tunnel.ended).loop().returns(None)
     return build.build()
+
+
+def _next_dial(tunnel: Tunnel, core: TunnelCore, reason: str) -> IDelayedCall:
+    return core.clock.callLater(core.next_wait(), tunnel.redial)
+
+
+def _dial(tunnel: Tunnel, core: TunnelCore) -> None:
+    core.cycle = core.begin(tunnel)
+
+
+def _dial_again(tunnel: Tunnel, core: TunnelCore, waited: IDelayedCall) -> None:
+    core.cycle = core.begin(tunnel)
+
+
+def _opened(tunnel: Tunnel, core: TunnelCore) -> None:
+    core.opened_at = core.clock.seconds()
+
+
+def _unreached(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+    core.over("", reason)
+
+
+def _acknowledged(tunnel: Tunnel, core: TunnelCore) -> None:
+    core.acknowledged_at = core.clock.seconds()
+    core.told("registered", "")
+
+
+def _refused(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+    quick = core.clock.seconds() - core.opened_at < QUICK_SECONDS
+    core.over("refused" if quick else "", reason)
+
+
+def _departed(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+    core.over("ended", reason)
+
+
+def _abandon(tunnel: Tunnel, core: TunnelCore) -> None:
+    core.end_cycle()
+
+
+def _forget(tunnel: Tunnel, core: TunnelCore, redialing: IDelayedCall) -> None:
+    redialing.cancel()
 
 
 make_tunnel = _machine()
