@@ -17,19 +17,14 @@ from svc.model.audit import Actor
 from svc.model.events import POLICY_ACTIVATE, POLICY_REFUSED
 from svc.model.policy_version import PolicyVersion
 from svc.policy.engine import CompiledPolicy
+from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 HISTORY_LIMIT = 1000
 
-FIRST_POLICY = """\
+FIRST_POLICY = f"""\
 // Written when the cluster was made: nobody reaches anything yet.
-@id("operators-administer")
-permit (
-  principal is Operator,
-  action in Action::"administer",
-  resource is Cluster
-);
-"""
+{OPERATORS_POLICY}"""
 """The operators of the control socket may administer; everything else waits for a policy."""
 
 

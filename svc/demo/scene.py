@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from svc.policy.words import OPERATORS_POLICY
+
 CLUSTER = "demo.svc.internal"
 PERSON = "ada"
 GROUP = "demo"
@@ -30,13 +32,7 @@ VAULT = Role("vault", "tcp", 1234)
 RESOURCES = (ECHO, WEB, SSH, VAULT)
 
 POLICY = f"""\
-@id("operators-administer")
-permit (
-  principal is Operator,
-  action in Action::"administer",
-  resource is Cluster
-);
-
+{OPERATORS_POLICY}
 @id("{GROUP}-sees-everything")
 permit (
   principal in Group::"{GROUP}",

@@ -158,3 +158,16 @@ ACTIONS = (
 
 CORE = Terms(ENTITIES, GROUPS, FACTS, ACTIONS)
 """The core's own terms: what every vocabulary starts from."""
+
+OPERATORS_POLICY = """\
+@id("operators-administer")
+permit (
+  principal is Operator,
+  action in Action::"administer",
+  resource is Cluster
+);
+"""
+"""Lets whoever speaks over the control socket administer.
+
+A policy that lets nobody do so is refused; this is how ours begin.
+"""

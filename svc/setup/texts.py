@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from svc.policy.words import OPERATORS_POLICY
 from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, LOOPBACK, PROXY, Plan, is_address, is_local
 from svc.setup.plan import joined as at
 
 NODE_LEAF_SECS = 30 * 86400
 """For ``svc all``, whose nodes are one machine with the keys: it may rest for that long."""
 
-_OPERATORS = """\
-// Whoever holds the Authority's control socket administers the cluster.
-@id("operators-administer")
-permit (
-  principal is Operator,
-  action in Action::"administer",
-  resource is Cluster
-);
-"""
-
 FIRST_POLICY = f"""\
 // The policy of this cluster, in Cedar.  Change it, then put it in force with
 // `svc authority policy set`; every change is on record.
 
-{_OPERATORS}
+// Whoever holds the Authority's control socket administers the cluster.
+{OPERATORS_POLICY}
 // Who may not view a resource is told nothing of it, not even that it exists.
 @id("{GROUP}-view")
 permit (
