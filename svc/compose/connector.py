@@ -23,12 +23,12 @@ from svc.compose.node import (
 from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
-from svc.connector.cycle import Connector, Tunnels
+from svc.connector.cycle import Connector, Tunnels, proxy_by
 from svc.connector.opening import Openings
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
 from svc.errors import ConfigError, Malformed, SvcError
-from svc.interfaces.rpc import IRpcChannel, Peer
+from svc.interfaces.rpc import IRpcChannel
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
 from svc.model.ids import random_id
 from svc.model.principal import Role
@@ -144,7 +144,7 @@ class Assembling:
         fresh = freshness(p.runtime, identity, Role.PROXY)
         tunnels = [
             Tunnels(
-                me, self._dial(identity, address), self._proxy_of(identity),
+                me, self._dial(identity, address), proxy_by(identity.verifier),
                 lambda data: identity.sign(Purpose.REGISTRATION, data),
                 openings, p.tasks, clock, times, fresh,
             )
@@ -171,9 +171,6 @@ class Assembling:
             )
 
         return to_proxy
-
-    def _proxy_of(self, identity: TransportIdentity) -> Callable[[Peer], str]:
-        return lambda peer: identity.verifier.verify(peer.chain, _PROXIES).principal.id
 
     def _delay(self) -> Callable[[int], float]:
         tunnel, entropy = self.parts.settings.tunnel, self.parts.runtime.entropy
