@@ -116,8 +116,6 @@ def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
                 f"{table.key_path}.kind",
                 f"{table.kind}: not a kind that plugins.kinds enables ({enabled})",
             )
-        if table.id in targets:
-            raise ConfigError(f"{table.key_path}.id", f"{table.id}: declared twice")
         targets[table.id] = kind.parse(table.id, table.table, table.key_path)
     return targets
 
