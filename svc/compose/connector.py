@@ -10,6 +10,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
+from svc.compose.lanes import opened_lane
 from svc.compose.node import (
     NodeRole,
     check_identity,
@@ -29,7 +30,7 @@ from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
 from svc.errors import ConfigError, Malformed, SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
+from svc.messages.relay import Lane
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.registration import DeclaredResource
@@ -40,8 +41,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.rpc.channel import dial
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
-from svc.service import AsyncMultiService, BackgroundTasks, Readiness, bounded
+from svc.service import AsyncMultiService, BackgroundTasks, Readiness
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.machine import backoff
 
@@ -223,12 +223,11 @@ class Assembling:
 
             async def opened() -> Any:
                 channel = await dial(endpoint, clock, authority="proxy")
-                stream = channel.stream(OPEN_METHOD)
-                await stream.send(open_frame(encode_relay_open(Lane.RENEWAL)))
-                first = await bounded(clock, _LANE_SECS, stream.receive(), "the Proxy")
-                if first is None or parse_frame(first)[0] is not FrameKind.OPEN:
+                try:
+                    stream = await opened_lane(channel, Lane.RENEWAL, clock, _LANE_SECS)
+                except Malformed:
                     await channel.close()
-                    raise Malformed("the renewal lane did not open as it should")
+                    raise
                 stream.closed.addBoth(lambda _: p.tasks.spawn("close a lane", channel.close()))
                 return stream
 

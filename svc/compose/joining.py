@@ -32,11 +32,12 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
 from svc import __version__
+from svc.compose.lanes import opened_lane
 from svc.compose.runtime import Runtime
 from svc.config import Address, RoleSettings
-from svc.errors import ConfigError, Fault, Malformed, SvcError
+from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
+from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Principal, Role, parse_principal
 from svc.model.token import JoinToken, parse_token
@@ -51,8 +52,6 @@ from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
-from svc.service import bounded
 
 ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
 
@@ -215,27 +214,10 @@ async def enroll_through_proxy(
     outer = endpoint if plaintext else _TlsEndpoint(_Unjudged(), endpoint, clock)
     channel = await dial(outer, clock, authority="proxy", plaintext=plaintext)
     try:
-        return await enroll_direct(join_lane(channel, clock), clock, now, asking)
+        lane = StreamClientEndpoint(lambda: opened_lane(channel, Lane.JOIN, clock, _ENROLL_SECS))
+        return await enroll_direct(lane, clock, now, asking)
     finally:
         await channel.close()
-
-
-def join_lane(channel: IRpcChannel, clock: IReactorTime) -> IStreamClientEndpoint:
-    """The byte stream to Authority's join listener, over a channel to a Proxy."""
-
-    async def opened() -> Any:
-        stream = channel.stream(OPEN_METHOD)
-        try:
-            await stream.send(open_frame(encode_relay_open(Lane.JOIN)))
-            first = await bounded(clock, _ENROLL_SECS, stream.receive(), "the Proxy")
-            if first is None or parse_frame(first)[0] is not FrameKind.OPEN:
-                raise Malformed("the join lane did not open as it should")
-        except BaseException:
-            stream.cancel()
-            raise
-        return stream
-
-    return StreamClientEndpoint(opened)
 
 
 async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
