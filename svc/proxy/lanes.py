@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from svc.errors import Fault, Malformed, SvcError, Unauthenticated
+from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer
 from svc.lanes.relay import Relay, RelaySide
@@ -25,13 +25,13 @@ from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
 from svc.proxy.budget import AddressBudget, source_of
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.proxy.opening import read_open
+from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
 from svc.service import bounded
 
 _log = Logger(namespace="svc_proxy")
 
-_FIRST_FRAME_SECS = 10.0
 _DIAL_SECS = 10.0
 _LANE_SECS = {Lane.JOIN: 30.0, Lane.RENEWAL: 60.0}
 """How long a lane may stay open: a joiner has one thing to say."""
@@ -92,7 +92,7 @@ class RelayLanes:
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one relayed connection."""
-        lane = await self._first_frame(call)
+        lane = decode_relay_open(await read_open(call, self.clock, "relay"))
         label = _LABELS.get(lane, "admin")
         if lane not in _LANE_SECS:
             self.meters.outcome(label, "unconfigured")
@@ -114,15 +114,6 @@ class RelayLanes:
             self._held[holder] -= 1
             if not self._held[holder]:
                 del self._held[holder]
-
-    async def _first_frame(self, call: IRpcCall) -> Lane:
-        data = await bounded(self.clock, _FIRST_FRAME_SECS, call.receive(), "relay")
-        if data is None:
-            raise Malformed("relay: no message came")
-        kind, payload = parse_frame(data)
-        if kind is not FrameKind.OPEN:
-            raise Malformed("relay: the first frame does not open")
-        return decode_relay_open(bytes(payload))
 
     def _admit(self, lane: Lane, peer: Peer) -> str:
         """Who holds the connection now.

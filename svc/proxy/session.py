@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Denied, Fault, Malformed, SvcError, Unauthenticated, Unavailable
+from svc.errors import Denied, Fault, SvcError, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall, IRpcChannel
@@ -41,14 +41,12 @@ from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
 from svc.proxy.gate import Gate
 from svc.proxy.live import Live, LiveSessions
+from svc.proxy.opening import read_open
 from svc.proxy.reports import Reports
-from svc.rpc.frames import FrameKind, parse_frame
-from svc.service import bounded
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")
 
-_FIRST_FRAME_SECS = 10.0
 _AUTHORIZE_SECS = 10.0
 
 _AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
@@ -187,7 +185,7 @@ class SessionOpens:
                 del self._per_person[person_id]
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
-        data, signature = await self._first_frame(call)
+        data, signature = decode_open(await read_open(call, self.clock, "session"))
         request = decode_request(data)
         if request.session_uid in self._open:
             raise Denied("this session is open already", reason="request_replayed")
@@ -208,15 +206,6 @@ class SessionOpens:
             await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
-
-    async def _first_frame(self, call: IRpcCall) -> tuple[bytes, bytes]:
-        data = await bounded(self.clock, _FIRST_FRAME_SECS, call.receive(), "session")
-        if data is None:
-            raise Malformed("session: no message came")
-        kind, payload = parse_frame(data)
-        if kind is not FrameKind.OPEN:
-            raise Malformed("session: the first frame does not open")
-        return decode_open(bytes(payload))
 
     async def _authorize(self, opening: Opening) -> Granted:
         """Ask Authority.

@@ -14,21 +14,18 @@ from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol, IReactorTime
 
-from svc.errors import Fault, Malformed, SvcError, Unauthenticated
+from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming
 from svc.messages.tunnel import decode_carry_open
 from svc.model.ids import Entropy
 from svc.model.principal import Principal, Role
 from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.opening import read_open
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.registering import Registering
-from svc.rpc.frames import FrameKind, parse_frame
-from svc.service import bounded
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
-
-_FIRST_WORD_SECS = 10.0
 
 
 @define
@@ -61,13 +58,7 @@ class TunnelService:
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.
         self.check_not_revoked(self.node_of(call))
-        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "carry")
-        if data is None:
-            raise Malformed("carry: no message came")
-        kind, payload = parse_frame(data)
-        if kind is not FrameKind.OPEN:
-            raise Malformed("carry: the first frame does not open")
-        uid, secret = decode_carry_open(bytes(payload))
+        uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
         # A connection has one Peer object: a stream reaches only its own connection's tunnel.
         tunnel = self.routes.tunnel_on(call.peer)
         if tunnel is None:

@@ -1,0 +1,33 @@
+"""The first frame of a stream: what the caller opens."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IReactorTime
+
+from svc.errors import Malformed
+from svc.interfaces.rpc import IRpcCall
+from svc.rpc.frames import FrameKind, parse_frame
+from svc.service import bounded
+
+_FIRST_FRAME_SECS = 10.0
+
+
+async def read_open(call: IRpcCall, clock: IReactorTime, what: str) -> bytes:
+    """The payload of the ``open`` frame that a call begins with.
+
+    Called by whatever serves byte streams: sessions, their streams in a tunnel, lanes.
+
+    Args:
+        what: Names the stream in a refusal's text.
+
+    Raises:
+        Malformed: the caller ended its half first, or began with another frame.
+        SvcError: nothing came in time, or the caller went away.
+    """
+    data = await bounded(clock, _FIRST_FRAME_SECS, call.receive(), what)
+    if data is None:
+        raise Malformed(f"{what}: no message came")
+    kind, payload = parse_frame(data)
+    if kind is not FrameKind.OPEN:
+        raise Malformed(f"{what}: the first frame does not open")
+    return bytes(payload)
