@@ -22,7 +22,7 @@ from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.rpc.freshness import Freshness, Shown
+from svc.rpc.freshness import Freshness, Shown, close_when_idle
 from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_client")
@@ -32,7 +32,6 @@ _LONGEST_WAIT = 15.0
 _FIRST_LISTING_SECS = 20.0
 _DIAL_SECS = 20.0
 _MOVE_SECS = 10.0
-_LOOK_SECS = 1.0
 
 
 @frozen
@@ -193,17 +192,9 @@ class ProxyLink(Service):
             finally:
                 self.proxy, channel, self._channel = "", self._channel, None
                 if channel is not None:
-                    self.tasks.spawn("leaving a Proxy", self._leave(channel))
+                    self.tasks.spawn("leaving a Proxy", close_when_idle(channel, self.clock))
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
-
-    async def _leave(self, channel: IRpcChannel) -> None:
-        """Close a connection once the last session on it is over."""
-        try:
-            while channel.open_streams:
-                await deferLater(self.clock, _LOOK_SECS)
-        finally:
-            await channel.close()
 
     async def _connected(self, way: Way) -> None:
         ours = self.fresh.ours
@@ -271,7 +262,7 @@ class ProxyLink(Service):
         if self._list is not None:
             self._list.cancel("moved")
         if old is not None:
-            self.tasks.spawn("leaving a Proxy", self._leave(old))
+            self.tasks.spawn("leaving a Proxy", close_when_idle(old, self.clock))
         _log.info("proxy connected anew", proxy=way.address)
 
     def _take(self, listing: Listing) -> None:

@@ -30,7 +30,7 @@ from svc.messages.control import (
 )
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.rpc.freshness import Freshness, Shown
+from svc.rpc.freshness import Freshness, Shown, close_when_idle
 from svc.service import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_proxy")
@@ -47,10 +47,6 @@ _STEADY_SECS = 10.0
 
 _SILENCE_SECS = 20.0
 """Heartbeats come every few seconds; a follow that is silent this long is dialed anew."""
-
-
-_LOOK_SECS = 1.0
-"""How often a channel that was left is looked at for calls that still run."""
 
 
 @frozen(eq=False)
@@ -214,7 +210,9 @@ class AuthorityLink(Service):
             raise
         if before is not None:
             before.stream.cancel("moved")
-            self._left.spawn("leaving a connection to Authority", self._leave(before.channel))
+            self._left.spawn(
+                "leaving a connection to Authority", close_when_idle(before.channel, self.clock)
+            )
 
     def _shown(self) -> Shown | None:
         return None if self._followed is None else self._followed.shown
@@ -223,13 +221,6 @@ class AuthorityLink(Service):
         """Follow another connection; calls that run on the older one may finish there."""
         await self._reached(self._shown())
         _log.info("authority connected anew", authority=_authority_id(self.lanes))
-
-    async def _leave(self, channel: IRpcChannel) -> None:
-        try:
-            while channel.open_streams:
-                await deferLater(self.clock, _LOOK_SECS)
-        finally:
-            await channel.close()
 
     async def _snapshots(self, channel: IRpcChannel) -> IRpcStream:
         """The stream of snapshots, its first frame taken."""

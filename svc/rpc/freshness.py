@@ -15,11 +15,12 @@ from math import inf
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.identity import IChainVerifier, IIdentity
-from svc.interfaces.rpc import Peer
+from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import Role
 
@@ -37,6 +38,9 @@ LOOK_AGAIN = 600.0
 _LONGEST_PAUSE = 300.0
 _SHORTEST_PAUSE = 30.0
 """For certificates of a day; those of seconds are tried again sooner."""
+
+_LOOK_SECS = 1.0
+"""How often a channel that was left is looked at for calls that still run."""
 
 
 class NotRenewed(SvcError):
@@ -193,6 +197,18 @@ class Freshness:
         for waiting in tuple(self._waiting):
             # In the next turn: whoever renews us is not to fail by what wakes now.
             self.clock.callLater(0, self._over, waiting)
+
+
+async def close_when_idle(channel: IRpcChannel, clock: IReactorTime) -> None:
+    """Let a connection that was left finish its calls, then close it; at once if cancelled.
+
+    Spawned by whoever moved away from it.
+    """
+    try:
+        while channel.open_streams:
+            await deferLater(clock, _LOOK_SECS)
+    finally:
+        await channel.close()
 
 
 def _same(one: CertificateFacts | None, other: CertificateFacts | None) -> bool:
