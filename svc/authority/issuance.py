@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 from twisted.internet.interfaces import IReactorTime
@@ -65,6 +66,17 @@ class Wish:
     certificate: CertificateFacts
     kind: IResourceKind
     resource: Resource | None
+
+    @property
+    def record_fields(self) -> Mapping[str, Any]:
+        """What each record about it says, be it the Proxy's decision or ours."""
+        return {
+            "resource_id": self.request.resource,
+            "resource_kind": self.kind.name,
+            "session_uid": self.request.session_uid,
+            "action": self.kind.request_kind,
+            "cedar_action": self.request.action,
+        }
 
 
 @frozen
@@ -209,10 +221,7 @@ class Issuance:
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
         outcome = Outcome(
-            decision,
-            random_id(self.entropy),
-            view.allowed,
-            self._slice(engine, decision),
+            decision, random_id(self.entropy), view.allowed, self._slice(engine, decision)
         )
         if not decision.allowed:
             return evolve(outcome, word="deny", reason="denied")
@@ -276,11 +285,7 @@ class Issuance:
             REQUEST_DECISION,
             person(wish.person.id),
             node_id=proxy.id,
-            resource_id=wish.request.resource,
-            resource_kind=wish.kind.name,
-            session_uid=wish.request.session_uid,
-            action=wish.kind.request_kind,
-            cedar_action=wish.request.action,
+            **wish.record_fields,
             decision=said.decision,
             decision_id=said.decision_id,
             policies=said.policies,
@@ -300,11 +305,7 @@ class Issuance:
             SESSION_START if granted else SESSION_REFUSED,
             person(wish.person.id),
             node_id=proxy.id,
-            resource_id=wish.request.resource,
-            resource_kind=wish.kind.name,
-            session_uid=wish.request.session_uid,
-            action=wish.kind.request_kind,
-            cedar_action=wish.request.action,
+            **wish.record_fields,
             decision=outcome.recorded,
             decision_id=outcome.decision_id,
             policies=outcome.policies,
