@@ -18,13 +18,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import (
-    CancelledError,
-    Deferred,
-    DeferredList,
-    maybeDeferred,
-    succeed,
-)
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
     IAddress,
@@ -281,12 +275,7 @@ class PeriodicTask(Service):
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        if self._current is None:
-            return succeed(None)
-        ended: Deferred[None] = Deferred()
-        self._current.addBoth(lambda _: ended.callback(None))
-        self._current.cancel()
-        return ended
+        return cancel(self._current)
 
     def _schedule(self) -> None:
         wait = self._interval if self._jitter is None else self._jitter(self._interval)
@@ -373,6 +362,16 @@ def _listen_refused(key: str, address: str, failure: Failure) -> BaseException:
     if not isinstance(error, OSError):
         return failure.value if failure.value is not None else RuntimeError(repr(failure))
     return ListenRefused(key, address, (error.strerror or type(error).__name__).lower())
+
+
+def cancel(running: Deferred[Any] | None) -> Deferred[None]:
+    """Cancel what runs, where anything does; fires once it has ended.  Called as services stop."""
+    if running is None:
+        return succeed(None)
+    ended: Deferred[None] = Deferred()
+    running.addBoth(lambda _: ended.callback(None))
+    running.cancel()
+    return ended
 
 
 async def bounded(clock: IReactorTime, seconds: float, awaitable: Awaitable[_T], what: str) -> _T:

@@ -58,13 +58,7 @@ class Tidy:
 
     def _end(self) -> Any:
         """Called when the reactor stops, by a signal or by us; it waits for what we return."""
-        from twisted.internet.defer import Deferred
+        from svc.service import cancel
 
         self._stopping = True
-        running = self._running
-        if running is None:
-            return None
-        ended: Deferred[None] = Deferred()
-        running.addBoth(lambda _: ended.callback(None))
-        running.cancel()
-        return ended
+        return cancel(self._running)

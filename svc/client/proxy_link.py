@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from attrs import define, field, frozen
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -23,7 +23,7 @@ from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.freshness import Freshness, Shown, close_when_idle
-from svc.service import BackgroundTasks, bounded
+from svc.service import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_client")
 
@@ -124,13 +124,8 @@ class ProxyLink(Service):
     def stopService(self) -> Deferred[None]:
         """Close the connection and dial no more."""
         Service.stopService(self)
-        if self._loop is None:
-            return succeed(None)
-        ended: Deferred[None] = Deferred()
         loop, self._loop = self._loop, None
-        loop.addBoth(lambda _: ended.callback(None))
-        loop.cancel()
-        return ended
+        return cancel(loop)
 
     def channel(self) -> IRpcChannel:
         """The channel, now.

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -25,7 +25,7 @@ from svc.pki import profile
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
-from svc.service import bounded
+from svc.service import bounded, cancel
 
 _log = Logger(namespace="svc_pki")
 
@@ -89,12 +89,7 @@ class RenewalLoop(Service):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._trying is None:
-            return succeed(None)
-        ended: Deferred[None] = Deferred()
-        self._trying.addBoth(lambda _: ended.callback(None))
-        self._trying.cancel()
-        return ended
+        return cancel(self._trying)
 
     def _plan(self) -> None:
         """Choose when this leaf is to be renewed."""

@@ -31,7 +31,7 @@ from svc.messages.control import (
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.freshness import Freshness, Shown, close_when_idle
-from svc.service import BackgroundTasks, bounded
+from svc.service import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_proxy")
 
@@ -105,15 +105,8 @@ class AuthorityLink(Service):
         """Close the connection and dial no more; fires when nothing of it is left."""
         Service.stopService(self)
         running, self._running_loop = self._running_loop, None
-        ended: Deferred[None] = Deferred()
-        if running is None:
-            ended.callback(None)
-        else:
-            running.addBoth(lambda _: ended.callback(None))
-            running.cancel()
-        everything: Deferred[None] = DeferredList([ended, self._left.stopService()]).addCallback(
-            lambda _: None
-        )
+        parts = [cancel(running), self._left.stopService()]
+        everything: Deferred[None] = DeferredList(parts).addCallback(lambda _: None)
         return everything
 
     def _log_end(self, failure: Failure) -> None:
