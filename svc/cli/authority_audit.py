@@ -6,31 +6,22 @@ a running Authority; neither trusts what the Authority would say of itself.
 
 from __future__ import annotations
 
-import os
 import pwd
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from svc.cli.authority_store import store_place
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import WORD
 from svc.cli.output import document, hint, say
-from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
+from svc.errors import NoSuchRow
 
 if TYPE_CHECKING:
-    from svc.audit.verify import PersonalOf, Verified
-    from svc.config import RoleSettings
-    from svc.interfaces.audit import HeadVerifier
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
     from svc.model.canonical import Json
-    from svc.model.ledger import ChainRow, PersonalValue
-
-BATCH = 512
-"""Records in memory at a time while the log is verified."""
+    from svc.model.ledger import ChainRow
 
 LAST = 10
 MOST = 1000
@@ -49,15 +40,18 @@ def verify_log(context: click.Context, as_json: bool) -> None:
 
     Needs the store, the anchor directory, and the cluster's root as its trust.
     """
-    verified = _verified(authority_settings(context))
+    from svc.compose.audit_log import verified
+
+    settings = authority_settings(context)
+    found = verified(settings, authority_state(settings))
     if not as_json:
-        say([verified.text])
+        say([found.text])
         return
     said = {
-        "records": verified.records,
-        "head_hash": verified.last_hash.hex(),
-        "anchor": verified.key_id or None,
-        "anchored": verified.anchored,
+        "records": found.records,
+        "head_hash": found.last_hash.hex(),
+        "anchor": found.key_id or None,
+        "anchored": found.anchored,
     }
     say([document(said)])
 
@@ -73,6 +67,7 @@ def show_records(
 ) -> None:
     """Show the records of a decision, one record, or the newest ones, oldest first."""
     from svc.audit import show
+    from svc.compose.store_place import store_place
 
     if sum(each is not None for each in (decision, seq, last)) > 1:
         raise click.UsageError("name one of DECISION_ID, --seq and --last")
@@ -127,131 +122,3 @@ def _local_user(id: str) -> str | None:
         return pwd.getpwuid(int(number)).pw_name if word == "local" else None
     except (KeyError, ValueError, OverflowError):
         return None
-
-
-def _verified(settings: RoleSettings) -> Verified:
-    """Verify over one snapshot.  Heads are taken before it, so none can be beyond its end.
-
-    Raises:
-        AuditBroken: the log does not verify, or what it is verified with is missing.
-    """
-    from svc.audit.anchor import AnchorDirectory
-    from svc.audit.verify import verify
-
-    state = authority_state(settings)
-    place = store_place(settings)
-    judge = head_judge(_root(state), settings.cluster)
-    keeper = AnchorDirectory(state / "anchor")
-    taken = [(keeper.latest(), keeper.heads())]
-
-    def look(tx: ITransaction) -> Verified:
-        # The store may run this again; the heads of the first run are used up by then.
-        latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
-        return verify(
-            _batches(tx.audit),
-            heads,
-            judge,
-            latest=latest,
-            personal_of=_personal(tx.audit),
-            cluster=settings.cluster,
-        )
-
-    return place.look("audit verify", look)
-
-
-def head_judge(root: bytes, cluster: str) -> HeadVerifier:
-    """Judges each head's signature as of the head's own time, under *root*.
-
-    Raises:
-        CertificateRefused: *root* is not the cluster's.
-    """
-    from svc.model.signing import Purpose, Signed
-    from svc.pki.verify import ChainVerifier
-
-    moments = [0.0]
-    verifier = ChainVerifier(cluster, root, lambda: moments[0])
-
-    def judge(signed: Signed, at: float) -> object:
-        moments[0] = at
-        return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
-
-    return judge
-
-
-def _batches(log: IAuditLog) -> Iterator[Sequence[ChainRow]]:
-    """The rows in order.  One that cannot be read is named by its number."""
-    after = 0
-    while True:
-        try:
-            rows = log.rows(after + 1, BATCH)
-        except Exception as failed:
-            yield from _singly(log, after + 1)
-            raise _unreadable(after + 1, failed) from failed
-        if not rows:
-            return
-        yield rows
-        after = rows[-1].seq
-
-
-def _singly(log: IAuditLog, first: int) -> Iterator[Sequence[ChainRow]]:
-    """The rows up to the one that cannot be read."""
-    for seq in range(first, first + BATCH):
-        try:
-            rows = log.rows(seq, 1)
-        except Exception as failed:
-            raise _unreadable(seq, failed) from failed
-        if not rows:
-            return
-        yield rows
-
-
-def _personal(log: IAuditLog) -> PersonalOf:
-    def personal(seq: int) -> Sequence[PersonalValue]:
-        try:
-            return log.personal(seq)
-        except Exception as failed:
-            raise _unreadable(seq, failed) from failed
-
-    return personal
-
-
-def _unreadable(seq: int, failed: Exception) -> AuditBroken:
-    """Whatever a damaged store answers is a fault of the log."""
-    return AuditBroken(f"audit log: record {seq}: unreadable: {type(failed).__name__}")
-
-
-def _root(state: Path) -> bytes:
-    """DER of the cluster's root, from the identity or the key directory.
-
-    Raises:
-        AuditBroken: neither holds one.
-        ConfigError: it is there, but cannot be trusted.
-    """
-    from svc.pki.files import load_certificates
-    from svc.pki.identity_store import IdentityStore
-    from svc.pki.issue import der
-
-    pinned, kept = state / "trust" / "root.pem", state / "keys" / "root.pem"
-    uid = _owner(state)
-    if os.path.lexists(pinned):
-        return IdentityStore(state, uid=uid).load_root()
-    if os.path.lexists(kept):
-        roots = load_certificates(kept, uid)
-        if len(roots) != 1:
-            raise ConfigError(str(kept), "holds more than one certificate")
-        return der(roots[0])
-    raise AuditBroken(
-        f"audit log: the cluster's root is missing: neither {pinned} nor {kept} is there; "
-        "without it nothing is proved",
-        reason="audit_root_missing",
-    )
-
-
-def _owner(state: Path) -> int:
-    """Who must own what is read there: we ourselves; for root, whoever the state belongs to."""
-    if os.geteuid() != 0:
-        return os.geteuid()
-    try:
-        return os.stat(state).st_uid
-    except OSError as failed:
-        raise SvcError(f"{state}: {failed.strerror}", reason="no_state_dir") from None

@@ -15,7 +15,7 @@ from svc.audit.heads import AnchorKey
 from svc.audit.writer import HeadWriter
 from svc.authority.noticing import NoticingStore, StoredChain
 from svc.authority.records import ANONYMOUS, node, operator, person
-from svc.cli.authority_audit import head_judge
+from svc.compose.audit_log import head_judge
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.model.audit import chain_hash
 from svc.model.events import ENROLL_REFUSED, OPERATOR_REFUSED

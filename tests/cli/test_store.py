@@ -9,7 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.authority_store import StorePlace, apply
+from svc.cli.authority_store import apply
+from svc.compose.store_place import StorePlace
 from svc.errors import LockTimeout, SvcError
 from svc.store.factory import SqliteFactory
 from svc.store.location import lock_path
