@@ -8,12 +8,8 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.error import CannotListenError, ConnectionAborted, ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocolFactory
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.testing import StringTransport
-from twisted.python.failure import Failure
-from zope.interface import implementer
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IProtocolFactory
 
 from svc.client.sessions import SessionDialer
 from svc.errors import SvcError
@@ -35,34 +31,11 @@ from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
 from svc.tunnel.tls import SessionTls
+from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster
 from tests.rpc.memory import Pair
 
 DECISION = "d0" * 16
-
-
-@implementer(IHalfCloseableProtocol)
-class Talker(Protocol):
-    """Keeps what it hears; a test speaks for it."""
-
-    transport: Any
-
-    def __init__(self) -> None:
-        self.received = b""
-        self.heard_end = False
-        self.lost: Failure | None = None
-
-    def dataReceived(self, data: bytes) -> None:
-        self.received += data
-
-    def readConnectionLost(self) -> None:
-        self.heard_end = True
-
-    def writeConnectionLost(self) -> None:
-        pass
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.lost = reason
 
 
 class Channel:
@@ -147,39 +120,19 @@ class Gate:
         )
 
 
-class LocalTransport(StringTransport):
+class LocalTransport(EndTransport):
     """A local connection as a listener sees it."""
 
     def __init__(self, protocol: Any, address: str = "127.64.1.1", port: int = 10022) -> None:
-        StringTransport.__init__(self)
-        self._protocol = protocol
+        EndTransport.__init__(self, protocol)
         self._here = IPv4Address("TCP", address, port)
         self._there = IPv4Address("TCP", "127.0.0.1", 40000)
-        self.aborted = self.gone = self.write_ended = False
 
     def getHost(self) -> IPv4Address:
         return self._here
 
     def getPeer(self) -> IPv4Address:
         return self._there
-
-    def unregisterProducer(self) -> None:
-        self.producer = self.streaming = None
-
-    def loseWriteConnection(self) -> None:
-        self.write_ended = True
-
-    def loseConnection(self) -> None:
-        self._end(Failure(ConnectionDone()))
-
-    def abortConnection(self) -> None:
-        self.aborted = True
-        self._end(Failure(ConnectionAborted()))
-
-    def _end(self, reason: Failure) -> None:
-        if not self.gone:
-            self.gone = True
-            self._protocol.connectionLost(reason)
 
 
 class Listening:

@@ -135,7 +135,7 @@ class ResidentTests(ResidentCase):
     def test_session(self) -> None:
         """A local connection is a session of its own, and bytes pass both ways."""
         local = self.connected()
-        side: Any = local._protocol
+        side: Any = local.protocol
         side.dataReceived(b"hello")
         self.gate.turn()
         self.assertEqual(self.gate.far[0].received, b"hello")

@@ -17,7 +17,8 @@ from svc.messages.session import encode_request
 from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.rpc.frames import data_head
-from tests.client.memory import DECISION, Channel, Gate, Talker
+from tests.client.memory import DECISION, Channel, Gate
+from tests.connector.ends import Talker
 from tests.pki.support import World
 
 OTHER_ID = "b" * 26

@@ -18,7 +18,7 @@ from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
 from svc.client.stdio import Pipes, carry
-from tests.client.memory import Talker
+from tests.connector.ends import Talker
 from tests.proof import proves
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredQueue, fail
-from twisted.internet.error import ConnectionDone, ConnectionRefusedError
-from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocolFactory
-from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.testing import StringTransport
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.interfaces import IProtocolFactory
+from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
 
 from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels
@@ -44,65 +42,17 @@ from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason
 from svc.tunnel.tls import SessionTlsEndpoint
 from svc.tunnel.transport import RegisteredTunnel
+from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster
 from tests.rpc.memory import Pair
 from tests.tunnel.pieces import serve_carry
-
-
-@implementer(IHalfCloseableProtocol)
-class Listener(Protocol):
-    """Keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.received = b""
-        self.heard_end = False
-        self.lost: Failure | None = None
-
-    def dataReceived(self, data: bytes) -> None:
-        self.received += data
-
-    def readConnectionLost(self) -> None:
-        self.heard_end = True
-
-    def writeConnectionLost(self) -> None:
-        pass
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.lost = reason
-
-
-class TargetTransport(StringTransport):
-    """A target that a test speaks for."""
-
-    def __init__(self, protocol: Any) -> None:
-        StringTransport.__init__(self)
-        self._far = protocol
-        self.write_ended = self.gone = False
-
-    def unregisterProducer(self) -> None:
-        self.producer = self.streaming = None
-
-    def loseWriteConnection(self) -> None:
-        self.write_ended = True
-
-    def loseConnection(self) -> None:
-        self.hang_up(Failure(ConnectionDone()))
-
-    def abortConnection(self) -> None:
-        self.aborting = True
-        self.hang_up(Failure(ConnectionRefusedError()))
-
-    def hang_up(self, reason: Failure) -> None:
-        if not self.gone:
-            self.gone = True
-            self._far.connectionLost(reason)
 
 
 class MemoryKind:
     """The kind tcp, but that its targets are in memory."""
 
     def __init__(self) -> None:
-        self.targets: list[TargetTransport] = []
+        self.targets: list[EndTransport] = []
         self.dialing: list[Deferred[Any]] = []
         self.answers = "yes"
 
@@ -118,7 +68,7 @@ class MemoryKind:
             return fail(ConnectionRefusedError())
         if self.answers == "yes":
             protocol: Any = factory.buildProtocol(None)  # type: ignore[arg-type]
-            self.targets.append(TargetTransport(protocol))
+            self.targets.append(EndTransport(protocol))
             protocol.makeConnection(self.targets[-1])
             self.dialing[-1].callback(protocol)
         return self.dialing[-1]
@@ -268,7 +218,7 @@ class Gateway:
         )  # fmt: skip
 
     def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
-        """What the person's TLS over the tunnel came to: a list of a Listener or a Failure."""
+        """What the person's TLS over the tunnel came to: a list of a Talker or a Failure."""
         tunnel: Any = self.routes.find("db1")
         node = self.cluster.connector.facts.principal.id
         tls = (person or self.person_end).session(node)
@@ -276,7 +226,7 @@ class Gateway:
             tunnel.endpoint(self.order(notice)), tls.clientConnectionForTLS, self.clock, 10
         )
         got: list[Any] = []
-        endpoint.connect(Factory.forProtocol(Listener)).addBoth(got.append)
+        endpoint.connect(Factory.forProtocol(Talker)).addBoth(got.append)
         self.turn()
         return got
 
@@ -309,5 +259,5 @@ class GatewayCase(SynchronousTestCase):
         return event
 
     def target_says(self, target: Any, data: bytes) -> None:
-        target._far.dataReceived(data)
+        target.protocol.dataReceived(data)
         self.gateway.turn()

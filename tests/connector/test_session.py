@@ -169,7 +169,7 @@ class SessionTests(GatewayCase):
         )
         self.target_says(target, b"late answer")
         self.assertEqual(person.received, b"late answer")
-        target._far.readConnectionLost()
+        target.protocol.readConnectionLost()
         self.gateway.turn()
         self.assertTrue(person.heard_end and target.gone)
         self.assertEqual(self.end().reason, "closed")
@@ -178,7 +178,7 @@ class SessionTests(GatewayCase):
         """A target that says no more is still spoken to."""
         person, target = self.opened()
         self.target_says(target, b"all I had")
-        target._far.readConnectionLost()
+        target.protocol.readConnectionLost()
         self.gateway.turn()
         self.assertEqual((person.received, person.heard_end), (b"all I had", True))
         self.assertIsNone(person.lost)

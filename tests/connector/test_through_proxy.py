@@ -16,7 +16,8 @@ from svc.messages.tunnel import decode_carry_open
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame, parse_frame
 from svc.tunnel.tls import SessionTlsEndpoint
-from tests.connector.gateway import Gateway, Listener
+from tests.connector.ends import Talker
+from tests.connector.gateway import Gateway
 from tests.rpc.memory import Pair
 
 
@@ -99,7 +100,7 @@ class _JoiningGateway(Gateway):
             StreamClientEndpoint(opened), tls.clientConnectionForTLS, self.clock, 10
         )
         got: list[Any] = []
-        endpoint.connect(Factory.forProtocol(Listener)).addBoth(got.append)
+        endpoint.connect(Factory.forProtocol(Talker)).addBoth(got.append)
         self.turn()
         return got
 
@@ -110,7 +111,7 @@ class ThroughProxyTests(SynchronousTestCase):
         self.gateway.start()
         self.addCleanup(self.gateway.stop)
         got = self.gateway.open_through()
-        self.assertEqual([type(each) for each in got], [Listener])
+        self.assertEqual([type(each) for each in got], [Talker])
         [self.person] = got
         [self.target] = self.gateway.kind.targets
 
@@ -118,7 +119,7 @@ class ThroughProxyTests(SynchronousTestCase):
         """Three megabytes each way pass the joined calls unchanged."""
         data = bytes(range(256)) * (3 << 12)
         self.person.transport.write(data)
-        self.target._far.dataReceived(data)
+        self.target.protocol.dataReceived(data)
         for _ in range(10):
             self.gateway.turn()
         self.assertEqual(self.target.value() == data, True)
@@ -130,8 +131,8 @@ class ThroughProxyTests(SynchronousTestCase):
         self.person.transport.loseWriteConnection()
         self.gateway.turn()
         self.assertEqual((self.target.value(), self.target.write_ended), (b"question", True))
-        self.target._far.dataReceived(b"answer" * 100_000)
-        self.target._far.readConnectionLost()
+        self.target.protocol.dataReceived(b"answer" * 100_000)
+        self.target.protocol.readConnectionLost()
         for _ in range(5):
             self.gateway.turn()
         self.assertEqual(len(self.person.received), 600_000)
@@ -146,7 +147,7 @@ class ThroughProxyTests(SynchronousTestCase):
 
     def test_target_ends(self) -> None:
         """A target that closes gives the person all it said, then the end."""
-        self.target._far.dataReceived(b"bye" * 50_000)
+        self.target.protocol.dataReceived(b"bye" * 50_000)
         self.target.loseConnection()
         for _ in range(5):
             self.gateway.turn()
@@ -166,7 +167,7 @@ class ThroughProxyTests(SynchronousTestCase):
         self.person.transport.pauseProducing()
         sent = 0
         while self.target.producerState == "producing" and sent < 64 << 20:
-            self.target._far.dataReceived(bytes(1 << 16))
+            self.target.protocol.dataReceived(bytes(1 << 16))
             sent += 1 << 16
             self.gateway.turn(3)
         self.assertLess(sent, 6 << 20)
