@@ -28,7 +28,7 @@ from svc.connector.cycle import Connector, Tunnels, proxy_by
 from svc.connector.opening import Openings
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
-from svc.errors import ConfigError, Malformed, SvcError
+from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.relay import Lane
 from svc.model.ids import random_id
@@ -225,8 +225,9 @@ class Assembling:
                 channel = await dial(endpoint, clock, authority="proxy")
                 try:
                     stream = await opened_lane(channel, Lane.RENEWAL, clock, _LANE_SECS)
-                except Malformed:
-                    await channel.close()
+                except BaseException:
+                    # Refused, too late or cancelled: nobody else knows of this connection.
+                    p.tasks.spawn("close a lane", channel.close())
                     raise
                 stream.closed.addBoth(lambda _: p.tasks.spawn("close a lane", channel.close()))
                 return stream

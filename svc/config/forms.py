@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from posixpath import isabs, normpath
 from types import MappingProxyType
 from typing import Any
@@ -17,13 +17,9 @@ from urllib.parse import urlsplit
 from attrs import frozen
 
 from svc.config.values import Address, ResourceTable, StoreUrl
+from svc.model.host import read_host
 from svc.model.ids import is_cluster_name, is_resource_id
 
-_HOST = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
-    r"(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?)*\.?\Z",
-    re.IGNORECASE,
-)
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _PIN = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z", re.IGNORECASE)
 
@@ -61,16 +57,6 @@ def _cluster(text: str) -> str:
     return text
 
 
-def _host(text: str) -> str:
-    try:
-        return ip_address(text).compressed
-    except ValueError:
-        pass
-    if not _HOST.match(text) or text.replace(".", "").isdigit():
-        raise ValueError("the host must be a DNS name or an IP address")
-    return text.lower()
-
-
 def parse_address(text: str, lowest_port: int = 1) -> Address:
     """``host:port``, with brackets around an IPv6 host.
 
@@ -88,7 +74,7 @@ def parse_address(text: str, lowest_port: int = 1) -> Address:
         raise ValueError("an IPv6 address needs brackets, such as [::1]:7443")
     if not (port.isascii() and port.isdigit() and lowest_port <= int(port[:6]) <= 65535):
         raise ValueError(f"the port must be a number from {lowest_port} to 65535")
-    return Address(_host(host), int(port))
+    return Address(read_host(host), int(port))
 
 
 def _listen(text: str) -> Address | None:
@@ -103,7 +89,7 @@ def _dials(texts: list[str]) -> tuple[Address, ...]:
 
 
 def _names(texts: list[str]) -> tuple[str, ...]:
-    return tuple(_host(text) for text in texts)
+    return tuple(read_host(text) for text in texts)
 
 
 def _directory(text: str) -> str:
@@ -160,7 +146,7 @@ def parse_otel_endpoint(text: str) -> str:
         raise ValueError("user information in the URL is not allowed")
     if not url.hostname or port == 0:
         raise ValueError("the URL must name a host")
-    _host(url.hostname)
+    read_host(url.hostname)
     if url.query or url.fragment:
         raise ValueError("query and fragment are not allowed")
     path = url.path.rstrip("/")
@@ -186,7 +172,7 @@ def _reachable(text: str) -> str:
     if "/" in text:
         raise ValueError("a network must be address/length with no host bits set")
     try:
-        return ("*." if text.startswith("*.") else "") + _host(text.removeprefix("*."))
+        return ("*." if text.startswith("*.") else "") + read_host(text.removeprefix("*."))
     except ValueError:
         raise ValueError("must hold IP addresses, networks or host names (*.example.org)") from None
 

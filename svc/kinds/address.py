@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 
 from svc.errors import ConfigError
+from svc.model.host import read_host
 
-_LABEL = "[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\.?\Z")
 _PORT = re.compile(r"[0-9]{1,5}\Z")
 
 
@@ -60,6 +59,7 @@ def _split(text: str, where: str) -> tuple[str, str | None]:
     if text.count(":") > 1:
         raise ConfigError(where, "write an IPv6 address in brackets: [::1]:22")
     host, colon, port_text = text.partition(":")
-    if not _HOST.match(host):
-        raise ConfigError(where, "the host is neither a name nor an IP address")
-    return host.lower(), port_text if colon else None
+    try:
+        return read_host(host), port_text if colon else None
+    except ValueError as error:
+        raise ConfigError(where, str(error)) from None

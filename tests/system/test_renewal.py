@@ -16,6 +16,7 @@ from svc.testing.person import Person
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
+from tests.system.kernel import sockets_of
 from tests.system.side import closed, side_of
 from tests.system.world import around
 
@@ -25,9 +26,9 @@ PERSON_SECS = 4
 ROLES = (AUTHORITY, PROXY, CONNECTOR)
 
 
-def renewed(gateway: Gateway, role: str) -> float:
-    """How often a role has renewed its identity since it started."""
-    name, labels = "svc_transport_identity_renewals_total", (f'"{role}"', '"ok"')
+def renewed(gateway: Gateway, role: str, outcome: str = "ok") -> float:
+    """How often a role has renewed its identity since it started, or has tried in vain."""
+    name, labels = "svc_transport_identity_renewals_total", (f'"{role}"', f'"{outcome}"')
     samples = gateway.metrics(role).items()
     return sum(n for one, n in samples if one.startswith(name) and all(x in one for x in labels))
 
@@ -70,6 +71,22 @@ class RenewalTests(SynchronousTestCase):
         self.assertEqual(gateway.metric(CONNECTOR, "svc_connector_reconnects_total"), redials)
         self.assertEqual(gateway.metric(PROXY, "svc_active_connector_tunnels"), 1)
         self.assertEqual(person.status()["refused"], [])
+        self.check_in_vain(gateway)
+
+    def check_in_vain(self, gateway: Gateway) -> None:
+        """With Authority away, renewals that fail leave no connection to the Proxy behind."""
+        gateway.child(AUTHORITY).kill()
+        child, most = gateway.child(CONNECTOR), 0
+
+        def many_failed() -> bool:
+            nonlocal most
+            held = [one for one in sockets_of(child) if one.remote == gateway.public]
+            most = max(most, len(held))
+            return renewed(gateway, CONNECTOR, "failed") >= 12
+
+        until("renewals in vain", many_failed, alive=[child])
+        # The tunnel, the one that takes its place, and the lane of now.
+        self.assertLessEqual(most, 3)
 
 
 class ExpiryTests(TestCase):
