@@ -224,8 +224,6 @@ class Assembling:
     def _link(self, identity: TransportIdentity, holder: SnapshotHolder) -> AuthorityLink:
         runtime, settings = self.parts.runtime, self.parts.settings
         addresses = settings.endpoints.authority
-        if not addresses:
-            raise ConfigError("endpoints.authority", "required for a Proxy")
 
         async def to_authority() -> IRpcChannel:
             context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
@@ -240,7 +238,7 @@ class Assembling:
 
         return AuthorityLink(
             runtime.reactor,
-            to_authority,
+            to_authority if addresses else None,
             holder.take,
             lambda: holder.digest,
             tuple,

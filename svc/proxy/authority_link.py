@@ -35,6 +35,7 @@ from svc.service import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_proxy")
 
+UNCONFIGURED = "authority_unconfigured"
 _DIAL_SECS = 15.0
 _HELLO_SECS = 10.0
 _FIRST_FRAME_SECS = 2.0
@@ -63,7 +64,8 @@ class AuthorityLink(Service):
     """Keeps the control connection.
 
     Attributes:
-        dial: Opens a channel to Authority, TLS done and its principal checked.
+        dial: Opens a channel to Authority, TLS done and its principal checked; None where
+            the configuration names no Authority: then there is never a channel.
         take: Takes each snapshot frame; what it raises ends the connection.
         have: Digest of the bundle already held.
         claims: Uids of the sessions this Proxy carries, said at each greeting.
@@ -72,7 +74,7 @@ class AuthorityLink(Service):
     """
 
     clock: IReactorTime
-    dial: Callable[[], Awaitable[IRpcChannel]]
+    dial: Callable[[], Awaitable[IRpcChannel]] | None
     take: Callable[[SnapshotFrame], Awaitable[None]]
     have: Callable[[], bytes]
     claims: Callable[[], Iterable[str]]
@@ -98,6 +100,9 @@ class AuthorityLink(Service):
         """Begin to dial; does not wait for the first connection."""
         Service.startService(self)
         self._left.startService()
+        if self.dial is None:
+            _log.warn("no Authority is configured, so nothing is opened: set endpoints.authority")
+            return
         self._running_loop = Deferred.fromCoroutine(self._run())
         self._running_loop.addErrback(self._log_end)
 
@@ -126,8 +131,12 @@ class AuthorityLink(Service):
         """The channel, now.
 
         Raises:
-            Unavailable: ``authority_unreachable``.
+            Unavailable: ``authority_unreachable`` or ``authority_unconfigured``.
         """
+        if self.dial is None:
+            raise Unavailable(
+                "no Authority is configured at this Proxy; ask who runs it", reason=UNCONFIGURED
+            )
         if self._followed is None:
             raise Unavailable(
                 "Authority cannot be reached from this Proxy; try again",
@@ -186,6 +195,7 @@ class AuthorityLink(Service):
 
     async def _reached(self, older: Shown | None = None) -> None:
         """Greet and follow a connection, and have it; nothing of it is left if that fails."""
+        assert self.dial is not None  # else nothing is started
         ours = self.fresh.ours
         channel = await bounded(self.clock, _DIAL_SECS, self.dial(), "Authority")
         try:

@@ -27,6 +27,7 @@ from svc.messages.control import (
 from svc.messages.tunnel import Nonce
 from svc.model.ids import random_id
 from svc.model.signing import Signed
+from svc.proxy.authority_link import UNCONFIGURED
 from svc.proxy.refusals import RelayStreams, refusal_of
 from svc.service import bounded
 
@@ -74,7 +75,8 @@ class Asking:
         """Over a new stream.
 
         Raises:
-            SvcError: ``authority_unreachable``; counted as ``dial_failed``.
+            SvcError: ``authority_unreachable``; counted as ``dial_failed``, or as
+                ``unconfigured`` where there is none to reach.
         """
         try:
             stream = service.link.channel().stream(REGISTER_METHOD)
@@ -126,7 +128,7 @@ class Asking:
 
 
 def _unreachable(streams: RelayStreams, why: SvcError) -> SvcError:
-    streams.outcome("dial_failed")
+    streams.outcome("unconfigured" if why.reason == UNCONFIGURED else "dial_failed")
     _log.warn("Authority gave no verdict", reason=why.reason, text=why.text)
     if why.fault is Fault.INVALID:
         # It could not read what the Connector signed.

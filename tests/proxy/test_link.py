@@ -39,6 +39,20 @@ class LinkTests(ProxyTests):
         self.assertIs(self.successResultOf(later), self.site.link.channel())
         self.assertEqual(len(self.authority.follows), 1)
 
+    def test_unconfigured(self) -> None:
+        """Where no Authority is configured nobody is dialed, and whoever asks is told so."""
+        before = self.site.dials
+        link = AuthorityLink(
+            self.site.clock, None, lambda frame: self.site.holder.take(frame),
+            lambda: b"", lambda: (), lambda seconds: seconds, "0.11.0", "proxy-2",
+        )  # fmt: skip
+        link.startService()
+        self.site.pass_time(60)
+        error = self.assertRaises(Unavailable, link.channel)
+        self.assertEqual((error.reason, self.site.dials), ("authority_unconfigured", before))
+        self.assertFalse(link.is_connected)
+        self.successResultOf(link.stopService())
+
     def test_backoff(self) -> None:
         """An Authority that is away is dialed again and again, not in a storm."""
         self.site.lose_authority()

@@ -107,6 +107,19 @@ class RefusalTests(ProxyTests):
         self.assertEqual(self.site.node().reason, "")
         self.assertEqual(len(self.events(TunnelRegistered)), 1)
 
+    @proves("G-MET-26")
+    def test_relayed_streams(self) -> None:
+        """A stream counts once as what came of it: open, refused, not reached, or nobody there."""
+        self.site.node()
+        self.authority.verdict = Verdict(False, "revoked_node", "because")
+        self.site.node()
+        self.site.lose_authority()
+        self.site.node()
+        self.site.link.dial = None
+        self.assertEqual(self.site.node().reason, "authority_unreachable")
+        words = ("open", "refused", "dial_failed", "unconfigured")
+        self.assertEqual([self.site.counts["stream", word] for word in words], [1, 1, 1, 1])
+
     def test_refused_proxy(self) -> None:
         """A Proxy that Authority does not admit never calls the Connector revoked."""
         self.authority.registration_error = Denied("revoked", reason="revoked_node")
