@@ -47,12 +47,15 @@ class SeenSessions:
 
     An entry is kept until its grant can open nothing any more; then the
     grant's own time refuses it.  A restart forgets them all: so a grant
-    issued before the start is refused as well, by whoever asks here.
+    issued before the start is refused as well, by whoever asks here.  So is one
+    that ends before the time up to which entries were dropped: the host's clock
+    may have been set back since, and would call it good again.
     """
 
     def __init__(self, most: int = MAX_SEEN) -> None:
         self._most = most
         self._until: dict[str, int] = {}
+        self._dropped_ms = 0
 
     def __len__(self) -> int:
         return len(self._until)
@@ -65,9 +68,12 @@ class SeenSessions:
         """
         if session_uid in self._until:
             raise refused("session_replayed", "this session was asked for before")
+        if until_ms < self._dropped_ms:
+            raise refused("session_replayed", "the grant ended, whatever the clock says now")
         if len(self._until) >= self._most:
             kept = {uid: until for uid, until in self._until.items() if until >= now_ms}
             self._until = kept
+            self._dropped_ms = max(self._dropped_ms, now_ms)
             if len(kept) >= self._most:
                 raise refused("too_many_sessions", "too many sessions were asked for at once")
         self._until[session_uid] = until_ms

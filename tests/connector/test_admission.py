@@ -293,3 +293,12 @@ class SeenTests(SynchronousTestCase):
         self.assertEqual(self.take(seen, "c", 30, 11), "")
         self.assertEqual(self.take(seen, "b", 20, 11), "session_replayed")
         self.assertEqual(len(seen), 2)
+
+    def test_clock_set_back(self) -> None:
+        """A session that was dropped from the memory opens no more, whatever the clock says later."""
+        seen = SeenSessions(most=2)
+        for uid, until in (("a", 10), ("b", 20)):
+            self.take(seen, uid, until, 0)
+        self.assertEqual(self.take(seen, "c", 30, 15), "")
+        self.assertEqual(self.take(seen, "a", 10, 5), "session_replayed")
+        self.assertEqual(self.take(seen, "d", 14, 5), "session_replayed")
