@@ -295,7 +295,7 @@ class SeenTests(SynchronousTestCase):
         self.assertEqual(len(seen), 2)
 
     def test_clock_set_back(self) -> None:
-        """A session that was dropped from the memory opens no more, whatever the clock says later."""
+        """A session dropped from the memory opens no more, whatever the clock says later."""
         seen = SeenSessions(most=2)
         for uid, until in (("a", 10), ("b", 20)):
             self.take(seen, uid, until, 0)
