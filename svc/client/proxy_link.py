@@ -30,7 +30,6 @@ _log = Logger(namespace="svc_client")
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 15.0
 _FIRST_LISTING_SECS = 20.0
-_DIAL_SECS = 20.0
 _MOVE_SECS = 10.0
 
 
@@ -89,6 +88,7 @@ class ProxyLink(Service):
         jitter: Makes the wait out of the backoff's seconds.
         tasks: Owns the connections that are left.
         fresh: Says when the connection is to be made anew.
+        dial_secs: For a connection, TLS included.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         proxy: The address connected to; empty while there is none.
@@ -100,6 +100,7 @@ class ProxyLink(Service):
     jitter: Callable[[float], float]
     tasks: BackgroundTasks
     fresh: Freshness = field()
+    dial_secs: float = 20.0
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     proxy: str = field(default="", init=False)
@@ -193,7 +194,7 @@ class ProxyLink(Service):
 
     async def _connected(self, way: Way) -> None:
         ours = self.fresh.ours
-        channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")
+        channel = await bounded(self.clock, self.dial_secs, way.dial(), "the Proxy")
         self._channel, self._shown = channel, self.fresh.shown(ours, channel.peer)
         moving = Deferred.fromCoroutine(
             self.fresh.follow(lambda: self._shown, lambda: self._move(way))
@@ -240,7 +241,7 @@ class ProxyLink(Service):
         """Have another connection to the same Proxy; the old one ends with its last session."""
         ours = self.fresh.ours
         try:
-            channel = await bounded(self.clock, _DIAL_SECS, way.dial(), "the Proxy")
+            channel = await bounded(self.clock, self.dial_secs, way.dial(), "the Proxy")
             try:
                 shown = self.fresh.shown(ours, channel.peer, self._shown)
                 stream = channel.stream(LIST_METHOD)

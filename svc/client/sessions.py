@@ -54,7 +54,6 @@ from svc.tunnel.tls import SessionTlsEndpoint
 _OPEN_SECS = 45.0
 """Authority, the notice and the Connector's dial each have their own, shorter times."""
 
-_HANDSHAKE_SECS = 15.0
 _WHY_SECS = 15.0
 _PROXIES = frozenset({Role.PROXY})
 
@@ -80,6 +79,7 @@ class SessionDialer:
         channel: The channel to a Proxy now; raises ``Unavailable`` where there is none.
         connector_tls: The client's side of the TLS inside a session, for
             exactly the Connector of this id.
+        handshake_secs: For the TLS inside a session, end to end.
     """
 
     channel: Callable[[], IRpcChannel]
@@ -89,6 +89,7 @@ class SessionDialer:
     clock: IReactorTime
     now: Callable[[], float]
     entropy: Entropy
+    handshake_secs: float = 10.0
 
     def endpoint(self, wish: Wish) -> Session:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
@@ -165,7 +166,7 @@ class Session:
         endpoint: IStreamClientEndpoint = StreamClientEndpoint(self._opened)
         if self.wish.kind.opaque:
             dialer = self._dialer
-            endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, _HANDSHAKE_SECS)
+            endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, dialer.handshake_secs)
         try:
             return await endpoint.connect(factory)
         except SvcError as e:

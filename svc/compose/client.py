@@ -35,6 +35,7 @@ from svc.rpc.channel import dial
 from svc.rpc.connection import Keepalive
 from svc.rpc.freshness import Freshness
 from svc.service import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
+from svc.tunnel.times import dial_secs
 
 HOME_DIRECTORY = ".svc"
 CONFIG_NAME = "client.toml"
@@ -42,6 +43,7 @@ SYSTEM_CONFIG = "/etc/svc/client.toml"
 RUN_DIRECTORY = "run"
 
 _LOOK_FOR_IDENTITY_SECS = 15.0
+_REACH_SECS = 10.0
 
 
 class NotJoined(SvcError):
@@ -140,6 +142,7 @@ class PersonSide:
                 reactor,
                 authority=str(address),
                 keepalive=keepalive,
+                handshake_secs=self.settings.limits.handshake_secs,
             )
         except SvcError:
             if self.identity.expired:
@@ -188,6 +191,7 @@ class PersonSide:
             runtime.reactor,
             runtime.now,
             runtime.entropy,
+            self.settings.limits.handshake_secs,
         )
 
     def take_new_identity(self) -> bool:
@@ -265,6 +269,7 @@ def _assembled(
         runtime.jitter,
         tasks,
         side.freshness(),
+        dial_secs(side.settings.limits.handshake_secs, _REACH_SECS),
     )
     resident = _resident(side, link, sockets, refusals, tasks)
     desk = StatusDesk(resident, link, side.identity, refusals, reactor)

@@ -153,7 +153,12 @@ class Assembling:
             lambda: p.ready.met(SERVING), times,
         )  # fmt: skip
         renewal = renewal_loop(
-            p.runtime, p.metrics, p.identities, identity, self._renewal_reach(identity)
+            p.runtime,
+            p.settings,
+            p.metrics,
+            p.identities,
+            identity,
+            self._renewal_reach(identity),
         )
         return [renewal, service]
 
@@ -165,7 +170,11 @@ class Assembling:
         async def to_proxy() -> IRpcChannel:
             endpoint = tls_endpoint(p.runtime.reactor, identity, address, _PROXIES)
             return await dial(
-                endpoint, p.runtime.reactor, authority="proxy", keepalive=keepalive(p.settings)
+                endpoint,
+                p.runtime.reactor,
+                authority="proxy",
+                keepalive=keepalive(p.settings),
+                handshake_secs=p.settings.limits.handshake_secs,
             )
 
         return to_proxy
@@ -222,7 +231,12 @@ class Assembling:
             endpoint = tls_endpoint(clock, identity, address, _PROXIES)
 
             async def opened() -> Any:
-                channel = await dial(endpoint, clock, authority="proxy")
+                channel = await dial(
+                    endpoint,
+                    clock,
+                    authority="proxy",
+                    handshake_secs=p.settings.limits.handshake_secs,
+                )
                 try:
                     stream = await opened_lane(channel, Lane.RENEWAL, clock, _LANE_SECS)
                 except BaseException:

@@ -51,6 +51,7 @@ from svc.pki.tls import H2, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
+from svc.rpc.connection import HANDSHAKE_SECONDS
 from svc.rpc.endpoint import StreamClientEndpoint
 
 ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
@@ -160,11 +161,13 @@ async def enroll_direct(
     clock: IReactorTime,
     now: Callable[[], float],
     asking: Asking,
+    handshake_secs: float = HANDSHAKE_SECONDS,
 ) -> Enrolled:
     """Enroll with the Authority whose join listener *endpoint* reaches.
 
     Args:
         endpoint: A byte stream without TLS; the TLS is added here.
+        handshake_secs: For that TLS.
 
     Raises:
         CertificateRefused: whoever answered is no authority under the pinned root;
@@ -176,7 +179,12 @@ async def enroll_direct(
     tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
 
     try:
-        channel = await dial(_TlsEndpoint(tls, endpoint, clock), clock, authority="authority")
+        channel = await dial(
+            _TlsEndpoint(tls, endpoint, clock),
+            clock,
+            authority="authority",
+            handshake_secs=handshake_secs,
+        )
     except SvcError as failed:
         if not refused and _VERIFY_FAILED in failed.text:
             # A chain without our root, or with another, ends in OpenSSL before
@@ -199,6 +207,7 @@ async def enroll_through_proxy(
     clock: IReactorTime,
     now: Callable[[], float],
     asking: Asking,
+    handshake_secs: float = HANDSHAKE_SECONDS,
     *,
     plaintext: bool = False,
 ) -> Enrolled:
@@ -206,16 +215,19 @@ async def enroll_through_proxy(
 
     Args:
         endpoint: A byte stream without TLS.
+        handshake_secs: For the TLS to the Proxy, and for that to Authority inside it.
         plaintext: The Proxy's listener is without TLS; the inner TLS is the same.
 
     Raises:
         SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
     """
     outer = endpoint if plaintext else _TlsEndpoint(_Unjudged(), endpoint, clock)
-    channel = await dial(outer, clock, authority="proxy", plaintext=plaintext)
+    channel = await dial(
+        outer, clock, authority="proxy", plaintext=plaintext, handshake_secs=handshake_secs
+    )
     try:
         lane = StreamClientEndpoint(lambda: opened_lane(channel, Lane.JOIN, clock, _ENROLL_SECS))
-        return await enroll_direct(lane, clock, now, asking)
+        return await enroll_direct(lane, clock, now, asking, handshake_secs)
     finally:
         await channel.close()
 
@@ -318,13 +330,15 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[A
 def _ways(
     runtime: Runtime, settings: RoleSettings
 ) -> tuple[Callable[[Asking], Awaitable[Enrolled]], ...]:
-    reactor, now = runtime.reactor, runtime.now
+    reactor, now, secs = runtime.reactor, runtime.now, settings.limits.handshake_secs
 
     def direct(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
-        return lambda asking: enroll_direct(dialed(reactor, address), reactor, now, asking)
+        return lambda asking: enroll_direct(dialed(reactor, address), reactor, now, asking, secs)
 
     def lane(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
-        return lambda asking: enroll_through_proxy(dialed(reactor, address), reactor, now, asking)
+        return lambda asking: enroll_through_proxy(
+            dialed(reactor, address), reactor, now, asking, secs
+        )
 
     if settings.join.authority is not None:
         return (direct(settings.join.authority),)

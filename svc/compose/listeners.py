@@ -108,7 +108,7 @@ def rpc_server(
     limits = WireLimits(max_streams=settings.limits.max_streams)
     return RpcServerFactory(
         list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
-        anonymous(limits),
+        anonymous(limits), settings.limits.handshake_secs,
     )  # fmt: skip
 
 

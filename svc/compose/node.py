@@ -36,7 +36,7 @@ from svc.rpc.connection import Keepalive
 from svc.rpc.freshness import Freshness
 from svc.service import AsyncMultiService, AsyncService
 from svc.telemetry.metrics import Metrics
-from svc.tunnel.times import TunnelTimes
+from svc.tunnel.times import TunnelTimes, dial_secs
 
 _log = Logger(namespace="svc")
 
@@ -148,6 +148,8 @@ def tunnel_times(settings: RoleSettings) -> TunnelTimes:
         keepalive_timeout=tunnel.keepalive_timeout_secs,
         lease=tunnel.lease_secs,
         renew=tunnel.lease_renew_secs,
+        dial=dial_secs(settings.limits.handshake_secs),
+        handshake=settings.limits.handshake_secs,
         drain=min(10.0, settings.limits.drain_secs),
     )
 
@@ -186,6 +188,7 @@ def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Fr
 
 def renewal_loop(
     runtime: Runtime,
+    settings: RoleSettings,
     metrics: Metrics,
     store: IdentityStore,
     identity: TransportIdentity,
@@ -200,7 +203,12 @@ def renewal_loop(
     async def renew(csr: bytes) -> tuple[bytes, ...]:
         context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
         endpoint = wrapClientTLS(context, await reach())
-        channel: IRpcChannel = await dial(endpoint, runtime.reactor, authority="authority")
+        channel: IRpcChannel = await dial(
+            endpoint,
+            runtime.reactor,
+            authority="authority",
+            handshake_secs=settings.limits.handshake_secs,
+        )
         try:
             request = pb.RenewRequest(csr=csr, version=__version__)
             answer = await channel.unary(

@@ -60,6 +60,7 @@ from svc.rpc.channel import dial
 from svc.service import AsyncMultiService, AsyncService, BackgroundTasks, Readiness
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.routes import RouteTable
+from svc.tunnel.times import dial_secs
 
 IDENTITY = "identity"
 CONTROL = "control pool"
@@ -181,7 +182,7 @@ class Assembling:
         link.on_connected(lambda: p.ready.met(CONTROL))
         p.ready.met(IDENTITY)
         renewal = renewal_loop(
-            p.runtime, p.metrics, p.identities, identity, self._renewal_reach(link)
+            p.runtime, p.settings, p.metrics, p.identities, identity, self._renewal_reach(link)
         )
         self.stopping.work = Work(health, routes, sessions, listings, reports)
         return [renewal, link]
@@ -234,6 +235,7 @@ class Assembling:
                 authority="authority",
                 keepalive=keepalive(settings),
                 headers=runtime.traces.headers,
+                handshake_secs=settings.limits.handshake_secs,
             )
 
         return AuthorityLink(
@@ -246,6 +248,7 @@ class Assembling:
             __version__,
             random_id(runtime.entropy),
             freshness(runtime, identity, Role.AUTHORITY),
+            dial_secs(settings.limits.handshake_secs),
         )
 
     def _tunnel_told(

@@ -36,7 +36,6 @@ from svc.service import BackgroundTasks, bounded, cancel
 _log = Logger(namespace="svc_proxy")
 
 UNCONFIGURED = "authority_unconfigured"
-_DIAL_SECS = 15.0
 _HELLO_SECS = 10.0
 _FIRST_FRAME_SECS = 2.0
 """How long a fresh connection waits for its first snapshot before it counts as there."""
@@ -71,6 +70,7 @@ class AuthorityLink(Service):
         claims: Uids of the sessions this Proxy carries, said at each greeting.
         jitter: Makes the wait out of the backoff's seconds.
         fresh: Says when the connection is to be made anew.
+        dial_secs: For the connection, TLS included.
     """
 
     clock: IReactorTime
@@ -82,6 +82,7 @@ class AuthorityLink(Service):
     version: str
     instance_id: str
     fresh: Freshness = field()
+    dial_secs: float = 15.0
     lanes: Lanes | None = None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
@@ -197,7 +198,7 @@ class AuthorityLink(Service):
         """Greet and follow a connection, and have it; nothing of it is left if that fails."""
         assert self.dial is not None  # else nothing is started
         ours = self.fresh.ours
-        channel = await bounded(self.clock, _DIAL_SECS, self.dial(), "Authority")
+        channel = await bounded(self.clock, self.dial_secs, self.dial(), "Authority")
         try:
             shown = self.fresh.shown(ours, channel.peer, older)
             await self._greet(channel)

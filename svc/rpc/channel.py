@@ -15,7 +15,7 @@ from zope.interface import implementer
 from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, Peer
 from svc.interfaces.tracing import Headers
-from svc.rpc.connection import Keepalive, WireProtocol, ignore
+from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
 from svc.wire.limits import WireLimits
@@ -115,9 +115,16 @@ class ClientConnection(WireProtocol):
         plaintext: bool,
         keepalive: Keepalive | None,
         told: Told,
+        handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:
         super().__init__(
-            clock, limits, is_client=True, plaintext=plaintext, keepalive=keepalive, told=told
+            clock,
+            limits,
+            is_client=True,
+            plaintext=plaintext,
+            keepalive=keepalive,
+            told=told,
+            handshake_secs=handshake_secs,
         )
         self.ready: Deferred[None] = Deferred(lambda _ready: self.fail("closed"))
         self.is_draining = False
@@ -259,6 +266,7 @@ async def dial(
     keepalive: Keepalive | None = None,
     told: Told = ignore,
     headers: Headers | None = None,
+    handshake_secs: float = HANDSHAKE_SECONDS,
 ) -> RpcChannel:
     """Connect and wait until the server speaks HTTP/2.
 
@@ -271,13 +279,25 @@ async def dial(
         keepalive: Pings, or none.
         told: Hears how the connection failed.
         headers: Gives metadata that each call carries beside its own.
+        handshake_secs: From the connection to the server's first word of HTTP/2, TLS included.
 
     Raises:
         Unavailable: when nobody answers, or no HTTP/2 is spoken.
     """
     connection = ClientConnection(
-        clock, limits or WireLimits(), plaintext=plaintext, keepalive=keepalive, told=told
+        clock,
+        limits or WireLimits(),
+        plaintext=plaintext,
+        keepalive=keepalive,
+        told=told,
+        handshake_secs=handshake_secs,
     )
+    await _connect(endpoint, connection)
+    await connection.ready
+    return RpcChannel(connection, authority=authority, headers=headers)
+
+
+async def _connect(endpoint: IStreamClientEndpoint, connection: ClientConnection) -> None:
     factory = Factory.forProtocol(lambda: connection)
     factory.noisy = False
     try:
@@ -291,5 +311,3 @@ async def dial(
         raise Unavailable(
             f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
         ) from failed
-    await connection.ready
-    return RpcChannel(connection, authority=authority, headers=headers)

@@ -37,6 +37,8 @@ from svc.wire.limits import KIB, WireLimits
 from svc.wire.streams import Stream
 
 HANDSHAKE_SECONDS = 10.0
+"""How long a connection may take to speak HTTP/2, TLS included, where nobody says otherwise."""
+
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _log = Logger(namespace="svc_rpc")
@@ -83,6 +85,7 @@ class WireProtocol(Protocol):
         plaintext: bool,
         told: Told = ignore,
         keepalive: Keepalive | None = None,
+        handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:
         self.wire = Connection(limits, is_client=is_client)
         self.peer = Peer("", 0)
@@ -92,6 +95,7 @@ class WireProtocol(Protocol):
         self.told = told
         self._plaintext = plaintext
         self._keepalive = keepalive
+        self._handshake_secs = handshake_secs
         self._is_paused = False
         self._is_ready = False
         self._is_lost = False
@@ -106,7 +110,7 @@ class WireProtocol(Protocol):
         set_no_delay = getattr(self.transport, "setTcpNoDelay", None)
         if set_no_delay is not None:
             set_no_delay(True)
-        self._after("handshake", HANDSHAKE_SECONDS, self._handshake_late)
+        self._after("handshake", self._handshake_secs, self._handshake_late)
         self.transport.registerProducer(self, True)
         if ISSLTransport.providedBy(self.transport):
             return

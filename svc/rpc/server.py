@@ -28,7 +28,7 @@ from svc.interfaces.rpc import (
     Serve,
 )
 from svc.interfaces.tracing import Traced
-from svc.rpc.connection import Keepalive, WireProtocol, ignore
+from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.events import Event, Opened
@@ -190,6 +190,7 @@ class ServerConnection(WireProtocol):
             is_client=False,
             plaintext=factory.plaintext,
             told=factory.told,
+            handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
         self._is_draining = False
@@ -273,6 +274,7 @@ class RpcServerFactory(Factory):
         traced: Entered around each handler, in the handler's own context.
         anonymous: Bounds of a connection whose peer shows no certificate, which is closed when it
             asks nothing; None: as all others.
+        handshake_secs: From the connection to the caller's first word of HTTP/2, TLS included.
     """
 
     services: Iterable[RpcService]
@@ -283,6 +285,7 @@ class RpcServerFactory(Factory):
     plaintext: bool = False
     traced: Traced | None = None
     anonymous: WireLimits | None = None
+    handshake_secs: float = HANDSHAKE_SECONDS
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)

@@ -42,6 +42,15 @@ class TunnelTimes:
     drain: float = 10.0
 
 
+REACH_SECS = 5.0
+"""What a dial may take before its handshake begins: to find the address and to connect."""
+
+
+def dial_secs(handshake: float, reach: float = REACH_SECS) -> float:
+    """For a whole dial whose handshake may take so long."""
+    return reach + handshake
+
+
 _REASONS = {
     "closed": EndReason.CLOSED,
     "going_away": EndReason.CLOSED,

@@ -1,0 +1,63 @@
+"""A machine whose network leads nowhere by itself: who is dialed is the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import (
+    IAddress,
+    IHostnameResolver,
+    IHostResolution,
+    IReactorPluggableNameResolver,
+    IResolutionReceiver,
+)
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from zope.interface import implementer
+
+
+@implementer(IHostResolution)
+class _Resolution:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def cancel(self) -> None:
+        """It is over as soon as it began."""
+
+
+@implementer(IHostnameResolver)
+class _Literal:
+    """Resolves an address to itself."""
+
+    def resolveHostName(
+        self,
+        resolutionReceiver: IResolutionReceiver,
+        hostName: str,
+        portNumber: int = 0,
+        addressTypes: Iterable[type[IAddress]] | None = None,
+        transportSemantics: str = "TCP",
+    ) -> IHostResolution:
+        resolution = _Resolution(hostName)
+        resolutionReceiver.resolutionBegan(resolution)
+        resolutionReceiver.addressResolved(IPv4Address("TCP", hostName, portNumber))
+        resolutionReceiver.resolutionComplete()
+        return resolution
+
+
+@implementer(IReactorPluggableNameResolver)
+class Net(MemoryReactorClock):
+    """Time and sockets in memory."""
+
+    nameResolver: Any = _Literal()
+
+    def installNameResolver(self, resolver: IHostnameResolver) -> IHostnameResolver:
+        """Names stay what they are."""
+        return self.nameResolver  # type: ignore[no-any-return]
+
+    def answered(self, number: int = -1) -> StringTransport:
+        """Let a dial connect, to somebody who then says nothing."""
+        host, port, factory = self.tcpClients[number][:3]
+        transport = StringTransport(peerAddress=IPv4Address("TCP", host, port))
+        factory.buildProtocol(transport.getPeer()).makeConnection(transport)
+        return transport
