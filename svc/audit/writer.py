@@ -1,8 +1,8 @@
 """The service that signs heads while the leader appends.
 
 It reads the rows that are durable, checks that each follows from the one
-before, and signs a head at start, every 256 records, a second after the first
-record that no head covers, and on stop.  At start it goes on from the greatest
+before, and signs a head at start, after so many records, so long after the
+first record that no head covers, and on stop.  At start it goes on from the greatest
 head kept, and refuses a store that lies behind it.  It never appends.
 """
 
@@ -25,6 +25,9 @@ from svc.service import AsyncService, BackgroundTasks
 
 HEAD_EVERY = 256
 HEAD_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+"""A head that could not be signed is tried again this soon, however rare heads are."""
+
 BATCH = 512
 
 _log = Logger(namespace="svc_audit")
@@ -60,6 +63,8 @@ class HeadWriter(AsyncService):
         lease_epoch: Of the lease under which we append.
         run_blocking: Where files are written.
         told: Called with each head once it is durable.
+        every: How many records without a head bring one at once.
+        after: How many seconds after a record without a head one comes.
     """
 
     chain: IChain
@@ -75,6 +80,8 @@ class HeadWriter(AsyncService):
     lease_epoch: int = 1
     run_blocking: RunBlocking = run_inline
     told: Callable[[SignedHead], object] = _nobody
+    every: int = HEAD_EVERY
+    after: float = HEAD_SECONDS
     _tree: Tree = field(factory=Tree, init=False)
     _last_hash: bytes = field(default=GENESIS, init=False)
     _newest: SignedHead | None = field(default=None, init=False)
@@ -98,7 +105,8 @@ class HeadWriter(AsyncService):
         await self.run_blocking(lambda: found.append(self.keeper.newest()))
         end = await self.chain.head()
         if found[0] is None:
-            if end.seq > HEAD_EVERY:
+            # However often heads are signed, a first life may have ended before its first one.
+            if end.seq > max(self.every, HEAD_EVERY):
                 raise AuditBroken(
                     f"audit log: {end.seq} records, but no signed head is in the anchor directory",
                     reason="audit_anchor_missing",
@@ -119,10 +127,10 @@ class HeadWriter(AsyncService):
         if not self.running:
             return
         before, self._uncovered = self._uncovered, self._uncovered + count
-        if before < HEAD_EVERY <= self._uncovered:
+        if before < self.every <= self._uncovered:
             self.tasks.spawn("sign an audit head", self._write_or_say())
         elif self._timer is None:
-            self._timer = self.clock.callLater(HEAD_SECONDS, self._due)
+            self._timer = self.clock.callLater(self.after, self._due)
 
     async def write(self) -> None:
         """Sign a head over all rows that are durable now, unless the newest covers them.
@@ -148,13 +156,21 @@ class HeadWriter(AsyncService):
         self.tasks.spawn("sign an audit head", self._write_or_say())
 
     async def _write_or_say(self) -> None:
-        """Write; what fails is logged and tried again a second later."""
+        """Write; what fails is logged and tried again soon."""
         try:
             await self.write()
         except (SvcError, OSError) as failed:
             _log.error("an audit head was not signed", reason=str(failed))
-            if self.running and self._timer is None:
-                self._timer = self.clock.callLater(HEAD_SECONDS, self._due)
+            if self.running:
+                self._again()
+
+    def _again(self) -> None:
+        """Be due soon; a timer that runs may be one of hours."""
+        soon = min(self.after, RETRY_SECONDS)
+        if self._timer is None:
+            self._timer = self.clock.callLater(soon, self._due)
+        elif self._timer.getTime() > self.clock.seconds() + soon:
+            self._timer.reset(soon)
 
     async def _go_on(self, newest: SignedHead, end: int) -> None:
         head = newest.head

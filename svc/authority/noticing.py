@@ -15,26 +15,33 @@ from svc.model.ledger import ChainHead, ChainRow
 _T = TypeVar("_T")
 
 
-def _nobody() -> None:
+def _nobody(_records: int) -> None:
     """Before the head writer is there."""
 
 
 @implementer(IStore)
 @define
 class NoticingStore:
-    """A store that tells of each transaction that was committed.
+    """A store that tells of the records that each committed transaction left on the log.
 
     Attributes:
-        committed: Called after each; must not raise.
+        committed: Called with how many, where there are any; must not raise.
     """
 
     store: IStore
-    committed: Callable[[], object] = field(default=_nobody)
+    committed: Callable[[int], object] = field(default=_nobody)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """See :class:`IStore`."""
-        result = await self.store.run(desc, fn)
-        self.committed()
+
+        def counted(tx: ITransaction) -> tuple[_T, int]:
+            before = tx.audit.head().seq
+            result = fn(tx)
+            return result, tx.audit.head().seq - before
+
+        result, records = await self.store.run(desc, counted)
+        if records:
+            self.committed(records)
         return result
 
     async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:

@@ -296,6 +296,8 @@ def _head_writer(p: Parts) -> HeadWriter:
         p.runtime.now,
         p.tasks,
         run_blocking=_in_thread(p.runtime),
+        every=p.settings.audit.head_every_records,
+        after=p.settings.audit.head_after_secs,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve
 from hypothesis import given, settings
@@ -199,16 +200,16 @@ class HeadWriterTests(SynchronousTestCase):
         verifyObject(IChain, self.log)
         self.tasks, self.told = BackgroundTasks(), list[SignedHead]()
 
-    def writer(self, **changed: str) -> HeadWriter:
+    def writer(self, cluster: str = "demo.example", **numbers: Any) -> HeadWriter:
         """A writer over the log, not started."""
         return HeadWriter(
-            self.log, self.keeper, ANCHOR, judge, changed.get("cluster", "demo.example"),
-            "log", "a" * 26, self.clock, self.clock.seconds, self.tasks, told=self.told.append,
+            self.log, self.keeper, ANCHOR, judge, cluster, "log", "a" * 26, self.clock,
+            self.clock.seconds, self.tasks, told=self.told.append, **numbers,
         )  # fmt: skip
 
-    def started(self) -> HeadWriter:
+    def started(self, **numbers: Any) -> HeadWriter:
         """A writer that runs."""
-        writer = self.writer()
+        writer = self.writer(**numbers)
         self.successResultOf(writer.startService())
         return writer
 
@@ -236,6 +237,28 @@ class HeadWriterTests(SynchronousTestCase):
         self.assertEqual(self.told, self.keeper.kept)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 260)
+
+    def test_other_numbers(self) -> None:
+        """An operator may have heads after fewer records, or later."""
+        writer = self.started(every=3, after=60.0)
+        for _ in range(7):
+            self.log.fill(1, short_record)
+            writer.appended()
+        self.assertEqual(self.sizes(), [3, 6])
+        self.clock.advance(59.9)
+        self.assertEqual(self.sizes(), [3, 6])
+        self.clock.advance(0.2)
+        self.assertEqual(self.sizes(), [3, 6, 7])
+        self.successResultOf(writer.stopService())
+
+    def test_anchor_lost_with_other_numbers(self) -> None:
+        """A first life may end before its first head, however many records that takes."""
+        for every, size in ((1, HEAD_EVERY), (HEAD_EVERY + 9, HEAD_EVERY + 9)):
+            self.log, self.keeper = MemoryLog(), MemoryHeads()
+            self.log.fill(size, short_record)
+            writer = self.started(every=every)
+            self.assertEqual(self.sizes(), [size])
+            self.successResultOf(writer.stopService())
 
     def test_goes_on(self) -> None:
         """A restarted writer goes on from the last head, with the edge or without."""
@@ -287,8 +310,15 @@ class HeadWriterTests(SynchronousTestCase):
         self.assertEqual(self.sizes(), [])
 
     def test_disk_full(self) -> None:
-        """A head that could not be kept is signed again a second later."""
-        writer, keep = self.started(), MemoryHeads.keep
+        """A head that could not be kept is signed again a second later, however rare heads are."""
+        for records, wait, numbers in ((1, 1.0, {}), (2, 0.0, {"every": 2, "after": 3600.0})):
+            with self.subTest(numbers=numbers):
+                self.setUp()
+                self.check_disk_full(self.started(**numbers), records, wait)
+
+    def check_disk_full(self, writer: HeadWriter, records: int, wait: float) -> None:
+        """See :meth:`test_disk_full`; the first head is due after a *wait*."""
+        keep = MemoryHeads.keep
         full = [OSError(28, "No space left on device")]
 
         class Full(MemoryHeads):
@@ -298,9 +328,10 @@ class HeadWriterTests(SynchronousTestCase):
                 keep(self, head)
 
         writer.keeper = self.keeper = Full()
-        self.log.fill(1, short_record)
-        writer.appended()
+        for _ in range(records):
+            self.log.fill(1, short_record)
+            writer.appended()
+        self.clock.advance(wait)
+        self.assertEqual((self.sizes(), full), ([], []))
         self.clock.advance(1)
-        self.assertEqual(self.sizes(), [])
-        self.clock.advance(1)
-        self.assertEqual(self.sizes(), [1])
+        self.assertEqual(self.sizes(), [records])
