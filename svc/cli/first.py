@@ -96,6 +96,13 @@ _DEMO = (
     metavar="PATH",
     help="Write the root's private key there and keep no copy.",
 )
+@click.option(
+    "--issuing-ca-days",
+    "ca_days",
+    type=click.IntRange(1, 3650),
+    metavar="DAYS",
+    help="Life of the issuing CAs.  [default: 90]",
+)
 @click.pass_obj
 def init(
     globals_: Globals,
@@ -110,10 +117,11 @@ def init(
     resources: tuple[str, ...],
     ca_pin: str,
     root_key_to: Path | None,
+    ca_days: int | None,
 ) -> None:
     """Write configurations and keys of a gateway into DIR, and say what to type next."""
     from svc.setup.commands import Next
-    from svc.setup.plan import ALL, SEPARATE, Plan, Ports, read_served
+    from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, Plan, Ports, read_served
 
     if is_one and roles:
         raise UsageError("--all: is the same as --for all; give one of them")
@@ -129,6 +137,7 @@ def init(
         tuple(read_served(text) for text in served),
         ca_pin.lower().removeprefix("sha256:"),
         None if root_key_to is None else root_key_to.absolute(),
+        {} if ca_days is None else {ISSUING_CA_DAYS: ca_days},
     )
     pin = _made(globals_, plan)
     hint(_written(plan, pin))

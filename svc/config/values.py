@@ -63,7 +63,6 @@ class Endpoints:
     control_listen: Address | None
     join_listen: Address | None
     renewal_listen: Address | None
-    admin_listen: Address | None
     authority: tuple[Address, ...]
     proxy: tuple[Address, ...]
 

@@ -186,10 +186,11 @@ def make_issuer(
     root_key: ec.EllipticCurvePrivateKey,
     now: float,
     entropy: Entropy,
+    lifetime: float = profile.ISSUER_LIFETIME,
 ) -> x509.Certificate:
-    """An issuing CA of *kind* under the root: 90 days, path length 0."""
+    """An issuing CA of *kind* under the root, of path length 0; it does not outlive the root."""
     public = key.public_key()
-    end = min(now + profile.ISSUER_LIFETIME, _end(root))
+    end = min(now + lifetime, _end(root))
     builder = _begin(f"svc {kind} {_short(public)}", root, public, now, end, entropy)
     builder = builder.add_extension(profile.kind_extension(kind), critical=False)
     return _as_authority(builder, cluster, 0).sign(root_key, SHA256())

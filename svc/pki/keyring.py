@@ -31,6 +31,7 @@ def create_cluster(
     entropy: Entropy,
     *,
     keep_root_key: bool = True,
+    issuer_lifetime: float = profile.ISSUER_LIFETIME,
 ) -> ClusterKeys:
     """Make a cluster and write its keys into *directory*, all or nothing.
 
@@ -41,13 +42,14 @@ def create_cluster(
         keep_root_key: Whether ``root.key`` is left there.  If not, the
             returned value holds the only copy: write :func:`root_key_pem`
             where the operator wants it.
+        issuer_lifetime: Seconds that the issuing CAs are good for.
 
     Raises:
         ConfigError: when *directory* exists already: keys are never overwritten.
     """
     if directory.exists():
         raise ConfigError(str(directory), "exists already; keys are never overwritten")
-    keys = make_cluster(cluster, now, entropy)
+    keys = make_cluster(cluster, now, entropy, issuer_lifetime)
     written = keys if keep_root_key else evolve(keys, root_key=None)
     beside = directory.with_name(f".{directory.name}.new")
     shutil.rmtree(beside, ignore_errors=True)

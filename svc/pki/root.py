@@ -77,8 +77,16 @@ class ClusterKeys:
         return lambda data: key.sign(purpose, data)
 
 
-def make_cluster(cluster: str, now: profile.WallTime, entropy: Entropy) -> ClusterKeys:
+def make_cluster(
+    cluster: str,
+    now: profile.WallTime,
+    entropy: Entropy,
+    issuer_lifetime: float = profile.ISSUER_LIFETIME,
+) -> ClusterKeys:
     """Make every key of a new cluster, in memory.
+
+    Args:
+        issuer_lifetime: Seconds that its issuing CAs are good for.
 
     Raises:
         CertificateRefused: for a name that no cluster can have.
@@ -88,7 +96,9 @@ def make_cluster(cluster: str, now: profile.WallTime, entropy: Entropy) -> Clust
     issuers = {}
     for kind in profile.ISSUERS:
         key = new_key()
-        made = issue.make_issuer(kind, cluster, key, root, root_key, now(), entropy)
+        made = issue.make_issuer(
+            kind, cluster, key, root, root_key, now(), entropy, issuer_lifetime
+        )
         issuers[kind] = issue.IssuingAuthority(kind, cluster, made, key, root, now, entropy)
     purposes = {}
     for word, row in profile.PURPOSES.items():

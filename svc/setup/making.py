@@ -15,13 +15,14 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from svc.config import load_settings
+from svc.config import load_settings, read_settings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.model.ids import Entropy
 from svc.pki.files import make_private_directory, sync_directory, write_private
 from svc.pki.keyring import create_cluster, root_key_pem
+from svc.pki.profile import DAY
 from svc.setup.plan import AUTHORITY, Plan
-from svc.setup.texts import FIRST_POLICY, configurations
+from svc.setup.texts import FIRST_POLICY, configurations, holder_configuration
 
 POLICY = "policy.cedar"
 
@@ -136,8 +137,15 @@ def _states(plan: Plan) -> list[Path]:
 
 def _write_keys(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
     state = stage.path / plan.state[AUTHORITY].relative_to(plan.directory)
+    # What the keys' holder will read is what they are made by.
+    read = read_settings(holder_configuration(plan), plan.holder)
     keys = create_cluster(
-        state / "keys", plan.cluster, now, entropy, keep_root_key=plan.root_key is None
+        state / "keys",
+        plan.cluster,
+        now,
+        entropy,
+        keep_root_key=plan.root_key is None,
+        issuer_lifetime=read.identity.issuing_ca_days * DAY,
     )
     if plan.root_key is not None:
         # The only copy is on the disk before anything of this cluster is in its place.

@@ -20,6 +20,8 @@ GROUP = "staff"
 """The group that the first policy speaks of."""
 
 _PIN = re.compile(r"[0-9a-f]{64}\Z")
+ISSUING_CA_DAYS = "identity.issuing_ca_days"
+"""The one number that is of use only before the keys are made."""
 
 
 @frozen
@@ -73,6 +75,11 @@ class Plan:
         return AUTHORITY in self.roles or self.is_one
 
     @property
+    def holder(self) -> str:
+        """The role that holds the keys."""
+        return ALL if self.is_one else AUTHORITY
+
+    @property
     def is_one(self) -> bool:
         """Whether it is for ``svc all``."""
         return self.roles == (ALL,)
@@ -119,6 +126,8 @@ class Plan:
             raise UsageError("--ca-pin: is for nodes of a cluster that was made elsewhere")
         if self.root_key is not None and not self.makes_keys:
             raise UsageError("--root-key-to: no keys are made here")
+        if ISSUING_CA_DAYS in self.numbers and not self.makes_keys:
+            raise UsageError("--issuing-ca-days: no keys are made here")
 
 
 def read_served(text: str) -> Served:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from svc.config.keys import KEYS
 from svc.policy.words import OPERATORS_POLICY
-from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, LOOPBACK, PROXY, Plan, is_address, is_local
+from svc.setup.plan import (
+    ALL,
+    AUTHORITY,
+    CONNECTOR,
+    GROUP,
+    LOOPBACK,
+    PROXY,
+    Plan,
+    is_address,
+    is_local,
+)
 from svc.setup.plan import joined as at
 
 NODE_LEAF_SECS = 30 * 86400
@@ -45,6 +57,11 @@ def configurations(plan: Plan, ca_pin: str) -> dict[str, str]:
     return {f"{role}.toml": "\n".join(made[role](plan, ca_pin)) for role in plan.roles}
 
 
+def holder_configuration(plan: Plan) -> str:
+    """The text of whoever holds the keys; the pin of what is made by it is not in it."""
+    return "\n".join(_all(plan) if plan.is_one else _authority(plan, ""))
+
+
 def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
     yield "# The Authority: decides, signs, records.  It alone holds the cluster's keys."
     yield from _top(plan, str(plan.state[AUTHORITY]))
@@ -54,6 +71,7 @@ def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
     yield "# Where Proxies ask, where nodes join, where they renew."
     yield from _listens(plan)
     yield ""
+    yield from _numbers(plan, AUTHORITY)
 
 
 def _proxy(plan: Plan, ca_pin: str) -> Iterator[str]:
@@ -93,17 +111,26 @@ def _all(plan: Plan) -> Iterator[str]:
     yield f"authority = [{_quoted(at(LOOPBACK, plan.ports.control))}]"
     yield f"proxy = [{_quoted(at(LOOPBACK, plan.ports.public))}]"
     yield ""
-    yield "[identity]"
-    yield "# This process may rest for that long and still know its own nodes."
-    yield f"node_leaf_secs = {NODE_LEAF_SECS}"
-    yield ""
-    tables: dict[str, list[str]] = {}
+    leaf = [
+        "# This process may rest for that long and still know its own nodes.",
+        f"node_leaf_secs = {NODE_LEAF_SECS}",
+    ]
+    yield from _numbers(plan, ALL, {"identity": leaf})
+    yield from _served(plan)
+
+
+def _numbers(
+    plan: Plan, role: str, first: Mapping[str, list[str]] = MappingProxyType({})
+) -> Iterator[str]:
+    """The tables of the numbers that a role reads, after what each holds *first*."""
+    read = {key.path for key in KEYS if role in key.roles}
+    tables = {table: list(lines) for table, lines in first.items()}
     for key, number in plan.numbers.items():
         table, _, name = key.partition(".")
-        tables.setdefault(table, []).append(f"{name} = {number}")
+        if key in read:
+            tables.setdefault(table, []).append(f"{name} = {number}")
     for table, lines in tables.items():
         yield from (f"[{table}]", *lines, "")
-    yield from _served(plan)
 
 
 def _top(plan: Plan, state: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -20,17 +22,20 @@ class NoticingTests(SynchronousTestCase):
         told: list[int] = []
         store = NoticingStore(memory_store(chain_hash), told.append)
 
-        def appended(tx: ITransaction, count: int) -> int:
-            for _ in range(count):
-                tx.audit.append(b"{}")
-            return count
+        def appending(count: int) -> Callable[[ITransaction], int]:
+            def append(tx: ITransaction) -> int:
+                for _ in range(count):
+                    tx.audit.append(b"{}")
+                return count
+
+            return append
 
         def refused(tx: ITransaction) -> None:
-            appended(tx, 2)
+            appending(2)(tx)
             raise SvcError("no")
 
         for count in (3, 0, 1):
-            run = Deferred.fromCoroutine(store.run("some", lambda tx, n=count: appended(tx, n)))
+            run = Deferred.fromCoroutine(store.run("some", appending(count)))
             self.assertEqual(self.successResultOf(run), count)
         self.failureResultOf(Deferred.fromCoroutine(store.run("refused", refused)), SvcError)
         self.assertEqual(told, [3, 1])

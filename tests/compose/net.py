@@ -59,5 +59,7 @@ class Net(MemoryReactorClock):
         """Let a dial connect, to somebody who then says nothing."""
         host, port, factory = self.tcpClients[number][:3]
         transport = StringTransport(peerAddress=IPv4Address("TCP", host, port))
-        factory.buildProtocol(transport.getPeer()).makeConnection(transport)
+        protocol = factory.buildProtocol(IPv4Address("TCP", host, port))
+        assert protocol is not None
+        protocol.makeConnection(transport)
         return transport

@@ -120,7 +120,7 @@ class DialTests(HandshakeCase):
                 self.assertWaits(self.dialed(side), secs)
 
     def dialed(self, side: PersonSide) -> StringTransport:
-        dialing = Deferred.fromCoroutine(side.dial(Address("127.0.0.1", 1)))  # type: ignore[arg-type]
+        dialing = Deferred.fromCoroutine(side.dial(Address("127.0.0.1", 1)))
         dialing.addErrback(lambda _: None)
         return self.net.answered()
 

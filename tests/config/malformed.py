@@ -188,6 +188,8 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      "not in this build"),
     ("direct lane", "client", "[proxy]\ndirect_lane = true", "proxy.direct_lane",
      "not in this build"),
+    ("admin lane", "authority", 'endpoints.admin_listen = "127.0.0.1:7404"',
+     "endpoints.admin_listen", "not in this build"),
     ("license", "client", 'license_path = "/l"', "license_path", "not in this build"),
     ("witness", "client", '[audit]\nwitness = ["x"]', "audit.witness", "not in this build"),
     ("buffered audit", "client", '[audit]\nrequests = "buffered"', "audit.requests",

@@ -33,7 +33,6 @@ class ValueTests(SynchronousTestCase):
         self.assertIsNone(found.profile)
         self.assertTrue(found.store_auto_migrate)
         self.assertEqual(found.endpoints.control_listen, Address("127.0.0.1", 7401))
-        self.assertIsNone(found.endpoints.admin_listen)
         self.assertEqual(found.plugins.kinds, ("ssh", "tcp"))
         self.assertEqual(found.limits.drain_secs, 30.0)
 

@@ -15,8 +15,8 @@ from svc.errors import ConfigError, SvcError
 from svc.pki.keyring import load_keys
 from svc.setup import making
 from svc.setup.commands import Next
-from svc.setup.making import AlreadyThere, make
-from svc.setup.plan import Plan, Served
+from svc.setup.making import AlreadyThere, make, staged, write
+from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, Plan, Served
 
 NOW = 1_800_000_000.0
 
@@ -77,6 +77,23 @@ class TreeTests(MakingCase):
                 self.assertEqual(read.join.ca_pin, pin)
         keys = load_keys(self.plan.state["authority"] / "keys", now, os.urandom)
         self.assertEqual(keys.ca_pin, pin)
+
+    def test_issuing_authorities_live_as_long_as_is_configured(self) -> None:
+        """The days are in the file of whoever holds the keys, and in the certificates."""
+        for roles, days in ((SEPARATE, 7), ((ALL,), 400), (SEPARATE, None)):
+            with self.subTest(roles=roles, days=days):
+                name = f"gate-{days}"
+                numbers = {} if days is None else {ISSUING_CA_DAYS: days}
+                plan = evolve(self.plan, directory=self.base / name, roles=roles, numbers=numbers)
+                with staged(plan, os.urandom) as stage:
+                    write(plan, stage, now, os.urandom)
+                holder = plan.holder
+                read = load_settings(str(plan.config(holder)), holder, {})
+                self.assertEqual(read.identity.issuing_ca_days, days or 90)
+                keys = load_keys(plan.state["authority"] / "keys", now, os.urandom)
+                for issuer in keys.issuers.values():
+                    end = issuer.certificate.not_valid_after_utc.timestamp()
+                    self.assertEqual(end, NOW + (days or 90) * 86400)
 
     def test_root_key_goes_where_it_is_told(self) -> None:
         """With --root-key-to the key directory has no root key, and the file there is private."""

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config import read_settings
 from svc.errors import UsageError
-from svc.setup.plan import ALL, Plan, Ports, Served, read_served
+from svc.setup.plan import ALL, ISSUING_CA_DAYS, Plan, Ports, Served, read_served
 from svc.setup.texts import FIRST_POLICY, configurations
 
 PIN = "ab" * 32
@@ -55,6 +55,8 @@ class PlanTests(SynchronousTestCase):
         evolve(PLAN, roles=("proxy",), ca_pin=PIN).check()
         self.refused("--ca-pin", ca_pin=PIN)
         self.refused("--root-key-to", roles=("proxy",), ca_pin=PIN, root_key=Path("/k"))
+        days = {ISSUING_CA_DAYS: 7}
+        self.refused("--issuing-ca-days", roles=("proxy",), ca_pin=PIN, numbers=days)
 
     def test_names_are_checked(self) -> None:
         """A public name is a DNS name or an address."""
