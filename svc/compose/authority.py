@@ -49,6 +49,7 @@ from svc.compose.listeners import RpcListener, control_listener, rpc_listener, r
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
+from svc.interfaces.rpc import Admit, RpcService
 from svc.messages.control import Lanes
 from svc.model.events import check_catalogue
 from svc.model.principal import NODE_ROLES, Role
@@ -62,6 +63,7 @@ from svc.policy.guard import PolicyGuard
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proto.gate.v1 import admin_pb2
+from svc.rpc.server import RpcServerFactory
 from svc.service import PeriodicTask, Readiness
 from svc.telemetry.metrics import Metrics
 
@@ -122,8 +124,9 @@ def _assembled(p: Parts) -> AuthorityRole:
     _serve(p, listeners, control, rooms)
     admin = _admin(p, rooms, control, role)
     server = rpc_server(
-        p.runtime, p.settings, [admin.service()], rooms.operators.admit, plaintext=True
-    )
+        p.runtime, p.settings, [admin.service()], rooms.operators.admit, plaintext=True,
+        listener="state_dir",
+    )  # fmt: skip
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
     heads = _head_writer(p)
     p.store.committed = heads.appended
@@ -253,17 +256,21 @@ def _serve(
     renewals = rooms.renewals
     required, none = ClientCertificates.REQUIRED, ClientCertificates.NONE
     if "control" in listeners:
-        server = rpc_server(p.runtime, p.settings, [control.service()], control.admit)
+        server = _server(p, "control", [control.service()], control.admit)
         tls = server_context(p.identity, required, roles={Role.PROXY})
         listeners["control"].late.serve(server, tls)
     if "join" in listeners:
-        server = rpc_server(p.runtime, p.settings, [enrollment.service()], enrollment.admit)
+        server = _server(p, "join", [enrollment.service()], enrollment.admit)
         tls = server_context(p.identity, none, send_root=True)
         listeners["join"].late.serve(server, tls)
     if "renewal" in listeners:
-        server = rpc_server(p.runtime, p.settings, [renewals.service()], renewals.admit)
+        server = _server(p, "renewal", [renewals.service()], renewals.admit)
         tls = server_context(p.identity, required, roles=NODE_ROLES)
         listeners["renewal"].late.serve(server, tls)
+
+
+def _server(p: Parts, name: str, services: list[RpcService], admit: Admit) -> RpcServerFactory:
+    return rpc_server(p.runtime, p.settings, services, admit, listener=f"endpoints.{name}_listen")
 
 
 def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:

@@ -23,6 +23,7 @@ from svc.compose.runtime import Runtime, server_endpoint
 from svc.config import Address, RoleSettings
 from svc.interfaces.rpc import Admit, RpcService
 from svc.pki.tls import ServerTLS
+from svc.rpc.crowd import Crowd
 from svc.rpc.server import RpcServerFactory, admit_all
 from svc.service import AsyncService, Listener
 from svc.wire.limits import WireLimits, anonymous
@@ -78,8 +79,10 @@ class LateFactory:
         """Nothing to end."""
 
     def buildProtocol(self, addr: Any) -> Any:
-        """A connection, or None while there is no server."""
-        return None if self._factory is None else self._factory.buildProtocol(addr)
+        """A connection, or None while there is no server or no room: closed, without TLS."""
+        if self.server is None or self.server.refuses(addr):
+            return None
+        return self._factory.buildProtocol(addr)
 
 
 def rpc_listener(
@@ -100,15 +103,25 @@ def rpc_server(
     *,
     plaintext: bool = False,
     told: Callable[[str, str], object] = lambda what, detail: None,
+    listener: str = "",
 ) -> RpcServerFactory:
     """A server with the configured limits; of those, a peer without certificate gets a part.
 
     The control socket's peers are known by their uid, and are bound alike.
+
+    Args:
+        listener: The key of what it serves, for the log.
     """
     limits = WireLimits(max_streams=settings.limits.max_streams)
+    crowd = Crowd(
+        runtime.reactor,
+        settings.limits.max_connections,
+        settings.limits.max_connections_per_address,
+        listener,
+    )
     return RpcServerFactory(
         list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
-        anonymous(limits), settings.limits.handshake_secs,
+        anonymous(limits), settings.limits.handshake_secs, crowd,
     )  # fmt: skip
 
 

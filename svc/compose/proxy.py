@@ -283,8 +283,9 @@ class Assembling:
         p = self.parts
         plaintext = p.settings.proxy.public_plaintext
         server = rpc_server(
-            p.runtime, p.settings, public.services(), public.admit, plaintext=plaintext
-        )
+            p.runtime, p.settings, public.services(), public.admit, plaintext=plaintext,
+            listener="endpoints.public_listen",
+        )  # fmt: skip
         tls = None if plaintext else server_context(identity, ClientCertificates.OPTIONAL)
         p.public.late.serve(server, tls)
 

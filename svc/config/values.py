@@ -123,6 +123,8 @@ class Limits:
     anonymous_burst: int
     max_sessions_per_person: int
     max_streams: int
+    max_connections: int
+    max_connections_per_address: int
     handshake_secs: float
     drain_secs: float
 

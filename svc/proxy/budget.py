@@ -6,12 +6,11 @@ peer's address, never a header (rule R18).  Health is not counted at all.
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address, ip_network
-
 from attrs import define, field
 
+from svc.model.source import source_of
+
 _MAX_SOURCES = 65_536
-_IPV6_PREFIX = 64
 
 
 @define
@@ -38,16 +37,3 @@ class AddressBudget:
         if len(self._buckets) > _MAX_SOURCES:
             del self._buckets[next(iter(self._buckets))]
         return allowed
-
-
-def source_of(host: str) -> str:
-    """Whom an address stands for: IPv4 as it is; of IPv6 the network a site is given."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ip_network((address, _IPV6_PREFIX), strict=False))
-    return str(address)

@@ -24,7 +24,8 @@ from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
-from svc.proxy.budget import AddressBudget, source_of
+from svc.model.source import source_of
+from svc.proxy.budget import AddressBudget
 from svc.proxy.opening import read_open
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall, IProtocolFactory, IReactorTime
-from twisted.internet.protocol import Factory
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -29,6 +29,7 @@ from svc.interfaces.rpc import (
 )
 from svc.interfaces.tracing import Traced
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
+from svc.rpc.crowd import Crowd
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.events import Event, Opened
@@ -183,7 +184,7 @@ async def _run(serve: Serve, call: ServerCall, traced: Traced | None) -> None:
 class ServerConnection(WireProtocol):
     """A caller's connection."""
 
-    def __init__(self, factory: RpcServerFactory) -> None:
+    def __init__(self, factory: RpcServerFactory, host: str = "") -> None:
         super().__init__(
             factory.clock,
             factory.limits,
@@ -193,13 +194,21 @@ class ServerConnection(WireProtocol):
             handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
+        self.host = host
         self._is_draining = False
         self._was_called = False
 
     def connectionMade(self) -> None:
         """Count the connection in."""
-        self._factory.connections.add(self)
+        self._factory.connection_made(self)
         super().connectionMade()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Count the connection out, whatever its calls make of the end."""
+        try:
+            super().connectionLost(reason)
+        finally:
+            self._factory.connection_ended(self)
 
     def opened(self, event: Event) -> None:
         """Find, admit and start a call."""
@@ -238,10 +247,6 @@ class ServerConnection(WireProtocol):
         else:
             self.close("idle")
 
-    def ended(self, reason: str) -> None:
-        """Count the connection out."""
-        self._factory.connection_ended(self)
-
     def drain(self) -> None:
         """Take no further call; close once the open ones are over."""
         self._is_draining = True
@@ -275,6 +280,7 @@ class RpcServerFactory(Factory):
         anonymous: Bounds of a connection whose peer shows no certificate, which is closed when it
             asks nothing; None: as all others.
         handshake_secs: From the connection to the caller's first word of HTTP/2, TLS included.
+        crowd: How many connections there may be.
     """
 
     services: Iterable[RpcService]
@@ -286,10 +292,15 @@ class RpcServerFactory(Factory):
     traced: Traced | None = None
     anonymous: WireLimits | None = None
     handshake_secs: float = HANDSHAKE_SECONDS
+    crowd: Crowd = field()
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)
     _drained: Deferred[None] | None = field(init=False, default=None)
+
+    @crowd.default
+    def _usual(self) -> Crowd:
+        return Crowd(self.clock)
 
     def __attrs_post_init__(self) -> None:
         for service in self.services:
@@ -297,8 +308,15 @@ class RpcServerFactory(Factory):
                 self._methods[f"/{service.name}/{name}"] = serve
 
     def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
-        """A connection, or None while draining."""
-        return None if self._drained is not None else ServerConnection(self)
+        """A connection, or None where it is refused: it is then closed at once."""
+        return None if self.refuses(addr) else ServerConnection(self, _host(addr))
+
+    def refuses(self, addr: IAddress | None) -> bool:
+        """Whether nobody is let in from there now; asked before anything is made for a peer.
+
+        A layer below (TLS) that asked only us would begin with nobody to talk to.
+        """
+        return self._drained is not None or self.crowd.refuses(_host(addr))
 
     def find(self, method: str) -> Serve:
         """What serves *method*.
@@ -330,12 +348,25 @@ class RpcServerFactory(Factory):
         if timer.active():
             timer.cancel()
 
+    def connection_made(self, connection: ServerConnection) -> None:
+        """Called by a connection that begins."""
+        self.connections.add(connection)
+        self.crowd.entered(connection.host)
+
     def connection_ended(self, connection: ServerConnection) -> None:
         """Called by a connection that is over."""
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.crowd.left(connection.host)
         if self._drained is not None and not self.connections and not self._drained.called:
             self._drained.callback(None)
 
     def _cut(self) -> None:
         for connection in list(self.connections):
             connection.close("drained")
+
+
+def _host(addr: IAddress | None) -> str:
+    """The peer's address on a network; empty where it has none."""
+    host = getattr(addr, "host", "")
+    return host if isinstance(host, str) else ""

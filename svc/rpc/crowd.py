@@ -1,0 +1,94 @@
+"""How many connections a listener holds: in all, and of one source.
+
+What is past either is refused before a byte is read or written, so that it
+costs no handshake.  A refusal is logged, but no more often than every few
+seconds: whoever is refused must not fill the log by trying again.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.model.source import source_of
+
+_log = Logger(namespace="svc_rpc")
+
+MAX_CONNECTIONS = 8192
+MAX_OF_ADDRESS = 1024
+LOG_SECONDS = 10.0
+"""At most one line of each reason in this time; it says how many it stands for."""
+
+
+@define
+class Crowd:
+    """Who is connected to one listener.
+
+    Attributes:
+        clock: Spaces the lines of the log.
+        most: Connections in all.
+        most_of_address: Connections of one address (of IPv6, one network of 64 bits).
+        listener: The key of the configuration, for the log.
+    """
+
+    clock: IReactorTime
+    most: int = MAX_CONNECTIONS
+    most_of_address: int = MAX_OF_ADDRESS
+    listener: str = ""
+    count: int = field(default=0, init=False)
+    _of: dict[str, int] = field(factory=dict, init=False)
+    _untold: dict[str, int] = field(factory=dict, init=False)
+    _told_at: dict[str, float] = field(factory=dict, init=False)
+
+    def refuses(self, host: str) -> bool:
+        """Whether there is no room for one more of *host*; said in the log now and then.
+
+        Args:
+            host: The peer's address; empty for a peer without one, such as a local socket's.
+        """
+        source = source_of(host) if host else ""
+        if self.count >= self.most:
+            self._tell("too_many_connections", source)
+        elif source and self._of.get(source, 0) >= self.most_of_address:
+            self._tell("too_many_of_address", source)
+        else:
+            return False
+        return True
+
+    def entered(self, host: str) -> None:
+        """One more is there."""
+        self.count += 1
+        if host:
+            source = source_of(host)
+            self._of[source] = self._of.get(source, 0) + 1
+
+    def left(self, host: str) -> None:
+        """One that had entered is gone."""
+        self.count -= 1
+        if host:
+            source = source_of(host)
+            self._of[source] -= 1
+            if not self._of[source]:
+                del self._of[source]
+
+    @property
+    def sources(self) -> int:
+        """How many sources are remembered: those that are connected."""
+        return len(self._of)
+
+    def _tell(self, reason: str, source: str) -> None:
+        count = self._untold.get(reason, 0) + 1
+        now = self.clock.seconds()
+        last = self._told_at.get(reason)
+        if last is not None and now - last < LOG_SECONDS:
+            self._untold[reason] = count
+            return
+        self._untold[reason], self._told_at[reason] = 0, now
+        _log.warn(
+            "connection refused",
+            reason=reason,
+            listener=self.listener,
+            source=source,
+            count=count,
+        )
