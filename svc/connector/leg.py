@@ -50,6 +50,9 @@ _log = Logger(namespace="svc_connector")
 _LOOK_SECS = 0.5
 """How often a retired leg is looked at for what it still carries."""
 
+MAX_UNSENT = 64
+"""Messages that may wait once the stream is full, for a Proxy that reads slowly or not at all."""
+
 
 class Told(Protocol):
     """Who hears how far a leg has come."""
@@ -207,9 +210,17 @@ class ProxyLink:
     _channel: IRpcChannel
     _stream: IRpcStream
     _tasks: BackgroundTasks
+    _unsent: int = field(default=0, init=False)
 
     def say(self, message: Up) -> None:
-        """Send in the background; a broken tunnel ends by its own reader."""
+        """Send in the background; a broken tunnel ends by its own reader.
+
+        A Proxy that asks on and reads nothing breaks it: what we owe it would grow for ever, and
+        no answer of ours may be left out while the registration stands.
+        """
+        if self._unsent >= MAX_UNSENT:
+            self._stream.cancel("proxy_reads_nothing")
+            return
         self._tasks.spawn("tunnel message", self._send(encode_up(message)))
 
     def refuse(self, session_uid: str, word: str) -> None:
@@ -236,9 +247,12 @@ class ProxyLink:
         return StreamClientEndpoint(opened)  # type: ignore[arg-type]
 
     async def _send(self, message: bytes) -> None:
+        self._unsent += 1
         try:
             await self._stream.send(message)
         except CancelledError:
             raise
         except SvcError as error:
             _log.debug("tunnel message not sent", reason=error.reason)
+        finally:
+            self._unsent -= 1

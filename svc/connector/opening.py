@@ -8,6 +8,7 @@ end is told exactly once for each beginning.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ from svc.tunnel.tls import SessionTlsEndpoint
 _log = Logger(namespace="svc_connector")
 
 SPAN = "gate.v1.OpenNotice"
+
+
+MAX_UNDER_WAY = 512
+"""Sessions of one Proxy that may be on their way to open: each holds a dial and a handshake."""
 
 
 @frozen
@@ -125,6 +130,7 @@ class Openings:
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
     _open: dict[str, _Open] = field(factory=dict, init=False)
+    _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
 
@@ -133,15 +139,40 @@ class Openings:
         """Uids of the sessions open now."""
         return frozenset(self._open)
 
+    @property
+    def under_way(self) -> int:
+        """How many sessions are on their way to open, of all Proxies."""
+        return self._coming.total()
+
     async def open(self, notice: OpenNotice, link: Link) -> None:
         """Serve one open notice until its session is over.
 
         Run as a background task; raises nothing but cancellation.
         """
         with self.spans(SPAN, {TRACEPARENT: notice.traceparent}) as span:
-            await self._opened(notice, link, span)
+            arrived = self._under_way(link.proxy_id)
+            try:
+                await self._opened(notice, link, span, arrived)
+            finally:
+                arrived()
 
-    async def _opened(self, notice: OpenNotice, link: Link, span: Span) -> None:
+    def _under_way(self, proxy_id: str) -> Callable[[], None]:
+        """Count one more of this Proxy until what is given back is called."""
+        self._coming[proxy_id] += 1
+        left = [proxy_id]
+
+        def arrived() -> None:
+            if left:
+                left.clear()
+                self._coming[proxy_id] -= 1
+                if not self._coming[proxy_id]:
+                    del self._coming[proxy_id]
+
+        return arrived
+
+    async def _opened(
+        self, notice: OpenNotice, link: Link, span: Span, arrived: Callable[[], None]
+    ) -> None:
         relay = Relay()
         try:
             admitted = self._admit(notice, link)
@@ -156,7 +187,10 @@ class Openings:
             return
         try:
             carry = link.carry(notice.session_uid, notice.secret)
-            await self._serve(admitted, relay, carry, span)
+            await self._carry(admitted, relay, carry)
+            span.end()
+            arrived()
+            await self._until_over(admitted, relay)
         except SvcError as refusal:
             span.end(refusal)
             self._refuse(notice.session_uid, refusal)
@@ -186,6 +220,8 @@ class Openings:
     def _admit(self, notice: OpenNotice, link: Link) -> Admitted:
         if self._stopping:
             raise refused("connector_stopping", "the Connector is stopping")
+        if self._coming[link.proxy_id] > MAX_UNDER_WAY:
+            raise refused("too_many_sessions", "too many sessions of this Proxy are being opened")
         return self.admission.admit(notice, link.proxy_id)
 
     async def _dial(self, admitted: Admitted, relay: Relay) -> None:
@@ -205,9 +241,7 @@ class Openings:
                 word = "target_unreachable"
             raise refused(word, f"the target was not reached: {type(error).__name__}") from error
 
-    async def _serve(
-        self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint, span: Span
-    ) -> None:
+    async def _carry(self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint) -> None:
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             carry = SessionTlsEndpoint(
@@ -216,8 +250,6 @@ class Openings:
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.
         await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
-        span.end()
-        await self._until_over(admitted, relay)
 
     async def _until_over(self, admitted: Admitted, relay: Relay) -> None:
         grant, began = admitted.grant, self.reactor.seconds()
