@@ -1,7 +1,9 @@
 """The signed snapshot a Proxy decides by: verified, never older than the last, never stale.
 
-Rule R15: past its validity, measured on the monotonic clock from when it was
-heard, nothing is decided; a version never goes back, over restarts too.
+Rule R15: past its validity nothing is decided; a version never goes back, over
+restarts too.  Age is measured on the monotonic clock, from as long before its
+arrival as it was issued by our wall clock then: neither a detour nor a step of
+that clock afterwards makes it younger.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 
 from attrs import asdict, define, field, frozen
@@ -124,7 +127,7 @@ class SnapshotHolder:
     _bundle: PolicyBundle | None = None
     _digest: bytes = b""
     _engine: CompiledPolicy | None = None
-    _heard: float = 0.0
+    _issued: float = -inf
     _valid_secs: int = 0
     _revoked: frozenset[str] = frozenset()
     _is_doubtful: bool = False
@@ -148,8 +151,8 @@ class SnapshotHolder:
 
     @property
     def age(self) -> float:
-        """Seconds since the last good frame came, on the monotonic clock."""
-        return self.clock.seconds() - self._heard
+        """Seconds since the last good frame was issued, on the monotonic clock."""
+        return self.clock.seconds() - self._issued
 
     def engine(self) -> CompiledPolicy:
         """The engine, while the snapshot is fresh.
@@ -181,6 +184,7 @@ class SnapshotHolder:
         came = self.clock.seconds()
         self.verifier.verify_signed(frame.signed, Purpose.SNAPSHOT)
         snapshot = decode_snapshot(frame.signed.payload)
+        waited = max(0.0, self.now() - snapshot.issued_at_ms / 1000)
         floor = self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
         revoked = frozenset(one.principal for one in snapshot.revocations)
@@ -198,8 +202,9 @@ class SnapshotHolder:
         elif is_new:
             self.floor_file.write(floor)
         if floor.serial > self._floor.serial or not self._valid_secs:
-            # One that was taken before makes nothing younger.
-            self._heard = came
+            # One that was taken before makes nothing younger; and a newer one is of no earlier
+            # moment than that, though our wall clock was set forward meanwhile.
+            self._issued = max(self._issued, came - waited)
             self._valid_secs = min(snapshot.valid_secs, MAX_VALID_SECS)
         self._floor, self._revoked = floor, revoked
         if is_new:

@@ -148,6 +148,38 @@ class SnapshotTests(ProxyTests):
         self.assertEqual(self.take(self.authority.frame(parts="nothing")), "")
         self.assertFalse(self.stale())
 
+    def test_age_on_arrival(self) -> None:
+        """What was on its way for 59 seconds is good for one more; no detour makes it younger."""
+        self.site.clock.advance(100)
+        issued = int(self.site.cluster.world.now() * 1000)
+        self.site.clock.advance(59)
+        frame = self.authority.frame(parts="nothing", issued_at_ms=issued)
+        self.assertEqual(self.take(frame), "")
+        self.assertFalse(self.stale())
+        self.site.clock.advance(1)
+        self.assertTrue(self.stale())
+
+    def test_late_one_takes_no_time_away(self) -> None:
+        """A newer signature is of no earlier moment than the one before, whatever a clock says."""
+        self.assertEqual(self.take(self.authority.frame(parts="nothing")), "")
+        world = self.site.cluster.world
+        issued = int(world.now() * 1000)
+        self.patch(world, "now", lambda real=world.now: real() + 50)
+        self.assertEqual(self.take(self.authority.frame(parts="nothing", issued_at_ms=issued)), "")
+        self.site.clock.advance(59)
+        self.assertFalse(self.stale())
+        self.site.clock.advance(1)
+        self.assertTrue(self.stale())
+
+    def test_clock_that_lags(self) -> None:
+        """A snapshot that seems to come from the future is good for its time and no longer."""
+        later = int(self.site.cluster.world.now() * 1000) + 30_000
+        self.assertEqual(self.take(self.authority.frame(issued_at_ms=later)), "")
+        self.site.clock.advance(59)
+        self.assertFalse(self.stale())
+        self.site.clock.advance(1)
+        self.assertTrue(self.stale())
+
     def test_the_same_again(self) -> None:
         """A frame heard twice makes nothing younger."""
         frame = self.authority.frame(parts="nothing")
