@@ -62,6 +62,11 @@ _SPECIAL = tuple(
 """What no target should be: refused unless the reach lists it by itself."""
 
 _NAT64 = ip_network("64:ff9b::/96")
+_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
+"""Whose network uses it says how much of it is prefix (RFC 8215); an address does not."""
+
+_FORMS = ((6, 8, 9, 11), (7, 8, 9, 12), (8, 8, 9, 13), (12, 16, 16, 16))
+"""Where IPv4 stands after a prefix of 48, 56, 64 and 96 bits: two slices of octets (RFC 6052)."""
 
 
 @frozen
@@ -77,9 +82,12 @@ class Reach:
     def allows(self, address: str) -> bool:
         """Whether a literal address may be dialed; anything else is not."""
         try:
-            ip = _plain(ip_address(address))
+            really = _really(ip_address(address))
         except ValueError:
             return False
+        return all(map(self._allows, really))
+
+    def _allows(self, ip: _Address) -> bool:
         special = [network for network in _SPECIAL if _within(ip, network)]
         holding = [network for network in self.listed if _within(ip, network)]
         if special:
@@ -105,17 +113,31 @@ def parse_reach(texts: Sequence[str], path: str = "connector.reach") -> Reach:
     return Reach(tuple(networks))
 
 
-def _plain(ip: _Address) -> _Address:
-    """The address that is really reached: IPv4 out of its IPv6 disguises."""
+def _really(ip: _Address) -> Sequence[_Address]:
+    """What is really reached: IPv4 out of its IPv6 disguises; all of it where there is a choice."""
     if isinstance(ip, IPv4Address):
-        return ip
+        return (ip,)
     if ip.ipv4_mapped is not None:
-        return ip.ipv4_mapped
+        return (ip.ipv4_mapped,)
     if ip.sixtofour is not None:
-        return ip.sixtofour
+        return (ip.sixtofour,)
+    if ip.teredo is not None:
+        return ip.teredo  # its server hears from whoever calls the client
     if ip in _NAT64 or 0 < int(ip) >> 16 < 1 << 16:
-        return IPv4Address(int(ip) & 0xFFFFFFFF)
-    return IPv6Address(int(ip))  # without its scope
+        return (IPv4Address(int(ip) & 0xFFFFFFFF),)
+    if ip in _LOCAL_NAT64:
+        return _translated(ip.packed)
+    return (IPv6Address(int(ip)),)  # without its scope
+
+
+def _translated(octets: bytes) -> Sequence[IPv4Address]:
+    """Every address it may stand for: octet 8 and what follows an address are zero by the form."""
+    found = []
+    for begin, middle, again, end in _FORMS:
+        if not any(octets[end:]) and (end == len(octets) or not octets[8]):
+            found.append(IPv4Address(octets[begin:middle] + octets[again:end]))
+    # Another form's zeros make an address of "this network", which nobody translates to.
+    return [one for one in found if one.packed[0]] or found
 
 
 def _within(ip: _Address, network: _Network) -> bool:

@@ -29,6 +29,11 @@ SPECIAL = (
     "100.100.100.200", "168.63.129.16", "240.0.0.1", "::", "fe80::1", "fe80::1%eth0", "ff02::1",
     "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
     "::169.254.169.254", "::ffff:0.0.0.0",
+    # Teredo: the client, whose bits are turned over, and the server.
+    "2001:0:4136:e378:8000:63bf:5601:5601", "2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2",
+    # NAT64 of a network's own prefix, of 96, 64, 56 and 48 bits.
+    "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7:8:9:a9fe:a9fe", "64:ff9b:1:7:a9:fea9:fe00:0",
+    "64:ff9b:1:7a9:fe:a9fe::", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1::",
 )  # fmt: skip
 
 
@@ -46,6 +51,28 @@ class ReachTests(SynchronousTestCase):
             self.assertTrue(reach.allows(address), address)
         for address in ("169.254.169.253", "fe80:1::1", "11.0.0.1", "127.0.0.1", "::1"):
             self.assertFalse(reach.allows(address), address)
+
+    def test_disguises_of_ordinary_addresses(self) -> None:
+        """What is inside a disguise is judged as it is by itself, whichever the disguise."""
+        reach = parse_reach(["192.0.2.0/24", "10.20.0.0/16"])
+        for address in (
+            "::ffff:192.0.2.45", "64:ff9b::192.0.2.45", "2002:c000:22d::1",
+            "2001:0:c000:205:8000:63bf:3fff:fdd2", "64:ff9b:1::192.0.2.45",
+        ):  # fmt: skip
+            self.assertTrue(Reach().allows(address), address)
+            self.assertTrue(reach.allows(address), address)
+            self.assertFalse(parse_reach(["198.51.100.0/24"]).allows(address), address)
+
+    def test_prefix_that_is_not_known(self) -> None:
+        """Where an address may stand for several, all of them must be within reach."""
+        for address in (
+            "64:ff9b:1:a14:1e:2800::",
+            "64:ff9b:1:a:14:1e28::",
+            "64:ff9b:1:0:a:141e:2800:0",
+        ):
+            self.assertTrue(Reach().allows(address), address)
+            self.assertFalse(parse_reach(["10.0.0.0/8"]).allows(address), address)
+            self.assertTrue(parse_reach(["0.0.0.0/0"]).allows(address), address)
 
     def test_nothing_listed(self) -> None:
         """Without a list every ordinary address is within reach, the host's own included."""
