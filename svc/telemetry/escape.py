@@ -1,7 +1,8 @@
 """Make text of others fit for a terminal and for one line of a log.
 
 Control characters, terminal escapes, marks that turn the writing direction,
-line separators and lone surrogates become visible escapes.
+characters that show nothing, line separators and lone surrogates become
+visible escapes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 import re
 
 _UNFIT = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+,;*%~\[\]()<>-]+\Z")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -41,4 +43,7 @@ def _visible(found: re.Match[str]) -> str:
     mark = found[0]
     if mark in _SHORT:
         return _SHORT[mark]
-    return f"\\x{ord(mark):02x}" if ord(mark) < 256 else f"\\u{ord(mark):04x}"
+    code = ord(mark)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -169,6 +169,18 @@ class LineTests(SynchronousTestCase):
         self.assertEqual(log.text[0].count("\n"), 1)
         self.assertEqual(log.records()[0]["text"], text)
 
+    def test_what_shows_nothing_is_shown(self) -> None:
+        """Characters that a terminal leaves out, or takes for an order, are written as escapes."""
+        for mark, shown in (
+            ("\x1b", "\\x1b"), ("\xad", "\\xad"), ("\u180e", "\\u180e"), ("\u200b", "\\u200b"),
+            ("\u202e", "\\u202e"), ("\U000e0000", "\\U000e0000"), ("\U000e0041", "\\U000e0041"),
+            ("\U000e007f", "\\U000e007f"),
+        ):  # fmt: skip
+            self.assertEqual(escaped(f"a{mark}b"), f"a{shown}b")
+            self.assertEqual(quoted(f"a{mark}b"), f'"a{shown}b"')
+        for text in ("\xac\xae", "\u180d\u180f", "\U000dffff\U000e0080", "\U0001f600"):
+            self.assertEqual(escaped(text), text)
+
     @given(st.text(max_size=40))
     @settings(deadline=None)
     def test_any_text_is_one_field(self, text: str) -> None:
