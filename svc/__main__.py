@@ -1,8 +1,33 @@
-"""``python -m svc``: the same as ``svc``."""
+"""``python -m svc``: the same as ``svc``, whatever lies in the working directory."""
 
+import os
 import sys
 
-from svc.cli import main
+
+def leave_working_directory(path: list[str], home: str) -> None:
+    """Take off *path* what ``-m`` put in front: the working directory.
+
+    A ``click.py`` there would else be imported for ours, and drop-ins looked for.  Only where the
+    program itself lies there is it still needed, and then comes last.
+
+    Args:
+        path: As ``sys.path`` at the start.
+        home: The directory that holds the package ``svc``.
+    """
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""  # It is gone, and Python was told of none.
+    if not path or path[0] not in ("", here):
+        return
+    del path[0]
+    if home == here:
+        path.append(home)
+
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        leave_working_directory(sys.path, os.path.dirname(os.path.dirname(__file__)))
+    from svc.cli import main
+
     sys.exit(main())
