@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
+from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, SHORT
+from svc.testing.settings import AUTHORITY
 
 
 class HeadTests(SynchronousTestCase):
     """An Authority alone, with numbers of its own."""
 
     def authority(self, **audit: Any) -> Gateway:
-        directory = Path(tempfile.mkdtemp(prefix="svc-test-heads-"))
-        directory.joinpath("state").mkdir(mode=0o700)
-        numbers = {**SHORT, **{f"audit.{name}": value for name, value in audit.items()}}
-        gateway = Gateway(directory, f"t{os.urandom(4).hex()}.example", numbers, {})
+        gateway = init_gateway(numbers={f"audit.{name}": n for name, n in audit.items()})
         self.addCleanup(gateway.end)
         gateway.make_authority()
         return gateway
 
     def sizes(self, gateway: Gateway) -> list[int]:
         """What each head in the anchor directory covers."""
-        path = gateway.directory / "state" / AUTHORITY / "anchor" / "heads.jsonl"
+        path = gateway.files.state(AUTHORITY) / "anchor" / "heads.jsonl"
         try:
             lines = path.read_text("utf-8").splitlines()
         except FileNotFoundError:
