@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: a worker spends a third of its time waiting for what it started.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 ARGS ?=
 
 BIN := $(VENV)/bin
