@@ -79,14 +79,11 @@ def judge(
     certificate = verifier.verify(signed.chain, {Role.CONNECTOR})
     verify(certificate.public_key, Purpose.REGISTRATION, signed.payload, signed.signature)
     if certificate.principal.id != expected.peer_node_id:
-        # First: from here on the peer that is named is who signed, and refusals are its doing.
-        raise RegistrationRefused(
-            "the Proxy names another node than the one that signed", fault=Fault.INVALID
-        )
+        raise _courier("the Proxy names another node than the one that signed")
     try:
         registration = decode_registration(signed.payload)
     except Malformed as e:
-        raise _malformed(e.text) from None
+        raise _courier(e.text) from None
     _check_form(registration, expected, certificate.principal.id)
     node = _active(facts.nodes.get(certificate.principal.id))
     _check_ownership(registration, node, facts)
@@ -101,10 +98,12 @@ def judge(
 
 
 def _check_form(registration: Registration, expected: Expected, node_id: str) -> None:
+    # Up to the nonce a refusal is the Proxy's doing: a node has signed this at some time, for
+    # somebody, but which registration is brought is the courier's choice (rule R1).
     if (registration.cluster, registration.proxy_id) != (expected.cluster, expected.proxy_id):
-        raise _malformed("the registration is made for another cluster or Proxy")
+        raise _courier("the registration is made for another cluster or Proxy")
     if registration.nonce != expected.nonce:
-        raise _malformed("the registration does not answer this challenge")
+        raise _courier("the registration does not answer this challenge")
     if registration.node_id != node_id:
         raise _malformed("the registration names another node than its certificate")
     ids = [one.id for one in registration.resources]
@@ -154,6 +153,10 @@ def divide(
         else:
             served.append(declared.id)
     return tuple(served), tuple(withheld)
+
+
+def _courier(text: str) -> RegistrationRefused:
+    return RegistrationRefused(text, fault=Fault.INVALID)
 
 
 def _malformed(text: str) -> ProvenRefusal:

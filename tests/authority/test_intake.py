@@ -129,16 +129,20 @@ class IntakeTests(SynchronousTestCase):
     def test_malformed_registrations(self) -> None:
         """What answers another challenge or Proxy, or is not of its form, is malformed."""
         twice = self.declared(("db1", "tcp"), ("db1", "tcp"))
-        for fields in (
-            {"nonce": bytes(32)},
-            {"proxy_id": "z" * 26},
-            {"cluster": "c2.test"},
-            {"node_id": self.house.proxy.id},
-            {"node_id": ""},
-            {"resources": twice},
-            {"resources": self.declared(("Not a name", "tcp"))},
+        proxy, connector = self.house.proxy.id, self.house.connector.id
+        # Of what answers another challenge, the node may have said it at any time, to anybody.
+        for by, fields in (
+            (proxy, {"nonce": bytes(32)}),
+            (proxy, {"proxy_id": "z" * 26}),
+            (proxy, {"cluster": "c2.test"}),
+            (connector, {"node_id": self.house.proxy.id}),
+            (proxy, {"node_id": ""}),  # of no form: its nonce is not even read
+            (connector, {"resources": twice}),
+            (connector, {"resources": self.declared(("Not a name", "tcp"))}),
         ):
+            self.assertTrue(self.verdict().accepted)
             self.assertEqual(self.verdict(**fields).reason, "malformed_registration", fields)
+            self.assertEqual(self.house.records("tunnel.refused")[-1]["actor"]["id"], by, fields)
         for garbage in (b"\xff\xff", b"", encode_connector_up(TunnelSeen("t", "a" * 26))):
             call, _, _ = self.begin()
             call.give(garbage)

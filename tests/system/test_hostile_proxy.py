@@ -271,6 +271,7 @@ class RegistrationTests(HostileCase):
         self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
         [record] = self.stage.records("event", "tunnel.refused")[before:]
         self.assertEqual(record["details"]["proxy_id"], self.evil.id)
+        self.assertEqual(record["actor"]["id"], self.evil.id)
 
     async def test_replayed(self) -> None:
         """A registration that was accepted is refused the second time."""
@@ -285,6 +286,7 @@ class RegistrationTests(HostileCase):
         self.assertEqual((verdict.accepted, verdict.reason), (False, "malformed_registration"))
         [record] = self.stage.records("event", "tunnel.refused")[before:]
         self.assertEqual(record["details"]["proxy_id"], self.evil.id)
+        self.assertEqual(record["actor"]["id"], self.evil.id)
         stream.cancel()
 
     async def test_made_for_another_proxy(self) -> None:
@@ -292,7 +294,7 @@ class RegistrationTests(HostileCase):
         held = await self.evil.tunnel()
         stream, nonce = await self.other.challenge(self.connector)
         genuine = await held.registration(nonce)
-        await self.assertNotTaken(stream, genuine, "malformed_registration", self.connector)
+        await self.assertNotTaken(stream, genuine, "malformed_registration", self.other.id)
 
     async def test_under_another_name(self) -> None:
         """A genuine registration stands for its own node alone."""
