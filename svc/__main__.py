@@ -1,4 +1,9 @@
-"""``python -m svc``: the same as ``svc``, whatever lies in the working directory."""
+"""``python -m svc``: the same as ``svc``.
+
+Python itself imports a few modules of its library before this one, with the
+working directory first on its path; ``python -P -m svc``, or ``svc``, keeps
+that directory out from the start.
+"""
 
 import os
 import sys

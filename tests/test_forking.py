@@ -12,7 +12,7 @@ from shutil import rmtree
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.forking import Forked, fork
-from svc.testing.processes import environment, run, svc_command, until
+from svc.testing.processes import Child, environment, run, svc_command, until
 
 
 class ForkTests(SynchronousTestCase):
@@ -48,9 +48,11 @@ class ForkTests(SynchronousTestCase):
     def test_environment(self) -> None:
         """It has the environment it was given, and nothing of ours."""
         self.patch(os, "environ", {**os.environ, "SVC_CONFIG": "ours.toml"})
-        told = run(svc_command("authority", "status"), self.home, {"SVC_CONFIG": "its.toml"}).stderr
-        self.assertIn("its.toml", told)
-        self.assertNotIn("its.toml", run(svc_command("authority", "status"), self.home).stderr)
+        command = svc_command("authority", "status")
+        self.assertIn("its.toml", run(command, self.home, {"SVC_CONFIG": "its.toml"}).stderr)
+        told = run(command, self.home).stderr
+        self.assertIn("needs a configuration", told)
+        self.assertNotIn(".toml", told)
 
     def test_running(self) -> None:
         """A child that waits leads its own session, holds three descriptors, ends by a signal."""
@@ -65,6 +67,14 @@ class ForkTests(SynchronousTestCase):
         self.assertEqual(child.wait(10), -signal.SIGKILL)
         self.assertEqual(child.poll(), -signal.SIGKILL)
         child.kill()  # once more changes nothing
+
+    def test_ended_at_once(self) -> None:
+        """A child that is ended before it leads its session ends as well."""
+        for number in range(10):
+            child = Child("up", svc_command("up"), self.home, self.home / f"{number}.log")
+            child.start()
+            child.end()
+            self.assertFalse(child.is_alive)
 
     def test_two_at_once(self) -> None:
         """Each status reaches its own child."""

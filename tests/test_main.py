@@ -15,6 +15,8 @@ from svc.__main__ import leave_working_directory
 from svc.testing.processes import environment
 
 SHADOWS = ("click", "twisted", "attrs", "logging", "pydantic")
+EARLY = ("functools", "importlib", "contextlib", "warnings", "collections")
+"""Some of what Python imports before it runs a module's ``__main__``."""
 
 
 class WorkingDirectoryTests(SynchronousTestCase):
@@ -27,13 +29,24 @@ class WorkingDirectoryTests(SynchronousTestCase):
         self.addCleanup(os.chdir, before)
 
     def test_modules_are_not_imported(self) -> None:
-        """A click.py there is not run, and the program does what it does anywhere."""
+        """A click.py there is not run; with -P nothing of Python's own library is, either."""
         for name in SHADOWS:
-            text = f"open({str(self.place / 'ran')!r}, 'a').write({name!r})\nraise SystemExit(9)\n"
-            (self.place / f"{name}.py").write_text(text)
+            self.shadow(name)
+        self.check("-m")
+        for name in EARLY:
+            self.shadow(name)
+        self.check("-P", "-m")
+
+    def shadow(self, name: str) -> None:
+        """Put a module there that says when it is run."""
+        text = f"open({str(self.place / 'ran')!r}, 'a').write({name!r})\nraise SystemExit(9)\n"
+        (self.place / f"{name}.py").write_text(text)
+
+    def check(self, *how: str) -> None:
+        """Run commands there: they end well, and no shadow was run."""
         for words in (["--version"], ["init", "made", "--for", "connector", "--ca-pin", "0" * 64]):
             ran = subprocess.run(
-                [sys.executable, "-m", "svc", *words],
+                [sys.executable, *how, "svc", *words],
                 cwd=self.place,
                 env=environment(self.place),
                 capture_output=True,
@@ -42,6 +55,7 @@ class WorkingDirectoryTests(SynchronousTestCase):
             )
             self.assertFalse((self.place / "ran").exists(), words)
             self.assertEqual(ran.returncode, 0, ran.stderr)
+        rmtree(self.place / "made")
 
     def test_path(self) -> None:
         """What -m put in front is taken off; a checkout that holds the program comes last."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from attrs import define
+from twisted.logger import Logger
 
 from svc.authority.facts import ClusterFacts, Knowledge
 from svc.authority.policy_in_force import PolicyInForce
 from svc.service import BackgroundTasks
+
+_log = Logger(namespace="svc_authority")
 
 
 @define
@@ -34,6 +37,10 @@ class Following:
         try:
             while self._is_due:
                 self._is_due = False
-                await self.policy.follow(self.knowledge.facts)
+                try:
+                    await self.policy.follow(self.knowledge.facts)
+                except Exception:
+                    # What came meanwhile is still due; this change waits for the reload pass.
+                    _log.failure("a change could not be followed")
         finally:
             self._is_running = False

@@ -246,7 +246,9 @@ def program() -> str:
     called = Path(sys.argv[0])
     found = shutil.which("svc")
     if called.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m svc"
+        # Only in a bare checkout is svc found by the working directory, which -P leaves out.
+        safe = "" if called.parent.parent == Path.cwd() else "-P "
+        return f"{shlex.quote(sys.executable)} {safe}-m svc"
     if found is not None and called.exists() and os.path.samefile(found, called):
         return "svc"
     return shlex.quote(str(called.absolute()))

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.compose.authority import make_authority
 from svc.compose.connector import make_connector
+from svc.compose.descriptors import make_room
 from svc.compose.listeners import RpcListener
 from svc.compose.proxy import make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
@@ -66,6 +67,7 @@ def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
     """
     roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
     metrics = Metrics(roles, settings.profile)
+    make_room(settings.limits.max_connections)
     state = StateDirectory(Path(settings.state_dir))
     state.claim()
     try:

@@ -155,7 +155,8 @@ def _numbers() -> tuple[Key, ...]:
         Key("limits.max_streams", f.whole(8, 100_000), 4096, NODES,
             "Streams one connection may hold."),
         Key("limits.max_connections", _COUNT, 8192, NODES,
-            "Connections one listener holds; the process's limit of open files is to be above it."),
+            "Connections one listener holds, half of them kept from peers without a certificate; "
+            "a role raises its limit of open files, and warns where it may not be high enough."),
         Key("limits.max_connections_per_address", _COUNT, 1024, NODES,
             "And how many of them from one IPv4 address or IPv6 /64; raise it behind a NAT."),
         Key("limits.handshake_secs", _SECS, 10, ROLES,

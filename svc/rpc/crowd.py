@@ -37,6 +37,7 @@ class Crowd:
     most_of_address: int = MAX_OF_ADDRESS
     listener: str = ""
     count: int = field(default=0, init=False)
+    unnamed: int = field(default=0, init=False)
     _of: dict[str, int] = field(factory=dict, init=False)
     _untold: dict[str, int] = field(factory=dict, init=False)
     _told_at: dict[str, float] = field(factory=dict, init=False)
@@ -71,6 +72,22 @@ class Crowd:
             self._of[source] -= 1
             if not self._of[source]:
                 del self._of[source]
+
+    def takes_unnamed(self, host: str) -> bool:
+        """Whether a peer that showed no certificate may stay; counted from then on if so.
+
+        Half of the room is kept from such peers: however many addresses a
+        stranger has, nodes and persons still get in.
+        """
+        if self.unnamed >= self.most // 2:
+            self._tell("too_many_anonymous", source_of(host) if host else "")
+            return False
+        self.unnamed += 1
+        return True
+
+    def unnamed_left(self) -> None:
+        """One that :meth:`takes_unnamed` let stay is gone."""
+        self.unnamed -= 1
 
     @property
     def sources(self) -> int:

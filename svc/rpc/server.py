@@ -197,6 +197,7 @@ class ServerConnection(WireProtocol):
         self.host = host
         self._is_draining = False
         self._was_called = False
+        self._is_unnamed = False
 
     def connectionMade(self) -> None:
         """Count the connection in."""
@@ -208,6 +209,9 @@ class ServerConnection(WireProtocol):
         try:
             super().connectionLost(reason)
         finally:
+            if self._is_unnamed:
+                self._is_unnamed = False
+                self._factory.crowd.unnamed_left()
             self._factory.connection_ended(self)
 
     def opened(self, event: Event) -> None:
@@ -233,6 +237,10 @@ class ServerConnection(WireProtocol):
         super()._begin()
         limits = self._factory.anonymous
         if limits is not None and not self.peer.chain and self.end_reason is None:
+            self._is_unnamed = self._factory.crowd.takes_unnamed(self.host)
+            if not self._is_unnamed:
+                self.close("too_many_anonymous")  # which the crowd has told
+                return
             # Before its first byte is read: what it sends at once is bound as well.
             self.wire.limits = limits
             self._look_again()

@@ -225,7 +225,8 @@ class Child:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody is left in it
+            pass  # nobody is left in it, or it has not been made yet
+        self._process.kill()
         self._process.wait()
 
     def text(self, whole: bool = False) -> str:

@@ -8,7 +8,6 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.following import Following
-from svc.errors import SvcError
 from svc.messages.snapshot import decode_snapshot
 from svc.service import BackgroundTasks
 from tests.authority.house import House, value_of
@@ -64,16 +63,16 @@ class FollowingTests(SynchronousTestCase):
         assert self.house.policy.engine is not None
         self.assertEqual(self.house.policy.engine.revision, self.house.knowledge.facts.revision)
 
-    def test_refused(self) -> None:
-        """A failure of one change is no end of following."""
-        good = self.house.policy.in_thread
-
-        def fails(call: Callable[[], object]) -> Deferred[object]:
-            raise SvcError("no", reason="policy_invalid")
-
-        self.house.policy.in_thread = fails
+    def test_failing(self) -> None:
+        """A failure of one change forgets none that came while it was under way."""
+        failing: Deferred[object] = Deferred()
+        good = self.house.policy.in_force
+        self.house.policy.in_force = lambda engine, text: failing
         self.group("one")
-        self.house.policy.in_thread = good
-        before = self.revision
+        self.house.policy.in_force = good
         self.group("two")
+        before = self.revision
+        failing.errback(LookupError("no"))
         self.assertGreater(self.revision, before)
+        self.assertEqual(self.revision, self.house.knowledge.facts.revision)
+        self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)

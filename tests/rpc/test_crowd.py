@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.interfaces.rpc import IRpcCall, RpcService
 from svc.rpc.crowd import LOG_SECONDS, Crowd
 from svc.rpc.server import RpcServerFactory, ServerConnection
+from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 
 HOSTS = ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2:0:0:1",
@@ -148,6 +149,21 @@ class ListenerTests(SynchronousTestCase):
                     ending(*one)
                 self.assertEqual((self.factory.crowd.count, self.factory.crowd.sources), (0, 0))
                 self.assertIsNotNone(self.come("192.0.2.1"))
+
+    def test_half_is_kept_from_strangers(self) -> None:
+        """Peers without a certificate get half of the room; who leaves gives it back."""
+        crowd = Crowd(self.clock, 6, 6)
+        self.factory = RpcServerFactory(
+            [], self.clock, plaintext=True, anonymous=WireLimits(), crowd=crowd
+        )
+        come = [self.come(f"192.0.2.{number}") for number in range(4)]
+        ends = [one and one[0].end_reason for one in come]
+        self.assertEqual(ends, [None, None, None, "too_many_anonymous"])
+        for one in come:
+            assert one is not None
+            one[0].connectionLost()
+        self.assertEqual((crowd.unnamed, crowd.count), (0, 0))
+        self.assertEqual([self.come("")[0].end_reason for _ in range(3)], [None] * 3)  # type: ignore[index]
 
     def test_never_connected(self) -> None:
         """What was made for a peer and never connected takes no room."""
