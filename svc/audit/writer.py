@@ -63,8 +63,10 @@ class HeadWriter(AsyncService):
         lease_epoch: Of the lease under which we append.
         run_blocking: Where files are written.
         told: Called with each head once it is durable.
-        every: How many records without a head bring one at once.
-        after: How many seconds after a record without a head one comes.
+        every: How many records without a head bring one at once; the first head is never
+            put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
+        after: How many seconds after a record without a head one comes; the first within
+            :data:`HEAD_SECONDS`.
     """
 
     chain: IChain
@@ -105,8 +107,8 @@ class HeadWriter(AsyncService):
         await self.run_blocking(lambda: found.append(self.keeper.newest()))
         end = await self.chain.head()
         if found[0] is None:
-            # However often heads are signed, a first life may have ended before its first one.
-            if end.seq > max(self.every, HEAD_EVERY):
+            # A first life may have ended before its first head, which no number puts off.
+            if end.seq > HEAD_EVERY:
                 raise AuditBroken(
                     f"audit log: {end.seq} records, but no signed head is in the anchor directory",
                     reason="audit_anchor_missing",
@@ -126,11 +128,14 @@ class HeadWriter(AsyncService):
         """Say that *count* records have been committed; called by whoever ran the store."""
         if not self.running:
             return
+        every, after = self.every, self.after
+        if self._newest is None:
+            every, after = min(every, HEAD_EVERY), min(after, HEAD_SECONDS)
         before, self._uncovered = self._uncovered, self._uncovered + count
-        if before < self.every <= self._uncovered:
+        if before < every <= self._uncovered:
             self.tasks.spawn("sign an audit head", self._write_or_say())
         elif self._timer is None:
-            self._timer = self.clock.callLater(self.after, self._due)
+            self._timer = self.clock.callLater(after, self._due)
 
     async def write(self) -> None:
         """Sign a head over all rows that are durable now, unless the newest covers them.

@@ -123,7 +123,8 @@ def _roles() -> tuple[Key, ...]:
             "A certificate of your own for the public listener.", later=True),
         Key("proxy.tls.key", f.PATH, None, _PROXY, "Its private key.", later=True),
         Key("connector.reach", f.REACH, [], _CONNECTOR,
-            "Addresses that may be dialed though link-local or metadata addresses are refused."),
+            "If any are listed, nothing else is dialed; link-local, metadata and other special "
+            "addresses only where they are listed by themselves."),
         Key("connector.resources", f.RESOURCES, [], _CONNECTOR,
             "The resources served here: `id`, `kind`, `address` and what the kind reads."),
         Key("connector.proxy_connection_count", f.whole(1, 16), 1, _CONNECTOR,

@@ -49,7 +49,8 @@ class SeenSessions:
     grant's own time refuses it.  A restart forgets them all: so a grant
     issued before the start is refused as well, by whoever asks here.  So is one
     that ends before the time up to which entries were dropped: the host's clock
-    may have been set back since, and would call it good again.
+    may have been set back since, and would call it good again.  Where it ran far
+    ahead when that happened, only a restart, or the time, brings grants back.
     """
 
     def __init__(self, most: int = MAX_SEEN) -> None:

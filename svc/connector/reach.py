@@ -52,6 +52,7 @@ _SPECIAL = tuple(
         "224.0.0.0/4",  # multicast
         "240.0.0.0/4",  # reserved, broadcast
         "::/128",  # unspecified
+        "64:ff9b:1::/48",  # a network's own NAT64: only it knows which IPv4 this stands for
         "fe80::/10",  # link-local
         "fec0::/10",  # site-local, gone
         "fd00:ec2::/32",  # metadata
@@ -62,11 +63,9 @@ _SPECIAL = tuple(
 """What no target should be: refused unless the reach lists it by itself."""
 
 _NAT64 = ip_network("64:ff9b::/96")
-_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
-"""Whose network uses it says how much of it is prefix (RFC 8215); an address does not."""
-
-_FORMS = ((6, 8, 9, 11), (7, 8, 9, 12), (8, 8, 9, 13), (12, 16, 16, 16))
-"""Where IPv4 stands after a prefix of 48, 56, 64 and 96 bits: two slices of octets (RFC 6052)."""
+_SIIT = ip_network("::ffff:0:0:0/96")
+_ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""The upper half of such an interface's id; the lower one is IPv4 (RFC 5214)."""
 
 
 @frozen
@@ -123,21 +122,11 @@ def _really(ip: _Address) -> Sequence[_Address]:
         return (ip.sixtofour,)
     if ip.teredo is not None:
         return ip.teredo  # its server hears from whoever calls the client
-    if ip in _NAT64 or 0 < int(ip) >> 16 < 1 << 16:
-        return (IPv4Address(int(ip) & 0xFFFFFFFF),)
-    if ip in _LOCAL_NAT64:
-        return _translated(ip.packed)
-    return (IPv6Address(int(ip)),)  # without its scope
-
-
-def _translated(octets: bytes) -> Sequence[IPv4Address]:
-    """Every address it may stand for: octet 8 and what follows an address are zero by the form."""
-    found = []
-    for begin, middle, again, end in _FORMS:
-        if not any(octets[end:]) and (end == len(octets) or not octets[8]):
-            found.append(IPv4Address(octets[begin:middle] + octets[again:end]))
-    # Another form's zeros make an address of "this network", which nobody translates to.
-    return [one for one in found if one.packed[0]] or found
+    inner = IPv4Address(int(ip) & 0xFFFFFFFF)
+    if ip in _NAT64 or ip in _SIIT or 0 < int(ip) >> 16 < 1 << 16:
+        return (inner,)
+    itself = IPv6Address(int(ip))  # without its scope
+    return (itself, inner) if int(ip) >> 32 & 0xFFFFFFFF in _ISATAP else (itself,)
 
 
 def _within(ip: _Address, network: _Network) -> bool:

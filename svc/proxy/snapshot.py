@@ -39,6 +39,9 @@ class SnapshotRefused(Denied):
 MAX_VALID_SECS = 60
 """No snapshot is good for longer than this, whatever it says (rule R15)."""
 
+LATE_SECS = 10.0
+"""A snapshot that is so old when it comes was held up, or a clock is wrong."""
+
 _AHEAD_SECS = 60.0
 """A snapshot from further in the future would raise the floor past all that follow."""
 
@@ -130,6 +133,7 @@ class SnapshotHolder:
     _issued: float = -inf
     _valid_secs: int = 0
     _revoked: frozenset[str] = frozenset()
+    _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _told: list[Callable[[], object]] = field(factory=list)
 
@@ -205,11 +209,22 @@ class SnapshotHolder:
             # One that was taken before makes nothing younger; and a newer one is of no earlier
             # moment than that, though our wall clock was set forward meanwhile.
             self._issued = max(self._issued, came - waited)
+            self._say_if_late(waited)
             self._valid_secs = min(snapshot.valid_secs, MAX_VALID_SECS)
         self._floor, self._revoked = floor, revoked
         if is_new:
             for told in self._told:
                 told()
+
+    def _say_if_late(self, waited: float) -> None:
+        """Once for each time that it begins: heartbeats would say it every few seconds."""
+        was_late, self._is_late = self._is_late, waited > LATE_SECS
+        if self._is_late and not was_late:
+            _log.warn(
+                "policy snapshots are old when they come: do the clocks of this host and of "
+                "Authority agree?",
+                seconds=round(waited, 1),
+            )
 
     def _checked(self, snapshot: Snapshot) -> Floor:
         if snapshot.cluster != self.cluster:

@@ -11,9 +11,12 @@ import json
 import re
 
 _UNFIT = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+"""Unicode's control and format characters that show nothing, and what it lets be ignored."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+,;*%~\[\]()<>-]+\Z")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

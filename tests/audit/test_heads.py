@@ -17,7 +17,7 @@ from svc.audit.anchor import AnchorDirectory
 from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
 from svc.audit.verify import verify
-from svc.audit.writer import HEAD_EVERY, HeadWriter
+from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model.audit import SignedHead
@@ -240,24 +240,46 @@ class HeadWriterTests(SynchronousTestCase):
 
     def test_other_numbers(self) -> None:
         """An operator may have heads after fewer records, or later."""
+        self.log.fill(1, short_record)
         writer = self.started(every=3, after=60.0)
         for _ in range(7):
             self.log.fill(1, short_record)
             writer.appended()
-        self.assertEqual(self.sizes(), [3, 6])
+        self.assertEqual(self.sizes(), [1, 4, 7])
         self.clock.advance(59.9)
-        self.assertEqual(self.sizes(), [3, 6])
+        self.assertEqual(self.sizes(), [1, 4, 7])
         self.clock.advance(0.2)
-        self.assertEqual(self.sizes(), [3, 6, 7])
+        self.assertEqual(self.sizes(), [1, 4, 7, 8])
         self.successResultOf(writer.stopService())
 
     def test_anchor_lost_with_other_numbers(self) -> None:
-        """A first life may end before its first head, however many records that takes."""
-        for every, size in ((1, HEAD_EVERY), (HEAD_EVERY + 9, HEAD_EVERY + 9)):
+        """A first life may end before its first head; a longer log without one has lost it."""
+        for every in (1, HEAD_EVERY, 1_000_000):
             self.log, self.keeper = MemoryLog(), MemoryHeads()
-            self.log.fill(size, short_record)
+            self.log.fill(HEAD_EVERY, short_record)
             writer = self.started(every=every)
-            self.assertEqual(self.sizes(), [size])
+            self.assertEqual(self.sizes(), [HEAD_EVERY])
+            self.successResultOf(writer.stopService())
+            self.log, self.keeper = MemoryLog(), MemoryHeads()
+            self.log.fill(HEAD_EVERY + 1, short_record)
+            self.assertEqual(self.refusal(every=every), "audit_anchor_missing")
+
+    def test_first_head(self) -> None:
+        """The first head comes soon whatever the numbers are; the second one waits for them."""
+        for by_count in (True, False):
+            self.log, self.keeper = MemoryLog(), MemoryHeads()
+            writer = self.started(every=1_000_000, after=86_400.0)
+            self.log.fill(HEAD_EVERY, short_record)
+            writer.appended(HEAD_EVERY if by_count else 1)
+            if not by_count:
+                self.clock.advance(HEAD_SECONDS)
+            self.assertEqual(self.sizes(), [HEAD_EVERY])
+            self.log.fill(HEAD_EVERY, short_record)
+            writer.appended(HEAD_EVERY)
+            self.clock.advance(HEAD_SECONDS)
+            self.assertEqual(self.sizes(), [HEAD_EVERY])
+            self.clock.advance(86_400.0)
+            self.assertEqual(self.sizes(), [HEAD_EVERY, 2 * HEAD_EVERY])
             self.successResultOf(writer.stopService())
 
     def test_goes_on(self) -> None:
@@ -271,7 +293,7 @@ class HeadWriterTests(SynchronousTestCase):
         self.started()
         self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 10)
 
-    def refusal(self, **changed: str) -> str:
+    def refusal(self, **changed: Any) -> str:
         """The reason with which a start is refused."""
         failure = self.failureResultOf(self.writer(**changed).startService(), SvcError)
         reason = failure.value.reason

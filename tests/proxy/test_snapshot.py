@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
@@ -158,6 +159,20 @@ class SnapshotTests(ProxyTests):
         self.assertFalse(self.stale())
         self.site.clock.advance(1)
         self.assertTrue(self.stale())
+
+    def test_late_is_said(self) -> None:
+        """Snapshots that are old when they come are told in the log, once until they are not."""
+        events: list[Any] = []
+        observer: Any = events.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        told = []
+        for waited in (0, 11, 20, 1, 30):
+            self.site.clock.advance(60)
+            issued = int((self.site.cluster.world.now() - waited) * 1000)
+            self.take(self.authority.frame(parts="nothing", issued_at_ms=issued))
+            told.append(len([one for one in events if "clocks" in (formatEvent(one) or "")]))
+        self.assertEqual(told, [0, 1, 1, 1, 2])
 
     def test_late_one_takes_no_time_away(self) -> None:
         """A newer signature is of no earlier moment than the one before, whatever a clock says."""

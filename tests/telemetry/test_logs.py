@@ -174,11 +174,12 @@ class LineTests(SynchronousTestCase):
         for mark, shown in (
             ("\x1b", "\\x1b"), ("\xad", "\\xad"), ("\u180e", "\\u180e"), ("\u200b", "\\u200b"),
             ("\u202e", "\\u202e"), ("\U000e0000", "\\U000e0000"), ("\U000e0041", "\\U000e0041"),
-            ("\U000e007f", "\\U000e007f"),
+            ("\U000e007f", "\\U000e007f"), ("\u034f", "\\u034f"), ("\u3164", "\\u3164"),
+            ("\ufe0f", "\\ufe0f"), ("\U000e0100", "\\U000e0100"), ("\u2800", "\\u2800"),
         ):  # fmt: skip
             self.assertEqual(escaped(f"a{mark}b"), f"a{shown}b")
             self.assertEqual(quoted(f"a{mark}b"), f'"a{shown}b"')
-        for text in ("\xac\xae", "\u180d\u180f", "\U000dffff\U000e0080", "\U0001f600"):
+        for text in ("\xac\xae", "\u180a\u1810", "\U000dffff\U000e1000", "\U0001f600"):
             self.assertEqual(escaped(text), text)
 
     @given(st.text(max_size=40))
