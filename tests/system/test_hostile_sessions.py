@@ -110,6 +110,11 @@ class ClientTests(SessionCase):
             self.assertEqual(refusal.reason, "handshake_failed")
         self.assertEqual([bytes(one.heard) for one in heard], [b""] * 3)
         self.assertEqual([one.transport for one in heard], [None] * 3)
+        # What it did not pass on, it had been granted: that is on record, and whose Proxy it was.
+        for granted in self.evil.grants[-3:]:
+            [start, *_] = self.stage.records("decision_id", granted.decision_id)
+            self.assertEqual(start["event"], "session.start")
+            self.assertEqual(start["details"]["proxy_id"], self.evil.id)
 
     async def test_no_tls(self) -> None:
         """A client gives nothing to whoever speaks no TLS inside the session."""
