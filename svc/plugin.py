@@ -220,12 +220,15 @@ def _provider(interface: type[Interface], name: str, label: str, module: ModuleT
 
 
 def _version(path: str) -> str:
-    """The version of the distribution that installed *path*; ours for our own drop-ins."""
-    if os.path.dirname(path) == os.path.join(_OWN, "plugins"):
-        return __version__
+    """The version of the distribution that installed *path*; ours for our own drop-ins.
+
+    Where svc is installed, others' drop-ins lie in the same folder as ours: the
+    installer's records tell them apart.  A checkout has no records.
+    """
     place = os.path.dirname(os.path.dirname(os.path.dirname(path)))
     relative = os.path.relpath(path, place)
     for distribution in metadata.distributions(path=[place]):
         if any(str(file) == relative for file in distribution.files or ()):
-            return distribution.version
-    return ""
+            return __version__ if distribution.name == "svc" else distribution.version
+    is_own = os.path.dirname(path) == os.path.join(_OWN, "plugins")
+    return __version__ if is_own and not _holds_distributions(place) else ""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ast
-import atexit
 import configparser
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from tempfile import mkdtemp
 from zipfile import ZipFile
 
 from packaging.requirements import Requirement
@@ -22,8 +17,8 @@ from packaging.version import Version
 from twisted.trial.unittest import SynchronousTestCase
 
 import svc
+from tests.wheels import ROOT, own_copy, own_wheel, run_python
 
-ROOT = Path(__file__).resolve().parents[1]
 ROLES = ["svc-all", "svc-authority", "svc-client", "svc-connector", "svc-proxy"]
 
 
@@ -50,47 +45,6 @@ def _locked(name: str) -> dict[str, tuple[str, int]]:
         if pin:
             found[canonicalize_name(pin[1])] = (pin[2], block.count("--hash=sha256:"))
     return found
-
-
-def _run(arguments: Sequence[str], cwd: Path) -> str:
-    """Run Python with ``arguments``; return what it printed, or fail with all of it."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{arguments} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-@cache
-def _copy() -> Path:
-    """Copy what is built, so that the checkout gets no build folder; return the copy's path."""
-    folder = Path(mkdtemp(prefix="svc-wheel-"))
-    atexit.register(shutil.rmtree, folder)
-    source = folder / "source"
-    skipped = shutil.ignore_patterns("__pycache__", "dropin.cache")
-    for name in ("svc", "twisted", "migrations", "requirements"):
-        shutil.copytree(ROOT / name, source / name, ignore=skipped)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, source / name)
-    return source
-
-
-@cache
-def _wheel() -> Path:
-    """Build the wheel once a process, without a network; return its path."""
-    built = _copy().parent / "built"
-    pip = ["-m", "pip", "--no-input", "--disable-pip-version-check", "wheel"]
-    build = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built)]
-    _run([*pip, *build, str(_copy())], built.parent)
-    return next(built.glob("*.whl"))
 
 
 class PackageListTests(SynchronousTestCase):
@@ -182,7 +136,7 @@ class HistoryTests(SynchronousTestCase):
 
     def test_headings(self) -> None:
         """An entry has the seven headings in their order, and an empty one says so."""
-        entry = _run(["-m", "towncrier", "build", "--draft", "--version", "1"], ROOT)
+        entry = run_python(["-m", "towncrier", "build", "--draft", "--version", "1"], ROOT)
         self.assertEqual(
             re.findall(r"^### (.*)$", entry, re.MULTILINE),
             [
@@ -206,7 +160,7 @@ class WheelTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Unpack the wheel, built once a process, into a folder of this test's own."""
         self.unpacked = Path(self.mktemp()).absolute()
-        with ZipFile(_wheel()) as wheel:
+        with ZipFile(own_wheel()) as wheel:
             self.names = set(wheel.namelist())
             wheel.extractall(self.unpacked)
 
@@ -246,12 +200,12 @@ class WheelTests(SynchronousTestCase):
         editable = Path(self.mktemp()).absolute()
         editable.mkdir()
         code = f"from setuptools.build_meta import build_editable as b; b({str(editable)!r})"
-        _run(["-c", code], _copy())
+        run_python(["-c", code], own_copy())
         with ZipFile(next(editable.glob("*.whl"))) as wheel:
             outside = [name for name in wheel.namelist() if ".dist-info/" not in name]
             added = [name for name in outside if not name.startswith("svc-0.11.0rc7.data/")]
             self.assertEqual([Path(name).suffix for name in added], [".pth"])
-            self.assertEqual(wheel.read(added[0]).decode().split(), [str(_copy())])
+            self.assertEqual(wheel.read(added[0]).decode().split(), [str(own_copy())])
 
     def test_others_add_drop_ins(self) -> None:
         """A drop-in that another distribution puts beside ours can be imported."""
@@ -263,7 +217,7 @@ class WheelTests(SynchronousTestCase):
         """Run code that sees the unpacked wheel in place of this checkout."""
         others = [path for path in sys.path if path and Path(path) != ROOT]
         swap = f"import sys; sys.path[:] = {[str(self.unpacked), *others]!r}; "
-        return _run(["-P", "-c", swap + code], self.unpacked)
+        return run_python(["-P", "-c", swap + code], self.unpacked)
 
 
 class RoleDropInTests(SynchronousTestCase):
