@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,17 @@ _SKIPPED = shutil.ignore_patterns("__pycache__", "dropin.cache", "build", "*.egg
 def run_python(
     arguments: Sequence[str], cwd: Path, python: str = sys.executable, seconds: float = 120
 ) -> str:
-    """Run Python with *arguments*; what it printed, or AssertionError with all of it."""
+    """Run Python with *arguments*; what it printed, or AssertionError with all of it.
+
+    Another Python than ours is not told our path: trial's workers name the checkout in theirs,
+    which would go before what is installed there.
+    """
+    is_ours = python == sys.executable
+    environ = {k: v for k, v in os.environ.items() if is_ours or k != "PYTHONPATH"}
     done = subprocess.run(
         [python, *arguments],
         cwd=cwd,
+        env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
