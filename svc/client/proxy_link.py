@@ -181,6 +181,8 @@ class ProxyLink(Service):
             try:
                 await self._connected(way)
             except SvcError as e:
+                if not self.running:
+                    return  # a dial that is cancelled may end as one that failed
                 failures = 0 if self.proxy else failures + 1
                 tried += 1
                 self.problem = f"{way.address}: {e.text}"

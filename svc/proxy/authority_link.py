@@ -167,6 +167,8 @@ class AuthorityLink(Service):
             except CancelledError:
                 raise
             except SvcError as e:
+                if not self.running:
+                    return  # a dial that is cancelled may end as one that failed
                 _log.warn("authority connection over", reason=e.reason, text=e.text)
             except Exception:
                 # Whatever broke it: without this loop the Proxy would never come back.

@@ -109,6 +109,17 @@ class LinkTests(SynchronousTestCase):
     def names(self) -> list[str]:
         return sorted(self.listed[-1])
 
+    def test_stopped_amid_a_dial(self) -> None:
+        """A stop ends it also where the dial makes a failure of being cancelled."""
+
+        def dial() -> Deferred[Any]:
+            return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
+
+        link = ProxyLink(self.clock, [Way("a:1", dial)], lambda _: None, lambda _: 1.0, self.tasks)
+        link.startService()
+        self.successResultOf(link.stopService())
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_follows(self) -> None:
         """The first list is all there is; what comes after changes it."""
         stream = self.connect("db1", "db2")

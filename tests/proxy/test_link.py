@@ -53,6 +53,19 @@ class LinkTests(ProxyTests):
         self.assertFalse(link.is_connected)
         self.successResultOf(link.stopService())
 
+    def test_stopped_amid_a_dial(self) -> None:
+        """A stop ends it also where the dial makes a failure of being cancelled."""
+
+        def dial() -> Deferred[Any]:
+            return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
+
+        link = AuthorityLink(
+            self.site.clock, dial, lambda frame: self.site.holder.take(frame),
+            lambda: b"", lambda: (), lambda seconds: seconds, "0.11.0", "proxy-2",
+        )  # fmt: skip
+        link.startService()
+        self.successResultOf(link.stopService())
+
     def test_backoff(self) -> None:
         """An Authority that is away is dialed again and again, not in a storm."""
         self.site.lose_authority()

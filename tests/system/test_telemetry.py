@@ -215,3 +215,5 @@ class NoProfileTests(SynchronousTestCase):
                 self.assertEqual([one for one in child.events() if "profile" in one], [], role)
             finally:
                 child.environ = given
+                gateway.restart(role)
+        gateway.await_tunnels(1)

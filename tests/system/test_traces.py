@@ -230,7 +230,11 @@ class TraceTests(SynchronousTestCase):
     @proves("G-TRC-01")
     def test_roles_do_not_bind_the_collectors_port(self) -> None:
         """Each role is connected to the collector, and listens where its configuration says."""
-        collector, gateway, _ = traced()
+        collector, gateway, person = traced()
+        known = settled(collector, gateway, person)
+        # One that was started anew has had nothing to say to it yet.
+        self.assertEqual(ask(person, "echo"), b"question")
+        trace_of(collector, known, "echo", 3)
         address = f"127.0.0.1:{collector.port}"
         for name, child in gateway.roles.items():
             bound = {local for local, _ in sockets_of(child, True)}
