@@ -7,8 +7,12 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectingCancelledError
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IProtocol,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
 from twisted.internet.protocol import Factory
 from zope.interface import implementer
 
@@ -297,17 +301,37 @@ async def dial(
     return RpcChannel(connection, authority=authority, headers=headers)
 
 
+class _Connecting(Deferred[IProtocol]):
+    """Ends as the endpoint's own Deferred does, and knows whether it was cancelled.
+
+    Endpoints do not agree on what they make of that: a name that is being
+    looked up fails as one that does not exist.
+    """
+
+    def __init__(self, connecting: Deferred[IProtocol]) -> None:
+        super().__init__()
+        self.is_cancelled = False
+        self._connecting = connecting
+        connecting.addCallbacks(self.callback, self.errback)
+
+    def cancel(self) -> None:
+        """Cancel the endpoint's; what that leaves to be unwound is waited for."""
+        self.is_cancelled = True
+        self._connecting.cancel()
+
+
 async def _connect(endpoint: IStreamClientEndpoint, connection: ClientConnection) -> None:
     factory = Factory.forProtocol(lambda: connection)
     factory.noisy = False
+    connecting = _Connecting(endpoint.connect(factory))
     try:
-        await endpoint.connect(factory)
-    except (CancelledError, SvcError):
-        raise
-    except ConnectingCancelledError as stopped:
-        # Not that nobody answers: whoever stops us must not be dialled for again.
-        raise CancelledError from stopped
+        await connecting
     except Exception as failed:
+        if connecting.is_cancelled or isinstance(failed, CancelledError):
+            # Not that nobody answers: whoever stops us must not be dialled for again.
+            raise CancelledError from failed
+        if isinstance(failed, SvcError):
+            raise
         raise Unavailable(
             f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
         ) from failed
