@@ -210,7 +210,10 @@ class IRawEnd(Interface):
         """Send no more; False at a server, whose half ends when its handler returns."""
 
     def fail_raw(refusal: SvcError) -> None:
-        """Break the call off; nothing at a server, whose handler raises."""
+        """Break the call off, whatever is queued.
+
+        At a server the handler raises, and its refusal goes past what is queued.
+        """
 
 
 class IHalfCloseableTransport(Interface):

@@ -87,6 +87,7 @@ class ServerCall(MessageEnd):
 
     def fail_raw(self, refusal: SvcError) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self._stream.forget_queued()
 
     def begin(self, serve: Serve, traced: Traced | None = None) -> None:
         """Start the handler and the deadline."""

@@ -197,6 +197,12 @@ class Connection:
         if stream.id not in self._blocked:
             self._dirty[stream.id] = stream
 
+    def unblock(self, stream: Stream) -> None:
+        """*stream* waits for no window any more."""
+        self._blocked.pop(stream.id, None)
+        if stream.wants_to_send:
+            self._dirty[stream.id] = stream
+
     def grant(self, size: int) -> int:
         """How much of *size* a stream may add to its window: all, or 0 once we are crowded."""
         if self._windows >= self.limits.crowded:

@@ -198,6 +198,15 @@ class Stream:
         """Send no more once the queue is empty (client).  Idempotent."""
         self._end([])
 
+    def forget_queued(self) -> None:
+        """Send no more of what is queued; the end of our half still goes.
+
+        Without it a caller that does not read would keep a broken call, and all it holds.
+        """
+        self._queue.clear()
+        self.queued = 0
+        self._connection.unblock(self)
+
     def drop(self) -> None:
         """Forget what is queued: the stream is over."""
         self._connection.run_ahead(self, -self._ahead)

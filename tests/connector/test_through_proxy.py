@@ -46,9 +46,10 @@ class _Joint:
         if not self.over.called:
             self.over.callback(None)
 
-    def _broke(self, failure: Failure) -> None:
+    def _broke(self, failure: Failure) -> Failure:
         if not self.over.called:
             self.over.errback(failure)
+        return failure
 
 
 class _JoiningGateway(Gateway):
@@ -161,6 +162,23 @@ class ThroughProxyTests(SynchronousTestCase):
         self.assertTrue(self.target.gone)
         self.assertEqual(self.gateway.openings.sessions, frozenset())
         self.assertEqual(self.gateway.sessions[-1].reason, "broken")  # type: ignore[union-attr]
+
+    def test_person_breaks_off_a_session_stalled_both_ways(self) -> None:
+        """Neither a person nor a target that reads nothing keeps a broken session anywhere."""
+        self.person.transport.pauseProducing()
+        self.target.producer.pauseProducing()  # type: ignore[union-attr]
+        for _ in range(64):
+            self.person.transport.write(bytes(1 << 16))
+            self.target.protocol.dataReceived(bytes(1 << 16))
+            self.gateway.turn(3)
+        self.person.transport.abortConnection()
+        self.gateway.turn()
+        self.assertTrue(self.target.gone)
+        self.assertEqual(self.gateway.openings.sessions, frozenset())
+        self.assertEqual(self.gateway.front.channel.open_streams, 0)
+        tunnel = self.gateway.pairs[0]
+        self.assertEqual(tunnel.channel.open_streams, 1)
+        self.assertEqual(len(tunnel.server.wire.streams), 1)
 
     def test_stalled_person(self) -> None:
         """A person who reads nothing holds back the target after a bounded amount."""

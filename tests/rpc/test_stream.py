@@ -185,6 +185,30 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(client.lost, ConnectionLost)
         self.assertIsInstance(server.lost, ConnectionAborted)
 
+    def test_a_paused_reader_hears_of_a_break(self) -> None:
+        """An abort reaches a client that reads nothing, and what it had not read is dropped."""
+        client, server = self.connect()
+        client.transport.pauseProducing()
+        server.transport.write(b"z" * 2_000_000)
+        self.pair.turn(100)
+        server.transport.abortConnection()
+        self.pair.turn()
+        self.assertIsInstance(client.lost, ConnectionLost)
+        self.assertEqual(client.data, b"")
+
+    def test_a_paused_reader_keeps_an_orderly_end(self) -> None:
+        """A close waits for a client that reads nothing, behind all its bytes."""
+        client, server = self.connect()
+        client.transport.pauseProducing()
+        server.transport.write(b"z" * 100_000)
+        server.transport.loseConnection()
+        self.pair.turn(100)
+        self.assertIsNone(client.lost)
+        client.transport.resumeProducing()
+        self.pair.turn(100)
+        self.assertEqual(len(client.data), 100_000)
+        self.assertIsInstance(client.lost, ConnectionDone)
+
     def test_lost_connection(self) -> None:
         """When the connection goes, both protocols are told of an abort."""
         client, server = self.connect()
@@ -353,3 +377,19 @@ class JoinTests(SynchronousTestCase):
         left.cancel()
         self.pair.turn()
         self.assertEqual(received[0].value.fault.value, "cancelled")
+
+    def test_broken_beside_a_reader_that_stopped(self) -> None:
+        """A break passes what is queued for a caller that does not read: nothing of it stays."""
+        left, right = self.both()
+        sending = [left.send(b"x" * 3_000_000), right.send(b"y" * 3_000_000)]
+        sent = [Deferred.fromCoroutine(each).addErrback(lambda _: None) for each in sending]
+        self.pair.turn(200)
+        queued = [stream.queued for stream in self.pair.server.wire.streams.values()]
+        self.assertTrue(all(queued), queued)
+        left.cancel()
+        self.pair.turn()
+        self.assertEqual(self.pair.server.wire.streams, {})
+        self.assertEqual(self.pair.channel.open_streams, 0)
+        self.assertEqual([self.successResultOf(each) for each in sent], [None, None])
+        [broken] = self.pair.settle(right.receive())
+        self.assertEqual(broken.value.fault.value, "cancelled")
