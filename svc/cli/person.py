@@ -303,10 +303,12 @@ async def _carried(
 ) -> int:
     from svc.client.sessions import Wish
     from svc.client.stdio import Pipes, carry
+    from svc.service import BackgroundTasks
 
-    channel = await side.connect()
-    session = side.dialer(lambda: channel).endpoint(Wish(name, kind, user))
+    channel, tasks = await side.connect(), BackgroundTasks()
+    session = side.dialer(lambda: channel, tasks).endpoint(Wish(name, kind, user))
     ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice)
+    await tasks.stopService()
     await channel.close()
     if not ended.is_clean:
         decision = escaped(session.decision_id)

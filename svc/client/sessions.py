@@ -23,6 +23,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from svc.client.lanes import Lanes
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.kinds import IResourceKind
@@ -49,6 +50,8 @@ from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.service import bounded
+from svc.tunnel.moves import MovingEndpoint
+from svc.tunnel.moving import MovingStream
 from svc.tunnel.tls import SessionTlsEndpoint
 
 _OPEN_SECS = 45.0
@@ -80,6 +83,7 @@ class SessionDialer:
         connector_tls: The client's side of the TLS inside a session, for
             exactly the Connector of this id.
         handshake_secs: For the TLS inside a session, end to end.
+        lanes: Brings opaque sessions into direct lanes; None leaves them in the tunnel.
     """
 
     channel: Callable[[], IRpcChannel]
@@ -90,6 +94,7 @@ class SessionDialer:
     now: Callable[[], float]
     entropy: Entropy
     handshake_secs: float = 10.0
+    lanes: Lanes | None = None
 
     def endpoint(self, wish: Wish) -> Session:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
@@ -156,6 +161,7 @@ class Session:
     wish: Wish
     decision_id: str = field(default="", init=False)
     grant: Grant | None = field(default=None, init=False)
+    _channel: IRpcChannel | None = field(default=None, init=False)
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Ask, check, and connect what the factory builds once the right Connector answered."""
@@ -166,6 +172,9 @@ class Session:
         endpoint: IStreamClientEndpoint = StreamClientEndpoint(self._opened)
         if self.wish.kind.opaque:
             dialer = self._dialer
+            if dialer.lanes is not None:
+                after = dialer.lanes.after
+                endpoint = MovingEndpoint(endpoint, dialer.clock, after, self._carried_enough)
             endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, dialer.handshake_secs)
         try:
             return await endpoint.connect(factory)
@@ -175,7 +184,7 @@ class Session:
     async def _opened(self) -> Any:
         """The call to the Proxy, past both opening frames, its grant checked."""
         dialer = self._dialer
-        channel = dialer.channel()
+        self._channel = channel = dialer.channel()
         request = dialer.request(self.wish, dialer.proxy_id(channel))
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
@@ -191,6 +200,12 @@ class Session:
             stream.cancel()
             raise
         return stream
+
+    def _carried_enough(self, stream: MovingStream) -> None:
+        assert self._dialer.lanes is not None
+        assert self._channel is not None
+        assert self.grant is not None
+        self._dialer.lanes.ask(self._channel, self.grant.session_uid, stream)
 
     def _tls(self, tls: Any) -> SSL.Connection:
         assert self.grant is not None

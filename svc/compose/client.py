@@ -13,6 +13,7 @@ from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
 
 from svc.client.control import SOCKET, ControlFactory
+from svc.client.lanes import Lanes
 from svc.client.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
 from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
 from svc.client.proxy_link import ProxyLink, Way
@@ -20,7 +21,7 @@ from svc.client.refused import Refusals
 from svc.client.resident import Place, Resident
 from svc.client.sessions import SessionDialer
 from svc.client.status import StatusDesk
-from svc.compose.joining import dialed
+from svc.compose.joining import dialed, lane_to
 from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_kinds
 from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
@@ -180,8 +181,12 @@ class PersonSide:
             lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
         )
 
-    def dialer(self, channel: Any) -> SessionDialer:
-        """Opens sessions on whatever *channel()* gives."""
+    def dialer(self, channel: Any, tasks: BackgroundTasks | None = None) -> SessionDialer:
+        """Opens sessions on whatever *channel()* gives.
+
+        Args:
+            tasks: Owns the lanes that sessions move to; without it they stay in the tunnel.
+        """
         runtime = self.runtime
         return SessionDialer(
             channel,
@@ -192,6 +197,14 @@ class PersonSide:
             runtime.now,
             runtime.entropy,
             self.settings.limits.handshake_secs,
+            None
+            if tasks is None
+            else Lanes(
+                lane_to(runtime.reactor),
+                self.settings.client.direct_lane_after,
+                tasks,
+                runtime.reactor,
+            ),
         )
 
     def take_new_identity(self) -> bool:
@@ -314,7 +327,7 @@ def _resident(
             AVAILABLE or settings.client.unprotected_loopback,
         ),
         kinds=side.kinds.by_name,
-        dialer=side.dialer(link.channel),
+        dialer=side.dialer(link.channel, tasks),
         tcp_ports=TcpPorts(
             lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
             listener_uid if AVAILABLE else lambda address, port: None,

@@ -10,6 +10,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
+from svc.compose.joining import lane_to
 from svc.compose.lanes import opened_lane
 from svc.compose.node import (
     NodeRole,
@@ -134,7 +135,7 @@ class Assembling:
         openings = Openings(
             Admission(identity.principal.id, identity.verifier, p.targets, p.runtime.now),
             p.kinds.by_name, clock, p.reach, end.session, p.runtime.now,
-            lambda event: None, times, p.runtime.traces.spans,
+            lambda event: None, times, p.runtime.traces.spans, lane_to(p.runtime.reactor),
         )  # fmt: skip
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())

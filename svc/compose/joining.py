@@ -36,7 +36,7 @@ from svc.compose.lanes import opened_lane
 from svc.compose.runtime import Runtime
 from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, Fault, SvcError
-from svc.interfaces.rpc import IRpcChannel
+from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Principal, Role, parse_principal
@@ -252,6 +252,11 @@ async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
 def dialed(reactor: Any, address: Address) -> IStreamClientEndpoint:
     """Plain TCP to an address of the configuration."""
     return HostnameEndpoint(reactor, address.host, address.port)
+
+
+def lane_to(reactor: Any) -> Callable[[Peer], IStreamClientEndpoint]:
+    """Where a half of a direct lane is dialed: the very address that a connection leads to."""
+    return lambda peer: HostnameEndpoint(reactor, peer.host, peer.port)
 
 
 def read_token(path: Path) -> JoinToken:

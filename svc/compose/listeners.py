@@ -22,6 +22,8 @@ from zope.interface import implementer
 from svc.compose.runtime import Runtime, server_endpoint
 from svc.config import Address, RoleSettings
 from svc.interfaces.rpc import Admit, RpcService
+from svc.lanes.front import FrontFactory
+from svc.lanes.meeting import Meetings
 from svc.pki.tls import ServerTLS
 from svc.rpc.crowd import Crowd
 from svc.rpc.server import RpcServerFactory, admit_all
@@ -65,12 +67,25 @@ class LateFactory:
         self.server: RpcServerFactory | None = None
         self._factory: Any = None
 
-    def serve(self, server: RpcServerFactory, tls: ServerTLS | None) -> None:
-        """Serve from now on."""
+    def serve(
+        self, server: RpcServerFactory, tls: ServerTLS | None, meetings: Meetings | None = None
+    ) -> None:
+        """Serve from now on.
+
+        Args:
+            meetings: Where halves of direct lanes meet that come to this listener as well.
+        """
         self.server = server
         self._factory = server
         if tls is not None:
             self._factory = TLSMemoryBIOFactory(tls, False, server, self._clock)
+        if meetings is not None and tls is not None:
+            self._factory = FrontFactory(
+                self._factory,
+                meetings,
+                self._clock,
+                lambda usual: usual.wrappedProtocol.stand_aside(),
+            )
 
     def doStart(self) -> None:
         """Nothing to begin with."""

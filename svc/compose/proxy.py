@@ -27,6 +27,7 @@ from svc.compose.node import (
 from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.compose.telemetry import (
     gate_meter,
+    lane_meter,
     lane_meters,
     relay_streams,
     session_meters,
@@ -35,6 +36,7 @@ from svc.compose.telemetry import (
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
+from svc.lanes.meeting import Meetings
 from svc.messages.control import Departure
 from svc.model.ids import random_id
 from svc.model.principal import Role
@@ -46,6 +48,7 @@ from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.budget import AddressBudget
+from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health
 from svc.proxy.lanes import RelayLanes
@@ -151,7 +154,7 @@ class Assembling:
         sessions = SessionOpens(
             gate, link.channel, routes, reports, identity.verifier, holder.check_not_revoked,
             session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
-            p.runtime.traces.spans,
+            p.runtime.traces.spans, DirectLanes(self._meetings()),
         )  # fmt: skip
         link.claims = lambda: sessions.uids
         listings = Listings(
@@ -186,6 +189,13 @@ class Assembling:
         )
         self.stopping.work = Work(health, routes, sessions, listings, reports)
         return [renewal, link]
+
+    def _meetings(self) -> Meetings | None:
+        """Where the halves of direct lanes meet; none where they are off."""
+        p = self.parts
+        if p.settings.proxy.public_plaintext or not p.settings.proxy.direct_lane:
+            return None
+        return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics))
 
     def _reports(self, link: AuthorityLink) -> Reports:
         metrics = self.parts.metrics
@@ -287,7 +297,7 @@ class Assembling:
             listener="endpoints.public_listen",
         )  # fmt: skip
         tls = None if plaintext else server_context(identity, ClientCertificates.OPTIONAL)
-        p.public.late.serve(server, tls)
+        p.public.late.serve(server, tls, public.sessions.direct.meetings)
 
 
 def _is_miss(found: object) -> bool:

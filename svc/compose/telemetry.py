@@ -68,6 +68,11 @@ def session_meters(metrics: Metrics) -> SessionMeters:
     )
 
 
+def lane_meter(metrics: Metrics) -> Callable[[str], None]:
+    """Moves the series of direct lanes."""
+    return lambda outcome: metrics.counter("svc_direct_lanes_total", outcome=outcome).inc()
+
+
 def relay_streams(metrics: Metrics) -> RelayStreams:
     """Moves the series of tunnels' control-plane streams."""
     return RelayStreams(

@@ -117,8 +117,10 @@ def _roles() -> tuple[Key, ...]:
     return (
         Key("proxy.public_plaintext", f.YES_NO, False, _PROXY,
             "Serve the public listener without TLS: only health and the join lane answer."),
-        Key("proxy.direct_lane", f.YES_NO, False, _PROXY,
-            "Join opaque sessions outside the tunnel.", later=True),
+        Key("proxy.direct_lane", f.YES_NO, True, _PROXY,
+            "Let opaque sessions that carry much leave the tunnel for connections of their own. "
+            "Turn it off behind a front that ends TLS or speaks HTTP/2 itself; it is off by itself "
+            "where the public listener is plaintext."),
         Key("proxy.tls.cert", f.PATH, None, _PROXY,
             "A certificate of your own for the public listener.", later=True),
         Key("proxy.tls.key", f.PATH, None, _PROXY, "Its private key.", later=True),
@@ -138,6 +140,8 @@ def _roles() -> tuple[Key, ...]:
         Key("oidc.client_id", f.TEXT, None, _AUTHORITY, "Our client there.", later=True),
         Key("client.native_port_offset", f.whole(0, 60000), 10000, ("client",),
             "Added to a kind's native port to make the local one."),
+        Key("client.direct_lane_after", f.whole(0, 1 << 50), 1 << 20, ("client",),
+            "Bytes that an opaque session carries before it asks its Proxy for a direct lane."),
         Key("client.unprotected_loopback", f.YES_NO, False, ("client",),
             "Open TCP ports although the platform cannot tell whose process connects."),
         Key("plugins.kinds", f.WORDS, ["ssh", "tcp"], ROLES,

@@ -89,6 +89,7 @@ class Proxy:
     """``[proxy]``."""
 
     public_plaintext: bool
+    direct_lane: bool
 
 
 @frozen
@@ -105,6 +106,7 @@ class Client:
 
     native_port_offset: int
     unprotected_loopback: bool
+    direct_lane_after: int
 
 
 @frozen

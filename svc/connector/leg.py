@@ -18,7 +18,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.errors import SvcError
-from svc.interfaces.rpc import IRpcChannel, IRpcStream
+from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
 from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
@@ -26,6 +26,7 @@ from svc.messages.tunnel import (
     Draining,
     Goodbye,
     Hello,
+    LaneOffer,
     Nonce,
     OpenNotice,
     OpenRefused,
@@ -111,8 +112,9 @@ class Leg:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
         unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
         self._renewal = renewal = Renewal(clock, link.say)
+        takes_lanes = self._tunnels.openings.lane_to is not None
         try:
-            await stream.send(encode_up(Hello(me.instance_id, me.version)))
+            await stream.send(encode_up(Hello(me.instance_id, me.version, takes_lanes)))
             while (message := await stream.receive()) is not None:
                 self._heard(decode_down(message), link, unanswered, renewal)
         finally:
@@ -170,6 +172,10 @@ class Leg:
                     )
             case OpenNotice():
                 self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
+            case LaneOffer():
+                self._tunnels.tasks.spawn(
+                    "direct lane", self._tunnels.openings.move(said, link.peer)
+                )
             case Draining():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():
@@ -211,6 +217,11 @@ class ProxyLink:
     _stream: IRpcStream
     _tasks: BackgroundTasks
     _unsent: int = field(default=0, init=False)
+
+    @property
+    def peer(self) -> Peer:
+        """The Proxy's end of the connection."""
+        return self._channel.peer
 
     def say(self, message: Up) -> None:
         """Send in the background; a broken tunnel ends by its own reader.

@@ -25,10 +25,13 @@ from svc.connector.admission import Admission, Admitted
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
+from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
-from svc.messages.tunnel import OpenNotice
+from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.service import bounded
+from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.tls import SessionTlsEndpoint
@@ -118,6 +121,8 @@ class Openings:
         now: Wall time, for the end of grants.
         told: Hears each beginning, end and refusal.
         spans: Makes the span of each open; it ends when the session is open, or refused.
+        lane_to: Plain TCP to the public listener of the Proxy at the other end of a
+            connection; None where sessions never leave the tunnel.
     """
 
     admission: Admission
@@ -129,7 +134,9 @@ class Openings:
     told: Callable[[SessionEvent], object]
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
+    lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
     _open: dict[str, _Open] = field(factory=dict, init=False)
+    _moving: dict[str, MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -155,6 +162,17 @@ class Openings:
                 await self._opened(notice, link, span, arrived)
             finally:
                 arrived()
+
+    async def move(self, offer: LaneOffer, proxy: Peer) -> None:
+        """Take a session into the direct lane that its Proxy offers, if it is one of ours.
+
+        Once a session: a Proxy cannot make us dial it again and again.  Run as a
+        background task; raises nothing but cancellation.
+        """
+        moving = self._moving.pop(offer.session_uid, None)
+        if self.lane_to is not None and moving is not None and moving.stream is not None:
+            preface = Preface(Side.CONNECTOR, offer.token)
+            await move(moving.stream, self.lane_to(proxy), preface, self.reactor)
 
     def _under_way(self, proxy_id: str) -> Callable[[], None]:
         """Count one more of this Proxy until what is given back is called."""
@@ -195,6 +213,7 @@ class Openings:
             span.end(refusal)
             self._refuse(notice.session_uid, refusal)
         finally:
+            self._moving.pop(notice.session_uid, None)
             relay.abort()
 
     def stop(self) -> None:
@@ -244,8 +263,10 @@ class Openings:
     async def _carry(self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint) -> None:
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
+            moving = MovingEndpoint(carry, self.reactor)
+            self._moving[admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
-                carry, tls.serverConnectionForTLS, self.reactor, self.times.handshake
+                moving, tls.serverConnectionForTLS, self.reactor, self.times.handshake
             )
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.

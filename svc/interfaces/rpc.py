@@ -216,6 +216,13 @@ class IRawEnd(Interface):
         """
 
 
+class IMovedReader(Interface):
+    """A protocol over a call's byte stream whose peer may go on elsewhere."""
+
+    def peer_moved() -> None:
+        """What the peer writes from here on does not come through this stream."""
+
+
 class IHalfCloseableTransport(Interface):
     """A transport that can say "I write no more" to its peer and go on reading."""
 

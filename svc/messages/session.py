@@ -25,6 +25,9 @@ from svc.proto.gate.v1 import session_pb2 as pb
 OPEN_METHOD = "/gate.v1.Session/Open"
 LIST_METHOD = "/gate.v1.Session/List"
 WHY_METHOD = "/gate.v1.Session/Why"
+LANE_METHOD = "/gate.v1.Session/Lane"
+
+LANE_TOKEN_BYTES = 32
 
 _NAME = 253
 _WORD = 63
@@ -219,6 +222,21 @@ def read_why(message: pb.SessionWhyRequest) -> tuple[bytes, bytes, tuple[bytes, 
     """The signed bytes of a question, the signature, and the chain where there is one."""
     payload, signature = signed_part(message.request, message.signature, "why request")
     return payload, signature, certificates(message.chain, "why request: chain", empty=True)
+
+
+def lane_request(session_uid: str) -> pb.SessionLaneRequest:
+    """The question for a direct lane."""
+    return pb.SessionLaneRequest(session_uid=bytes.fromhex(session_uid))
+
+
+def read_lane_request(message: pb.SessionLaneRequest) -> str:
+    """The session that is to move."""
+    return uid(message.session_uid, "lane request: session_uid")
+
+
+def read_lane_response(message: pb.SessionLaneResponse) -> bytes:
+    """The token of the person's half."""
+    return exactly(message.token, LANE_TOKEN_BYTES, "lane response: token")
 
 
 def explanation_message(said: Explanation) -> pb.SessionWhyResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import (
@@ -13,7 +13,12 @@ from svc.messages.checks import (
     text,
     texts,
 )
-from svc.messages.session import signed_grant, signed_grant_message, signed_part
+from svc.messages.session import (
+    LANE_TOKEN_BYTES,
+    signed_grant,
+    signed_grant_message,
+    signed_part,
+)
 from svc.model.registration import (
     MAX_RESOURCES,
     Accepted,
@@ -41,6 +46,7 @@ class Hello:
 
     instance_id: str
     version: str
+    takes_lanes: bool = False
 
 
 @frozen
@@ -68,6 +74,14 @@ class Goodbye:
 @frozen
 class Draining:
     """The Proxy ends the tunnel in order; open sessions may finish."""
+
+
+@frozen
+class LaneOffer:
+    """An open session may move to a direct lane: the token of the Connector's half."""
+
+    session_uid: str
+    token: bytes = field(repr=False)
 
 
 @frozen
@@ -100,7 +114,7 @@ class OpenNotice:
 Up = Hello | Signed | Renew | OpenRefused | Goodbye
 """What a Connector sends; ``Signed`` is a signed registration."""
 
-Down = Nonce | Accepted | Renewed | OpenNotice | Draining
+Down = Nonce | Accepted | Renewed | OpenNotice | Draining | LaneOffer
 
 
 def encode_registration(registration: Registration) -> bytes:
@@ -166,7 +180,9 @@ def encode_up(said: Up) -> bytes:
     """What a Connector says, as one message."""
     match said:
         case Hello():
-            hello = pb.TunnelHello(instance_id=said.instance_id, version=said.version)
+            hello = pb.TunnelHello(
+                instance_id=said.instance_id, version=said.version, takes_lanes=said.takes_lanes
+            )
             message = pb.TunnelUp(hello=hello)
         case Signed():
             message = pb.TunnelUp(registration=registration_message(said))
@@ -188,6 +204,7 @@ def decode_up(data: bytes) -> Up:
             return Hello(
                 text(message.hello.instance_id, _WORD, "tunnel hello: instance_id"),
                 text(message.hello.version, _WORD, "tunnel hello: version"),
+                message.hello.takes_lanes,
             )
         case "registration":
             return signed_registration(message.registration)
@@ -219,6 +236,9 @@ def encode_down(said: Down) -> bytes:
             message = pb.TunnelDown(open=_notice_message(said))
         case Draining():
             message = pb.TunnelDown(draining=pb.Draining())
+        case LaneOffer():
+            offer = pb.LaneOffer(session_uid=said.session_uid, token=said.token)
+            message = pb.TunnelDown(lane=offer)
     return message.SerializeToString()
 
 
@@ -236,6 +256,11 @@ def decode_down(data: bytes) -> Down:
             return _notice(message.open)
         case "draining":
             return Draining()
+        case "lane":
+            return LaneOffer(
+                text(message.lane.session_uid, _WORD, "lane offer: session_uid"),
+                exactly(message.lane.token, LANE_TOKEN_BYTES, "lane offer: token"),
+            )
     raise Malformed("tunnel: a message of no known sort")
 
 

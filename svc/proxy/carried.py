@@ -18,10 +18,13 @@ from twisted.python.failure import Failure
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawEnd, IRpcCall
 from svc.lanes.join import Joined, join_streams
+from svc.lanes.meeting import Meeting
+from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import Answer
 from svc.messages.session import encode_opened
 from svc.model.signing import Signed
 from svc.rpc.frames import open_frame
+from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
 
@@ -36,19 +39,45 @@ class Carried(Protocol):
 
     Attributes:
         over: Fires when the session is over; fails with SvcError where it broke.
-        counted: Bytes that passed, from the client and from the Connector.
+        tunnel: Whose stream it is; set by whoever opened it.
         is_left_behind: The tunnel ended under it: its departure notice names it.
     """
 
     def __init__(self, call: IRpcCall, grant: Signed, answer: Answer) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
-        self.counted = Joined(0, 0)
+        self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
+        self._joined = Joined(0, 0)
+        self._meeting: Deferred[Splice] | None = None
+        self._lane: Splice | None = None
+        self._join_is_over = False
+        self._is_breaking = False
         self._call = call
         self._opened = open_frame(encode_opened(grant, answer.decision_id))
         self._joining: Deferred[Joined] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
         self.transport = _Breaker(self)  # type: ignore[assignment]
+
+    @property
+    def counted(self) -> Joined:
+        """Bytes that passed, from the client and from the Connector, in whatever lane."""
+        up, down = (0, 0) if self._lane is None else self._lane.passed
+        return Joined(self._joined.from_first + up, self._joined.from_second + down)
+
+    @property
+    def connection(self) -> object:
+        """What stands for the client's connection; compared by identity only."""
+        return self._call.peer
+
+    @property
+    def may_move(self) -> bool:
+        """Whether it goes through the tunnel, and no lane is arranged for it."""
+        return self._meeting is None and self._lane is None and self._joining is not None
+
+    def move_by(self, meeting: Meeting) -> None:
+        """Go on in the lane of this meeting once it has come about.  Called by ``Session/Lane``."""
+        self._meeting = meeting.spliced
+        meeting.spliced.addCallbacks(self._moved, self._stayed)
 
     def carried_by(self, carry: IRpcCall) -> Deferred[object]:
         """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``."""
@@ -63,9 +92,14 @@ class Carried(Protocol):
             self.over.errback(_broken(reason))
 
     def _break_off(self, reason: str) -> None:
+        self._is_breaking = True
         joining, self._joining = self._joining, None
         if joining is not None:
             joining.cancel()
+        if self._meeting is not None:
+            self._meeting.cancel()
+        if self._lane is not None:
+            self._lane.abort()
         if not self._carry_over.called:
             self._carry_over.errback(_broken(reason))
 
@@ -77,10 +111,35 @@ class Carried(Protocol):
         )
 
     def _count(self, joined: Joined) -> None:
-        self.counted = joined
+        self._joined = joined
+
+    def _moved(self, lane: Splice) -> None:
+        self._meeting, self._lane = None, lane
+        lane.done.addCallback(self._lane_over)
+        if self.over.called:
+            lane.abort()
+
+    def _stayed(self, _failure: Failure) -> None:
+        self._meeting = None
+
+    def _lane_over(self, ended: SpliceEnded) -> None:
+        if self._is_breaking:
+            return  # For a reason of its own, of which this is a part.
+        if not ended.is_clean:
+            self.break_off("broken")
+        elif self._join_is_over:
+            self._finish()
 
     def _closed(self, _joined: Joined) -> None:
         self._joining = None
+        self._join_is_over = True
+        if self._meeting is not None:
+            self._meeting.cancel()
+        # Both calls have ended in order; what is still under way in the lane arrives first.
+        if self._lane is None or self._lane.done.called:
+            self._finish()
+
+    def _finish(self) -> None:
         if not self._carry_over.called:
             self._carry_over.callback(None)
         if not self.over.called:

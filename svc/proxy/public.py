@@ -9,7 +9,7 @@ from attrs import define
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streaming, unary
 from svc.messages.control import WHY_METHOD
-from svc.messages.session import read_why, why_message
+from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.proxy.health import SERVICES, Health
 from svc.proxy.lanes import RelayLanes
@@ -45,6 +45,7 @@ class PublicServices:
                 "Open": streaming(self.sessions.open),
                 "List": streaming(self.listings.follow),
                 "Why": unary(pb.SessionWhyRequest, self._why),
+                "Lane": unary(pb.SessionLaneRequest, self._lane),
             },
         )
         relay = RpcService("gate.v1.Relay", {"Open": streaming(self.lanes.open)})
@@ -73,3 +74,8 @@ class PublicServices:
             pb.SessionWhyResponse,
             timeout=_WHY_SECS,
         )
+
+    async def _lane(self, request: pb.SessionLaneRequest, call: IRpcCall) -> pb.SessionLaneResponse:
+        person = self.sessions.person(call).principal
+        token = self.sessions.direct.offer(read_lane_request(request), person.id, call.peer)
+        return pb.SessionLaneResponse(token=token)

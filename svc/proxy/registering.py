@@ -135,11 +135,11 @@ class Registering:
             SvcError: the refusal; logged and counted, each once.
         """
         try:
-            await self._first_word()
+            hello = await self._first_word()
             self._tasks.spawn("read a tunnel", self._read())
             standing, registration = await self._round()
             try:
-                self._register(registration, standing)
+                self._register(registration, standing, takes_lanes=hello.takes_lanes)
             except BaseException:
                 standing.over()
                 raise
@@ -155,7 +155,9 @@ class Registering:
             raise refusal from None
         return standing
 
-    def _register(self, registration: Registration, standing: Standing) -> None:
+    def _register(
+        self, registration: Registration, standing: Standing, *, takes_lanes: bool
+    ) -> None:
         if self._silenced is not None:
             raise self._silenced
         service = self.service
@@ -170,6 +172,7 @@ class Registering:
             say=self._outbox.say,
             hang_up=self._hung_up,
             times=service.times,
+            takes_lanes=takes_lanes,
         )
         service.routes.register(tunnel)
         self.tunnel = tunnel

@@ -39,6 +39,7 @@ from svc.model.signing import Signed
 from svc.model.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
+from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
 from svc.proxy.live import Live, LiveSessions
 from svc.proxy.opening import read_open
@@ -109,6 +110,7 @@ class SessionOpens:
         check_not_revoked: Refuses a principal that Authority revoked.
         max_per_person: Sessions one person may have open here.
         spans: Makes the span of each open.
+        direct: Knows which sessions may move to a direct lane.
     """
 
     gate: Gate
@@ -122,6 +124,7 @@ class SessionOpens:
     now: Callable[[], float]
     max_per_person: int
     spans: Spans = no_span
+    direct: DirectLanes = field(factory=DirectLanes)
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     _live: LiveSessions = field(init=False)
@@ -297,6 +300,7 @@ class SessionOpens:
             opening.chain,
             opening.span.traceparent,
         )
+        carried.tunnel = tunnel
         await tunnel.endpoint(order).connect(Once(carried))
 
     async def _carry(self, opening: Opening, granted: Granted, carried: Carried) -> None:
@@ -305,11 +309,14 @@ class SessionOpens:
         ending = self.clock.callLater(left, carried.break_off, "grant_ended")
         uid = opening.request.session_uid
         self._live.add(uid, Live(lambda: self._check(opening), carried.break_off))
+        if opening.kind.opaque:
+            self.direct.add(uid, opening.person.id, carried)
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)
         try:
             await carried.over
         finally:
+            self.direct.remove(uid)
             self._live.remove(uid)
             self.meters.active(protocol, -1)
             if ending.active():

@@ -18,6 +18,8 @@ _OPEN_TAG = 0x0A
 _DATA_TAG = 0x12
 EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
+MOVED = b"\x20\x01"
+"""The whole frame that says: what I write from here on takes the direct lane."""
 
 
 class FrameKind(Enum):
@@ -26,6 +28,7 @@ class FrameKind(Enum):
     OPEN = "open"
     DATA = "data"
     EOF = "eof"
+    MOVED = "moved"
     EMPTY = "empty"
 
 
@@ -53,6 +56,8 @@ def parse_frame(message: Part) -> tuple[FrameKind, Part]:
             return kind, memoryview(message)[at:]
     if message == EOF:
         return FrameKind.EOF, b""
+    if message == MOVED:
+        return FrameKind.MOVED, b""
     return _parse_slowly(message)
 
 
@@ -88,4 +93,6 @@ def _parse_slowly(message: Part) -> tuple[FrameKind, Part]:
         return FrameKind.DATA, frame.data
     if arm == "eof" and frame.eof:
         return FrameKind.EOF, b""
+    if arm == "moved" and frame.moved:
+        return FrameKind.MOVED, b""
     return FrameKind.EMPTY, b""

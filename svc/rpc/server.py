@@ -215,6 +215,10 @@ class ServerConnection(WireProtocol):
                 self._factory.crowd.unnamed_left()
             self._factory.connection_ended(self)
 
+    def stand_aside(self) -> None:
+        """The connection turned out to be no concern of ours; its loss follows and says nothing."""
+        self.end_reason = self.end_reason or "not_ours"
+
     def opened(self, event: Event) -> None:
         """Find, admit and start a call."""
         if not isinstance(event, Opened) or event.stream.is_over:

@@ -23,10 +23,11 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.errors import SvcError
+from svc.errors import Malformed, SvcError
+from svc.interfaces.rpc import IMovedReader
 from svc.rpc.channel import ClientStream
 from svc.rpc.ends import MessageEnd
-from svc.rpc.frames import EOF, FrameKind, data_head, parse_frame
+from svc.rpc.frames import EOF, MOVED, FrameKind, data_head, parse_frame
 from svc.wire.limits import KIB
 from svc.wire.machine import Part
 
@@ -121,6 +122,12 @@ class StreamTransport:
         if IHalfCloseableProtocol.providedBy(self._protocol):
             self._protocol.writeConnectionLost()
         self._close_if_done()
+
+    def say_moved(self) -> None:
+        """Say, after all that was written, that what follows goes elsewhere; write no more then."""
+        if not self._write_ended and not self._is_over:
+            self._flush()
+            self._send(MOVED, [], 0)
 
     def getPeer(self) -> IAddress:
         """The method's name stands for the peer."""
@@ -217,6 +224,10 @@ class StreamTransport:
             elif not self.disconnecting:
                 self._protocol.readConnectionLost()
                 self._close_if_done()
+        elif kind is FrameKind.MOVED:
+            if not IMovedReader.providedBy(self._protocol):
+                raise Malformed("a byte stream that cannot move was told that its peer did")
+            self._protocol.peer_moved()
 
     def _flush(self) -> None:
         self._flush_asked = False

@@ -30,7 +30,7 @@ from zope.interface import implementer
 
 from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.transport import ITunnelTransport, OpenOrder
-from svc.messages.tunnel import SECRET_BYTES, Down, Draining, OpenNotice
+from svc.messages.tunnel import SECRET_BYTES, Down, Draining, LaneOffer, OpenNotice
 from svc.model.ids import Entropy
 from svc.model.tunnels import EndReason
 from svc.tunnel.lease import Lease
@@ -79,6 +79,7 @@ class RegisteredTunnel:
             At most :data:`MAX_PENDING_OPENS` notices are unanswered at a time.
         hang_up: Ends the ``Register`` call (and so its connection) for this
             reason; never raises; called once.
+        takes_lanes: Its sessions may move to a direct lane.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class RegisteredTunnel:
         say: Callable[[Down], None],
         hang_up: Callable[[EndReason], None],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
+        takes_lanes: bool = False,
     ) -> None:
         self.node_id = node_id
+        self.takes_lanes = takes_lanes
         self.instance_id = instance_id
         self.generation = generation
         self.resources = resources
@@ -174,6 +177,13 @@ class RegisteredTunnel:
             )
         )
         return opened
+
+    def offer_lane(self, session_uid: str, token: bytes) -> None:
+        """Tell the Connector that a session it carries may move; it need not answer.
+
+        Called only where :attr:`takes_lanes`, at most once a session.
+        """
+        self._say(LaneOffer(session_uid, token))
 
     def refused(self, session_uid: str, word: str) -> None:
         """The Connector does not open this session.

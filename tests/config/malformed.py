@@ -186,8 +186,6 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      "endpoints.authority_failover", "must be host:port"),
     ("peering", "client", '[endpoints]\npeer_listen = "h:1"', "endpoints.peer_listen",
      "not in this build"),
-    ("direct lane", "client", "[proxy]\ndirect_lane = true", "proxy.direct_lane",
-     "not in this build"),
     ("admin lane", "authority", 'endpoints.admin_listen = "127.0.0.1:7404"',
      "endpoints.admin_listen", "not in this build"),
     ("license", "client", 'license_path = "/l"', "license_path", "not in this build"),

@@ -333,6 +333,27 @@ class FourProcesses(Sessions, SynchronousTestCase):
             self.assertIn("already running", second.stderr)
 
 
+class DirectLanes(Sessions, SynchronousTestCase):
+    """Four processes again, and every session moves to a direct lane with its first bytes."""
+
+    layout = "lanes"
+
+    def test_sessions_did_move(self) -> None:
+        """A session that is open has a lane of its own, and what it says goes there."""
+        gateway = self.world.gateway
+        before = self._joined()
+        with closing(self.world.connect("echo")) as peer:
+            peer.sendall(b"hello")
+            self.assertEqual(peer.recv(5), b"hello")
+            until("a lane is joined", lambda: self._joined() > before)
+            peer.sendall(b"there")
+            self.assertEqual(peer.recv(5), b"there")
+        self.assertEqual(gateway.metric("proxy", "svc_direct_lanes_total", outcome="refused"), 0)
+
+    def _joined(self) -> float:
+        return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome="joined")
+
+
 @proves("G-ROLE-04")
 class OneProcess(Sessions, SynchronousTestCase):
     """``svc all``, and the resident."""

@@ -105,15 +105,25 @@ def sshd() -> Sshd:
 
 @cache
 def world(layout: str) -> World:
-    """A world of this layout, started once and ended with this process."""
+    """A world of this layout, started once and ended with this process.
+
+    Args:
+        layout: ``four`` processes whose sessions stay in the tunnel, ``lanes``: four whose
+            sessions all leave it at once, or ``all``: one, as it is shipped.
+    """
     services = around()
     has_sshd = find_tool("sshd") is not None and find_tool("ssh-keygen") is not None
     # Where there is no sshd the two resources lead nowhere, and only ssh tests miss it.
     host = sshd().address if has_sshd else "127.0.0.1:9"
     offered = [*services.resources, Target("host", host, "ssh")]
     offered.append(Target("jail", host, "ssh", ("closed=yes",)))
-    gateway = make_gateway(offered, layout=layout)
+    environ = {"proxy": {"SVC_PROXY__DIRECT_LANE": "false"}} if layout == "four" else None
+    processes = "all" if layout == "all" else "four"
+    gateway = make_gateway(offered, layout=processes, environ=environ)
     person = gateway.add_person("ada", "ops")
+    if layout == "lanes":
+        with (person.directory / "client.toml").open("a") as config:
+            config.write("\n[client]\ndirect_lane_after = 0\n")
     person.up("echo", "sink", "source", "web", "host")
     return World(gateway, services, person)
 

@@ -136,6 +136,18 @@ class ListedResource(_message.Message):
     served: bool
     def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., served: _Optional[bool] = ...) -> None: ...
 
+class SessionLaneRequest(_message.Message):
+    __slots__ = ("session_uid",)
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    session_uid: bytes
+    def __init__(self, session_uid: _Optional[bytes] = ...) -> None: ...
+
+class SessionLaneResponse(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: bytes
+    def __init__(self, token: _Optional[bytes] = ...) -> None: ...
+
 class WhyRequest(_message.Message):
     __slots__ = ("cluster", "decision_id", "proxy_id", "issued_at_ms", "certificate_sha256")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]

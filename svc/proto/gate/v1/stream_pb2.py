@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/stream.proto\x12\x07gate.v1\"E\n\x0bStreamFrame\x12\x0e\n\x04open\x18\x01 \x01(\x0cH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\r\n\x03\x65of\x18\x03 \x01(\x08H\x00\x42\x07\n\x05\x66rameb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/stream.proto\x12\x07gate.v1\"V\n\x0bStreamFrame\x12\x0e\n\x04open\x18\x01 \x01(\x0cH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\r\n\x03\x65of\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05moved\x18\x04 \x01(\x08H\x00\x42\x07\n\x05\x66rameb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'svc.proto.gate.v1.stream_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STREAMFRAME']._serialized_start=43
-  _globals['_STREAMFRAME']._serialized_end=112
+  _globals['_STREAMFRAME']._serialized_end=129
 # @@protoc_insertion_point(module_scope)

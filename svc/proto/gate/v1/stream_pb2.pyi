@@ -5,11 +5,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StreamFrame(_message.Message):
-    __slots__ = ("open", "data", "eof")
+    __slots__ = ("open", "data", "eof", "moved")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     EOF_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
     open: bytes
     data: bytes
     eof: bool
-    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ...) -> None: ...
+    moved: bool
+    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ...) -> None: ...

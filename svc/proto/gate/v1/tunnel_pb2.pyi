@@ -23,26 +23,30 @@ class TunnelUp(_message.Message):
     def __init__(self, hello: _Optional[_Union[TunnelHello, _Mapping]] = ..., registration: _Optional[_Union[SignedRegistration, _Mapping]] = ..., renew: _Optional[_Union[LeaseRenew, _Mapping]] = ..., open_refused: _Optional[_Union[OpenRefused, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class TunnelDown(_message.Message):
-    __slots__ = ("nonce", "accepted", "renewed", "open", "draining")
+    __slots__ = ("nonce", "accepted", "renewed", "open", "draining", "lane")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     RENEWED_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
     nonce: Nonce
     accepted: RegistrationAccepted
     renewed: LeaseRenewed
     open: OpenNotice
     draining: Draining
-    def __init__(self, nonce: _Optional[_Union[Nonce, _Mapping]] = ..., accepted: _Optional[_Union[RegistrationAccepted, _Mapping]] = ..., renewed: _Optional[_Union[LeaseRenewed, _Mapping]] = ..., open: _Optional[_Union[OpenNotice, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ...) -> None: ...
+    lane: LaneOffer
+    def __init__(self, nonce: _Optional[_Union[Nonce, _Mapping]] = ..., accepted: _Optional[_Union[RegistrationAccepted, _Mapping]] = ..., renewed: _Optional[_Union[LeaseRenewed, _Mapping]] = ..., open: _Optional[_Union[OpenNotice, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ..., lane: _Optional[_Union[LaneOffer, _Mapping]] = ...) -> None: ...
 
 class TunnelHello(_message.Message):
-    __slots__ = ("instance_id", "version")
+    __slots__ = ("instance_id", "version", "takes_lanes")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    TAKES_LANES_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     version: str
-    def __init__(self, instance_id: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    takes_lanes: bool
+    def __init__(self, instance_id: _Optional[str] = ..., version: _Optional[str] = ..., takes_lanes: _Optional[bool] = ...) -> None: ...
 
 class Nonce(_message.Message):
     __slots__ = ("nonce",)
@@ -155,3 +159,11 @@ class CarryOpen(_message.Message):
     session_uid: str
     secret: bytes
     def __init__(self, session_uid: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+
+class LaneOffer(_message.Message):
+    __slots__ = ("session_uid", "token")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    token: bytes
+    def __init__(self, session_uid: _Optional[str] = ..., token: _Optional[bytes] = ...) -> None: ...

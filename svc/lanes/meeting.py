@@ -1,0 +1,174 @@
+"""Where the two halves of a direct lane find each other, by one token each (rule R20).
+
+A token is 32 random bytes, bound to its meeting and its side, good for ten
+seconds and consumed by the first connection that shows it.  Nothing is sent to
+a half before the other is there; a meeting that does not come about closes
+what had come, and whoever arranged it goes on without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from socket import MSG_PEEK
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from svc.errors import Fault, SvcError
+from svc.lanes.pipes import Pipes
+from svc.lanes.preface import GO, Preface, Side
+from svc.lanes.splice import Splice
+from svc.messages.session import LANE_TOKEN_BYTES
+
+MEETING_SECS = 10.0
+MAX_OF_OWNER = 16
+"""Meetings one person may have arranged at a time: 32 halves that may wait."""
+
+
+@define(eq=False)
+class Meeting:
+    """One lane to be.
+
+    Attributes:
+        tokens: What each side has to show.
+        spliced: Fires with the :class:`~svc.lanes.splice.Splice`, not started yet;
+            fails with SvcError where the halves did not meet.  Cancel it to call
+            the meeting off.
+    """
+
+    owner: str
+    tokens: dict[Side, bytes] = field(repr=False)
+    spliced: Deferred[Splice]
+    too_late: IDelayedCall
+    halves: dict[Side, Any] = field(factory=dict)
+
+
+@define(eq=False)
+class Meetings:
+    """Those of one Proxy.
+
+    Attributes:
+        reactor: Keeps time, and drives what is joined.
+        entropy: For the tokens.
+        told: Hears ``joined``, ``missed`` (a half did not come), ``refused`` (a token that
+            is wrong, late, used or of the other side).
+    """
+
+    reactor: Any
+    entropy: Callable[[int], bytes]
+    told: Callable[[str], object]
+    pipes: Pipes = field(factory=Pipes)
+    # By the hash: what a stranger guesses is never compared with a token byte by byte.
+    _expected: dict[bytes, tuple[Meeting, Side]] = field(factory=dict, init=False)
+    _of_owner: Counter[str] = field(factory=Counter, init=False)
+
+    @property
+    def expected(self) -> int:
+        """How many halves may still come."""
+        return len(self._expected)
+
+    def arrange(self, owner: str) -> Meeting:
+        """Expect two halves from now on.
+
+        Args:
+            owner: Who has so many at a time: a person's id.
+
+        Raises:
+            SvcError: ``too_many_lanes``.
+        """
+        if self._of_owner[owner] >= MAX_OF_OWNER:
+            raise SvcError(
+                "too many direct lanes of one person are being joined",
+                reason="too_many_lanes",
+                fault=Fault.EXHAUSTED,
+            )
+        self._of_owner[owner] += 1
+        tokens = {side: self.entropy(LANE_TOKEN_BYTES) for side in Side}
+        spliced: Deferred[Splice] = Deferred(lambda _: self._over(meeting, "called_off"))
+        too_late = self.reactor.callLater(MEETING_SECS, lambda: self._over(meeting, "missed"))
+        meeting: Meeting = Meeting(owner, tokens, spliced, too_late)
+        for side, token in tokens.items():
+            self._expected[sha256(token).digest()] = (meeting, side)
+        return meeting
+
+    def arrived(self, preface: Preface, transport: Any) -> bool:
+        """Take a half; False where nobody expects it, and the caller closes it.
+
+        The transport must hold nothing unread and nothing unsent.
+        """
+        found = self._expected.pop(sha256(preface.token).digest(), None)
+        if found is None:
+            self.told("refused")
+            return False
+        meeting, side = found
+        if side is not preface.side:
+            self.told("refused")
+            self._over(meeting, "missed")
+            return False
+        transport.stopReading()
+        meeting.halves[side] = transport
+        if len(meeting.halves) == len(Side):
+            self._join(meeting)
+        return True
+
+    def left(self, transport: Any) -> None:
+        """A half that waited is gone: the other need not wait for it."""
+        for meeting, _ in list(self._expected.values()):
+            if transport in meeting.halves.values():
+                self._over(meeting, "missed")
+
+    def _join(self, meeting: Meeting) -> None:
+        self._forget(meeting)
+        person, connector = meeting.halves[Side.PERSON], meeting.halves[Side.CONNECTOR]
+        if not (_is_silent(person) and _is_silent(connector)):
+            # Gone, or speaking before its turn: told so now, the other one moves nothing.
+            self._end(meeting, "missed")
+            return
+        splice = Splice(self.reactor, person, connector, self.pipes)
+        self.told("joined")
+        meeting.spliced.callback(splice)
+        try:
+            for transport in (person, connector):
+                # Nothing was ever sent on it, so there is room for all of it.
+                transport.getHandle().send(GO)
+        except OSError:
+            splice.abort()
+        else:
+            splice.start()
+
+    def _over(self, meeting: Meeting, why: str) -> None:
+        if not meeting.spliced.called:
+            self._forget(meeting)
+            self._end(meeting, why)
+
+    def _end(self, meeting: Meeting, why: str) -> None:
+        for transport in meeting.halves.values():
+            transport.abortConnection()
+        if why == "missed":
+            self.told(why)
+        refusal = SvcError("the direct lane did not come about", reason=why)
+        meeting.spliced.errback(refusal)
+
+    def _forget(self, meeting: Meeting) -> None:
+        if meeting.too_late.active():
+            meeting.too_late.cancel()
+        for token in meeting.tokens.values():
+            self._expected.pop(sha256(token).digest(), None)
+        self._of_owner[meeting.owner] -= 1
+        if not self._of_owner[meeting.owner]:
+            del self._of_owner[meeting.owner]
+
+
+def _is_silent(transport: Any) -> bool:
+    """Whether a half is still there and has said nothing since its preface."""
+    try:
+        transport.getHandle().recv(1, MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,87 @@
+"""Sessions whose streams may move: how one is opened, and how it is brought into its lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import (
+    IAddress,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from svc.lanes.half import reach_lane
+from svc.lanes.preface import Preface
+from svc.tunnel.moving import MovingStream
+
+_log = Logger(namespace="svc_tunnel")
+
+
+async def move(
+    stream: MovingStream, endpoint: IStreamClientEndpoint, preface: Preface, clock: IReactorTime
+) -> None:
+    """Bring a session's stream into the direct lane of this token.
+
+    Whatever keeps the lane from being joined leaves the session where it is; so this
+    raises nothing but cancellation.  Run it as a background task.
+
+    Args:
+        endpoint: The public listener of the Proxy that gave the token, over plain TCP.
+    """
+    try:
+        lane = await reach_lane(endpoint, preface, clock)
+    except CancelledError:
+        raise
+    except Exception as error:
+        _log.info("a session stays in the tunnel", error=type(error).__name__)
+    else:
+        stream.move_to(lane)
+
+
+@implementer(IStreamClientEndpoint)
+class MovingEndpoint:
+    """An endpoint whose stream may move to a lane.
+
+    Attributes:
+        stream: Once it is connected.
+    """
+
+    def __init__(
+        self,
+        below: IStreamClientEndpoint,
+        clock: IReactorTime,
+        after: int | None = None,
+        ask: Callable[[MovingStream], object] = lambda _: None,
+    ) -> None:
+        self.stream: MovingStream | None = None
+        self._below = below
+        self._clock = clock
+        self._after = after
+        self._ask = ask
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Open the stream; fires with what *protocolFactory* built, above it."""
+        connecting: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
+        return connecting
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        wrapping = Factory()
+        wrapping.noisy = False
+        wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
+        stream = cast(MovingStream, await self._below.connect(wrapping))
+        inner: IProtocol = stream.inner
+        return inner
+
+    def _wrap(self, factory: IProtocolFactory, address: IAddress) -> MovingStream | None:
+        inner = factory.buildProtocol(address)
+        if inner is None:
+            return None
+        self.stream = MovingStream(inner, self._clock, self._after, self._ask)
+        return self.stream
