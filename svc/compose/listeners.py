@@ -85,6 +85,7 @@ class LateFactory:
                 meetings,
                 self._clock,
                 lambda usual: usual.wrappedProtocol.stand_aside(),
+                server.crowd,
             )
 
     def doStart(self) -> None:

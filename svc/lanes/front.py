@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from typing import Protocol as Shape
 
+from attrs import define
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IAddress, IDelayedCall, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
@@ -25,6 +27,16 @@ PREFACE_SECS = 5.0
 StandAside = Callable[[Any], object]
 """Tells the usual protocol that the connection is no concern of its own: it then hears
 ``connectionLost`` and must make nothing of it."""
+
+
+class Seats(Shape):
+    """Who counts the connections of a listener: a half takes the place of what stood aside."""
+
+    def entered(self, host: str) -> None:
+        """One more is there."""
+
+    def left(self, host: str) -> None:
+        """One that had entered is gone."""
 
 
 class _Nowhere:
@@ -48,13 +60,11 @@ class Front(Protocol):
 
     transport: Any
 
-    def __init__(
-        self, usual: Any, meetings: Meetings, clock: IReactorTime, stand_aside: StandAside
-    ) -> None:
+    def __init__(self, usual: Any, host: str, site: FrontFactory) -> None:
         self._usual = usual
-        self._meetings = meetings
-        self._clock = clock
-        self._stand_aside = stand_aside
+        self._host = host
+        self._meetings = site.meetings
+        self._site = site
         self._begun = b""
         self._too_late: IDelayedCall | None = None
         self._is_half = False
@@ -75,7 +85,7 @@ class Front(Protocol):
         self._begun += data[: PREFACE_BYTES + 1]
         if len(self._begun) < PREFACE_BYTES:
             if self._too_late is None:
-                self._too_late = self._clock.callLater(PREFACE_SECS, self._late)
+                self._too_late = self._site.clock.callLater(PREFACE_SECS, self._late)
             return
         self._stop_timer()
         try:
@@ -89,6 +99,7 @@ class Front(Protocol):
         if self._meetings.arrived(preface, self.transport):
             self._is_half = True
             self._leave_usual()
+            self._site.seats.entered(self._host)
         else:
             self._refuse()
 
@@ -96,6 +107,7 @@ class Front(Protocol):
         """The connection is over, before or after it was known what it is."""
         self._stop_timer()
         if self._is_half:
+            self._site.seats.left(self._host)
             self._meetings.left(self.transport)
         elif not self._is_refused:
             self._usual.connectionLost(reason)
@@ -112,7 +124,7 @@ class Front(Protocol):
         self.transport.abortConnection()
 
     def _leave_usual(self) -> None:
-        self._stand_aside(self._usual)
+        self._site.stand_aside(self._usual)
         # TLS that is told of a loss amid its handshake would close the connection itself.
         self._usual.transport = _Nowhere()
         self._usual.connectionLost(Failure(ConnectionDone()))
@@ -124,32 +136,29 @@ class Front(Protocol):
 
 
 @implementer(IProtocolFactory)
+@define
 class FrontFactory:
-    """Makes fronts around what another factory makes."""
+    """Makes fronts around what another factory makes.
 
-    def __init__(
-        self,
-        usual: IProtocolFactory,
-        meetings: Meetings,
-        clock: IReactorTime,
-        stand_aside: StandAside,
-    ) -> None:
-        self._usual = usual
-        self._meetings = meetings
-        self._clock = clock
-        self._stand_aside = stand_aside
+    Attributes:
+        seats: Counts halves as it counts what is usually served.
+    """
+
+    usual: IProtocolFactory
+    meetings: Meetings
+    clock: IReactorTime
+    stand_aside: StandAside
+    seats: Seats
 
     def doStart(self) -> None:
         """See IProtocolFactory."""
-        self._usual.doStart()
+        self.usual.doStart()
 
     def doStop(self) -> None:
         """See IProtocolFactory."""
-        self._usual.doStop()
+        self.usual.doStop()
 
     def buildProtocol(self, addr: IAddress) -> Front | None:
         """A front; None where nothing would be served."""
-        usual = self._usual.buildProtocol(addr)
-        if usual is None:
-            return None
-        return Front(usual, self._meetings, self._clock, self._stand_aside)
+        usual = self.usual.buildProtocol(addr)
+        return None if usual is None else Front(usual, getattr(addr, "host", ""), self)

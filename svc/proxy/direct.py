@@ -75,3 +75,8 @@ class DirectLanes:
         session.carried.move_by(meeting)
         tunnel.offer_lane(session_uid, meeting.tokens[Side.CONNECTOR])
         return meeting.tokens[Side.PERSON]
+
+    def close(self) -> None:
+        """Let go of what idle lanes would have used; called once no session is left."""
+        if self.meetings is not None:
+            self.meetings.pipes.close()

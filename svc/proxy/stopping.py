@@ -63,6 +63,7 @@ class Stopping(AsyncService):
         if work.sessions.open_sessions:
             _log.warn("sessions are cut off by the stop", sessions=work.sessions.open_sessions)
         work.routes.close()
+        work.sessions.direct.close()
         await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))
 
     async def _within(self, seconds: float, goes_on: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.errors import Malformed, SvcError
-from svc.lanes.front import PREFACE_SECS, Front, FrontFactory
+from svc.lanes.front import PREFACE_SECS, FrontFactory
 from svc.lanes.meeting import MAX_OF_OWNER, MEETING_SECS, Meeting, Meetings
 from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side, parse_preface
 from svc.lanes.splice import Splice
@@ -111,6 +111,7 @@ class FrontTests(TestCase):
         self.timed: Any = Timed()
         timed: Any = self.timed
         self.counts: Counter[str] = Counter()
+        self.seated: Counter[str] = Counter()
         self.meetings = Meetings(self.timed, os.urandom, self.tell)
         self.addCleanup(self.meetings.pipes.close)
         self.usual: list[Usual] = []
@@ -119,17 +120,8 @@ class FrontTests(TestCase):
             self.meetings,
             timed,
             self.stand_aside,
+            self,
         )
-        self.fronts: list[Front] = []
-        build = factory.buildProtocol
-
-        def remembered(addr: Any) -> Any:
-            front = build(addr)
-            assert front is not None
-            self.fronts.append(front)
-            return front
-
-        factory.buildProtocol = remembered  # type: ignore[method-assign]
         self.port: Any = reactor.listenTCP(0, factory, interface="127.0.0.1")
         self.addCleanup(self.port.stopListening)
         self.callers: list[Caller] = []
@@ -139,6 +131,14 @@ class FrontTests(TestCase):
         for caller in self.callers:
             caller.transport.abortConnection()
         await gatherResults([caller.lost for caller in self.callers])
+        while any(self.seated.values()):
+            await self.turn()
+
+    def entered(self, host: str) -> None:
+        self.seated[host] += 1
+
+    def left(self, host: str) -> None:
+        self.seated[host] -= 1
 
     def tell(self, word: str) -> None:
         self.counts[word] += 1
@@ -199,6 +199,7 @@ class FrontTests(TestCase):
         await gatherResults([one.until(len(GO) + 16), two.until(len(GO) + 13)])
         self.assertEqual(one.heard, GO + b"to the connector")
         self.assertEqual(two.heard, GO + b"to the person")
+        self.assertEqual(self.seated["127.0.0.1"], 2)
         self.assertTrue(all(usual.stood_aside and usual.lost == 1 for usual in self.usual))
         self.assertEqual(self.counts, {"joined": 1})
         self.assertEqual((self.meetings.expected, self.timed.clock.calls), (0, []))
