@@ -48,10 +48,13 @@ class SvcError(Exception):
         fault: The sort of refusal.  Defaults to the class's own.
         details: Further public facts, string to string (for
             ``ErrorInfo.metadata``).
+        retry_after: Seconds after which asking again may help, where that is
+            known (for ``RetryInfo``).
     """
 
     fault: Fault = Fault.INTERNAL
     reason: str = "internal"
+    retry_after: float | None = None
     exit_code: int = 1
 
     def __init__(
@@ -61,10 +64,12 @@ class SvcError(Exception):
         reason: str | None = None,
         fault: Fault | None = None,
         details: Mapping[str, str] = _NO_DETAILS,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(text)
         self.text = text
         self.details = details
+        self.retry_after = retry_after
         if reason is not None:
             self.reason = reason
         if fault is not None:

@@ -26,6 +26,7 @@ from svc.compose.node import (
 )
 from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.compose.telemetry import (
+    anonymous_meter,
     gate_meter,
     lane_meter,
     lane_meters,
@@ -47,7 +48,7 @@ from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.budget import AddressBudget
+from svc.proxy.budget import AddressBudget, AnonymousCalls
 from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health
@@ -168,16 +169,18 @@ class Assembling:
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
             p.runtime.entropy, tunnel_times(p.settings), holder.check_not_revoked,
         )  # fmt: skip
+        limits = p.settings.limits
+        anonymous = AnonymousCalls(
+            clock, AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
+            anonymous_meter(p.metrics),
+        )  # fmt: skip
         lanes = RelayLanes(
             lambda: link.lanes, self._authority_port, identity.verifier,
-            lane_meters(p.metrics), clock, budget=AddressBudget(
-                p.settings.limits.anonymous_per_minute, p.settings.limits.anonymous_burst
-            ),
-            check_not_revoked=holder.check_not_revoked,
+            lane_meters(p.metrics), clock, anonymous, check_not_revoked=holder.check_not_revoked,
         )  # fmt: skip
         health = Health()
         public = PublicServices(
-            health, lanes, tunnels, sessions, listings, link.channel,
+            health, lanes, tunnels, sessions, listings, link.channel, anonymous,
             p.settings.proxy.public_plaintext,
         )  # fmt: skip
         self._serve(identity, public)

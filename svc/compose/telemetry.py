@@ -92,10 +92,12 @@ def lane_meters(metrics: Metrics) -> LaneMeters:
         active=lambda lane, by: metrics.gauge("svc_active_auth_relay_connections", lane=lane).inc(
             by
         ),
-        anonymous_refused=lambda rpc: metrics.counter(
-            "svc_public_anonymous_refused_total", rpc=rpc
-        ).inc(),
     )
+
+
+def anonymous_meter(metrics: Metrics) -> Callable[[str], None]:
+    """Counts the calls that the budget of an address refused."""
+    return lambda rpc: metrics.counter("svc_public_anonymous_refused_total", rpc=rpc).inc()
 
 
 def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:

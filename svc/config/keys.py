@@ -154,7 +154,8 @@ def _numbers() -> tuple[Key, ...]:
     a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
     return (
         Key("limits.anonymous_per_minute", _COUNT, 60, p,
-            "Unauthenticated calls one address may make in a minute."),
+            "Calls one IPv4 address or IPv6 /64 may make in a minute without a certificate; "
+            "health checks are not counted."),
         Key("limits.anonymous_burst", _COUNT, 20, p, "And how many of them at once."),
         Key("limits.max_sessions_per_person", _COUNT, 256, p, "Open sessions of one person."),
         Key("limits.max_streams", f.whole(8, 100_000), 4096, NODES,

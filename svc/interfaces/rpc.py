@@ -231,7 +231,10 @@ class IHalfCloseableTransport(Interface):
 
 
 Admit = Callable[[str, Peer], None]
-"""``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it."""
+"""``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it.
+
+Also for a method that is not served, whose name is empty where it is not of a method's form.
+"""
 
 Serve = Callable[[IRpcCall], Awaitable[None]]
 """Serves one call of any shape; returning is status OK, raising is the refusal."""

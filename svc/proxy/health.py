@@ -13,6 +13,8 @@ MAX_WATCHERS = 256
 """Watching is anonymous, and holds a call open."""
 
 SERVICES = ("gate.v1.Health", "grpc.health.v1.Health")
+CHECKS = frozenset(f"/{name}/Check" for name in SERVICES)
+"""What anyone may ask as often as they like; watching, which holds a call, is not of it."""
 
 
 @define

@@ -25,7 +25,7 @@ from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
 from svc.model.source import source_of
-from svc.proxy.budget import AddressBudget
+from svc.proxy.budget import AnonymousCalls
 from svc.proxy.opening import read_open
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
@@ -33,6 +33,7 @@ from svc.service import bounded
 
 _log = Logger(namespace="svc_proxy")
 
+OPEN_NAME = "Relay/Open"
 _DIAL_SECS = 10.0
 _LANE_SECS = {Lane.JOIN: 30.0, Lane.RENEWAL: 60.0}
 """How long a lane may stay open: a joiner has one thing to say."""
@@ -48,12 +49,10 @@ class LaneMeters:
     Attributes:
         outcome: Lane label and ``open``, ``refused``, ``dial_failed`` or ``unconfigured``.
         active: Lane label, and +1 or -1.
-        anonymous_refused: A method that one address asked for too often.
     """
 
     outcome: Callable[[str, str], object]
     active: Callable[[str, int], object]
-    anonymous_refused: Callable[[str], object] = lambda rpc: None
 
     @contextmanager
     def open(self, label: str) -> Iterator[None]:
@@ -75,7 +74,8 @@ class RelayLanes:
         endpoint: Makes the endpoint of an Authority port.
         limit: How many connections of each lane may be open at once.
         share: How many of them one node, or one address without a certificate, may hold.
-        budget: What one address may ask for anonymously.
+        anonymous: Charged for who joins with a certificate in hand: joining proves nothing by
+            it, and a certificate must not buy more joins than none does.
         check_not_revoked: Raises Denied for a node that the newest snapshot revokes.
     """
 
@@ -84,9 +84,9 @@ class RelayLanes:
     verifier: IChainVerifier
     meters: LaneMeters
     clock: IReactorTime
+    anonymous: AnonymousCalls
     limit: int = 64
     share: int = 8
-    budget: AddressBudget = field(factory=AddressBudget)
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
     _open: Counter[Lane] = field(factory=Counter)
     _held: Counter[tuple[Lane, str]] = field(factory=Counter)
@@ -132,13 +132,8 @@ class RelayLanes:
 
     def _known(self, lane: Lane, peer: Peer) -> str:
         if lane is Lane.JOIN:
-            if not self.budget.take(peer.host, self.clock.seconds()):
-                self.meters.anonymous_refused("Relay/Open")
-                raise SvcError(
-                    "too many joins from one address; try again in a minute",
-                    reason="anonymous_budget",
-                    fault=Fault.EXHAUSTED,
-                )
+            if peer.chain:
+                self.anonymous.charge(OPEN_NAME, peer.host)
             return source_of(peer.host)
         if not peer.chain:
             raise Unauthenticated("this lane takes a node's certificate")

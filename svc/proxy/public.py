@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, field
 
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streaming, unary
 from svc.messages.control import WHY_METHOD
 from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.proxy.health import SERVICES, Health
+from svc.proxy.budget import AnonymousCalls
+from svc.proxy.health import CHECKS, SERVICES, Health
 from svc.proxy.lanes import RelayLanes
 from svc.proxy.listing import Listings
 from svc.proxy.session import SessionOpens, peer_chain
 from svc.proxy.tunnels import TunnelService
 
 _WHY_SECS = 10.0
+_UNKNOWN = "other"
 
 
 @define
@@ -25,6 +27,7 @@ class PublicServices:
     """The services of the public listener.
 
     Attributes:
+        anonymous: What a caller without a certificate is charged for.
         plaintext: The listener is deliberately without TLS: then only Health
             and the join lane answer (rule R18).
     """
@@ -35,7 +38,21 @@ class PublicServices:
     sessions: SessionOpens
     listings: Listings
     channel: Callable[[], IRpcChannel]
+    anonymous: AnonymousCalls
     plaintext: bool = False
+    _names: dict[str, str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._names = {
+            f"/{service.name}/{method}": f"{service.name.rpartition('.')[2]}/{method}"
+            for service in self.services()
+            for method in service.methods
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every method here as ``Service/Method``, and the word that stands for all others."""
+        return frozenset((*self._names.values(), _UNKNOWN))
 
     def services(self) -> list[RpcService]:
         """Everything, as the RPC server takes it."""
@@ -52,7 +69,16 @@ class PublicServices:
         return [*self.health.services(), relay, self.tunnels.service(), session]
 
     def admit(self, method: str, peer: Peer) -> None:
-        """Refuse, before a handler runs, what this caller cannot be served at all."""
+        """Refuse, before a handler runs, what this caller cannot be served at all.
+
+        The order is rule R16's: who it is, whether it asked too often, then what it asks.
+        """
+        if method in CHECKS:
+            return
+        if not peer.chain:
+            self.anonymous.charge(self._names.get(method, _UNKNOWN), peer.host)
+        if method not in self._names:
+            return  # The server itself says that there is none.
         service = method[1:].partition("/")[0]
         if service in SERVICES or service == "gate.v1.Relay":
             return

@@ -226,8 +226,10 @@ class ServerConnection(WireProtocol):
         self._was_called = True
         call = ServerCall(self, event.stream, event.head)
         try:
-            serve = self._factory.find(event.head.method)
+            # Before anything is said of the method: also a call of one that is not there has
+            # to be somebody's, and counts.
             self._factory.admit(event.head.method, self.peer)
+            serve = self._factory.find(event.head.method)
         except SvcError as refusal:
             call.refuse(refusal)
         except Exception:
@@ -287,7 +289,8 @@ class RpcServerFactory(Factory):
         limits: Bounds of every connection.
         told: Hears ``handshake_timeout``, ``handshake_failed``, ``no_h2``, ``plaintext_refused``,
             ``unreadable_peer``, ``protocol_error``, ``flood``, each with a detail.
-        admit: Runs when a call of a known method starts; raises SvcError to refuse it.
+        admit: Runs when a call starts, also of a method that is not served; raises SvcError to
+            refuse it.
         plaintext: Whether connections without TLS are served; never a fallback.
         traced: Entered around each handler, in the handler's own context.
         anonymous: Bounds of a connection whose peer shows no certificate, which is closed when it

@@ -1,20 +1,23 @@
 """Refusals of the house to gRPC status and back.
 
 A refusal travels as status code, sentence, and ``google.rpc.ErrorInfo`` with its reason word, so
-that the far side raises the same :class:`~svc.errors.SvcError`.  Nothing of any other exception
-passes this module.
+that the far side raises the same :class:`~svc.errors.SvcError`; one that says when to ask again
+carries a ``google.rpc.RetryInfo`` too.  Nothing of any other exception passes this module.
 """
 
 from __future__ import annotations
 
 from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as RichStatus
 
 from svc.errors import Fault, SvcError
 from svc.wire.status import Code, Status
 
 DOMAIN = "svc"
+
+MAX_RETRY_SECS = 3600.0
+"""A peer's word of when to ask again counts for no longer."""
 
 _CODES = {
     Fault.INVALID: Code.INVALID_ARGUMENT,
@@ -43,6 +46,10 @@ def status_of(refusal: SvcError) -> Status:
     rich = RichStatus(code=int(code), message=refusal.text)
     info = ErrorInfo(reason=refusal.reason, domain=DOMAIN, metadata=dict(refusal.details))
     rich.details.add().Pack(info)
+    if refusal.retry_after is not None:
+        again = RetryInfo()
+        again.retry_delay.FromNanoseconds(round(refusal.retry_after * 1e9))
+        rich.details.add().Pack(again)
     return Status(code, refusal.text, rich.SerializeToString())
 
 
@@ -52,7 +59,7 @@ def refusal_of(status: Status) -> SvcError:
     Without an ErrorInfo of ours the reason is the status code's own name.
     """
     reason = status.code.name.lower()
-    info = _error_info(status.details)
+    info, retry_after = _read_details(status.details)
     if info is not None and info.reason:
         reason = info.reason
     return SvcError(
@@ -60,20 +67,27 @@ def refusal_of(status: Status) -> SvcError:
         reason=reason,
         fault=_FAULTS.get(status.code, Fault.UNKNOWN),
         details=dict(info.metadata) if info is not None else {},
+        retry_after=retry_after,
     )
 
 
-def _error_info(details: bytes) -> ErrorInfo | None:
+def _read_details(details: bytes) -> tuple[ErrorInfo | None, float | None]:
+    """The first ErrorInfo of ours, and the seconds of a RetryInfo; what is unreadable is absent."""
     if not details:
-        return None
-    info = ErrorInfo()
+        return None, None
+    found, seconds = None, None
+    info, again = ErrorInfo(), RetryInfo()
     try:
         for detail in RichStatus.FromString(details).details:
             if detail.Is(ErrorInfo.DESCRIPTOR) and detail.Unpack(info) and info.domain == DOMAIN:
-                return info
+                found = found or info
+                info = ErrorInfo()
+            elif detail.Is(RetryInfo.DESCRIPTOR) and detail.Unpack(again):
+                delay = again.retry_delay
+                seconds = min(MAX_RETRY_SECS, max(0.0, delay.seconds + delay.nanos / 1e9))
     except DecodeError:
-        return None
-    return None
+        return found, seconds
+    return found, seconds
 
 
 def cancelled(text: str, reason: str = "cancelled") -> SvcError:

@@ -28,8 +28,8 @@ _RELAYED = ("open", "refused", "dial_failed", "unconfigured")
 _LANES = ("renewal", "admin")
 _ROLES = ("authority", "proxy", "connector")
 _RPCS = (
-    "Health/Check", "Relay/Open", "Session/Open", "Session/List", "Tunnel/Register",
-    "Tunnel/Carry", OTHER,
+    "Health/Check", "Health/Watch", "Relay/Open", "Session/Open", "Session/List", "Session/Why",
+    "Tunnel/Register", "Tunnel/Carry", OTHER,
 )  # fmt: skip
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)
 

@@ -38,6 +38,7 @@ from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.proxy.budget import AnonymousCalls
 from svc.proxy.lanes import LaneMeters, RelayLanes
 from svc.rpc.server import RpcServerFactory
 from tests.pki.support import PERSON, World
@@ -116,6 +117,7 @@ class Authority:
             self.world.verifier,
             LaneMeters(lambda lane, word: None, lambda lane, by: None),
             self.clock,
+            AnonymousCalls(self.clock),
         )
         relay = RpcService("gate.v1.Relay", {"Open": streaming(lanes.open)})
         self.proxy = self.listener(relay, self.world.identity(Role.PROXY))

@@ -47,6 +47,7 @@ from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.budget import AnonymousCalls
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health
 from svc.proxy.lanes import LaneMeters, RelayLanes
@@ -248,14 +249,15 @@ class Site:
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),
             lambda lane, by: self._gauge("lane", by),
-            lambda rpc: self._count("anonymous", rpc),
         )
+        anonymous = AnonymousCalls(self.clock, refused=lambda rpc: self._count("anonymous", rpc))
         lanes = RelayLanes(
-            lambda: self.link.lanes, self._lane, world.verifier, meters, self.clock, limit=2
-        )
+            lambda: self.link.lanes, self._lane, world.verifier, meters, self.clock, anonymous,
+            limit=2,
+        )  # fmt: skip
         self.health = Health()
         self.public = PublicServices(
-            self.health, lanes, tunnels, self.sessions, self.listings, self.link.channel
+            self.health, lanes, tunnels, self.sessions, self.listings, self.link.channel, anonymous
         )
         self.server = RpcServerFactory(
             self.public.services(), self.clock, plaintext=True, admit=self.public.admit

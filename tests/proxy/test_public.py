@@ -18,7 +18,6 @@ from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.messages.session import LIST_METHOD, WHY_METHOD
 from svc.proto.gate.v1 import health_pb2, session_pb2
-from svc.proxy.budget import AddressBudget
 from svc.proxy.listing import MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
 from tests.proof import proves
@@ -54,13 +53,6 @@ class AdmissionTests(ProxyTests):
         self.assertEqual(
             self.reason("/gate.v1.Tunnel/Register"), ("unauthenticated", Fault.UNAUTHENTICATED)
         )
-
-    @proves("G-HLT-06", "X-33")
-    def test_health_has_no_budget(self) -> None:
-        """Hundreds of checks from one address are all answered."""
-        for _ in range(300):
-            self.assertEqual(self.check(OURS), 1)
-        self.assertEqual(self.site.counts[("anonymous", "Relay/Open")], 0)
 
     def test_watch(self) -> None:
         """Who watches the health hears of the drain, and then the end."""
@@ -303,21 +295,6 @@ class LaneTests(ProxyTests):
         self.site.turn()
         self.assertEqual(self.lane().reason, "")
 
-    @proves("G-MET-23", "G-IDN-07", "G-LIM-06", "G-OPEN-02")
-    def test_budget(self) -> None:
-        """One address joins so often a minute; another address has its own budget."""
-        reasons = []
-        for _ in range(21):
-            talk = self.lane()
-            reasons.append(talk.reason)
-            talk.stream.cancel()
-            self.site.turn()
-        self.assertEqual(reasons, [""] * 20 + ["anonymous_budget"])
-        self.assertEqual(self.site.counts[("anonymous", "Relay/Open")], 1)
-        self.assertEqual(self.lane(wire=self.site.connect(None, "192.0.2.8")).reason, "")
-        self.site.pass_time(1)
-        self.assertEqual(self.lane().reason, "")
-
     def test_garbage(self) -> None:
         """Garbage, an unknown lane and silence open nothing."""
         wire = self.site.connect(None)
@@ -329,25 +306,3 @@ class LaneTests(ProxyTests):
         silent = Talk(wire.channel.stream(RELAY_METHOD))
         self.site.pass_time(11)
         self.assertEqual((silent.reason, self.site.lanes_dialed), ("deadline", []))
-
-
-class BudgetTests(SynchronousTestCase):
-    def test_networks(self) -> None:
-        """An IPv6 site shares one budget, whatever address it takes; IPv4 inside IPv6 is IPv4."""
-        budget = AddressBudget(burst=2)
-        self.assertTrue(budget.take("2001:db8::1", 0.0))
-        self.assertTrue(budget.take("2001:db8::2", 0.0))
-        self.assertFalse(budget.take("2001:db8::3", 0.0))
-        self.assertTrue(budget.take("2001:db8:0:1::1", 0.0))
-        self.assertTrue(budget.take("192.0.2.1", 0.0))
-        self.assertTrue(budget.take("::ffff:192.0.2.1", 0.0))
-        self.assertFalse(budget.take("192.0.2.1", 0.0))
-
-    def test_bounded(self) -> None:
-        """However many addresses ask, the table stays of one size, and lets the oldest go."""
-        budget = AddressBudget(burst=1)
-        budget.take("first", 0.0)
-        for number in range(70_000):
-            budget.take(f"address-{number}", 0.0)
-        self.assertEqual(len(budget._buckets), 65_536)
-        self.assertTrue(budget.take("first", 0.0))
