@@ -299,7 +299,10 @@ class Assembling:
             p.runtime, p.settings, public.services(), public.admit, plaintext=plaintext,
             listener="endpoints.public_listen",
         )  # fmt: skip
-        tls = None if plaintext else server_context(identity, ClientCertificates.OPTIONAL)
+        also_tls12 = p.settings.proxy.tls_min_version == "1.2"
+        tls = None if plaintext else server_context(
+            identity, ClientCertificates.OPTIONAL, also_tls12=also_tls12
+        )  # fmt: skip
         p.public.late.serve(server, tls, public.sessions.direct.meetings)
 
 

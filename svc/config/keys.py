@@ -117,6 +117,9 @@ def _roles() -> tuple[Key, ...]:
     return (
         Key("proxy.public_plaintext", f.YES_NO, False, _PROXY,
             "Serve the public listener without TLS: only health and the join lane answer."),
+        Key("proxy.tls_min_version", f.one_of("1.3", "1.2"), "1.3", _PROXY,
+            "The oldest TLS that the public listener takes; `1.2` lets in stock clients and fronts "
+            "that have nothing newer. The TLS inside a session is 1.3 whatever this says."),
         Key("proxy.direct_lane", f.YES_NO, True, _PROXY,
             "Let opaque sessions that carry much leave the tunnel for connections of their own. "
             "Turn it off behind a front that ends TLS or speaks HTTP/2 itself; it is off by itself "

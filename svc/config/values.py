@@ -90,6 +90,7 @@ class Proxy:
 
     public_plaintext: bool
     direct_lane: bool
+    tls_min_version: str
 
 
 @frozen

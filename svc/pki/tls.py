@@ -1,4 +1,7 @@
-"""TLS contexts for Twisted: TLS 1.3 only, our root only, the current leaf at each handshake.
+"""TLS contexts for Twisted: TLS 1.3, our root only, the current leaf at each handshake.
+
+A server may take TLS 1.2 as well where it is told so: the public listener, for stock clients and
+fronts that have nothing newer.  Nothing else does, and our own clients never offer it.
 
 What is made here provides Twisted's connection-creator interfaces; listeners
 and endpoints take it once and never again, because each new connection is
@@ -39,6 +42,11 @@ from svc.pki.verify import ChainVerifier
 H2 = (b"h2",)
 TLS_ROLES: Set[Role] = frozenset(Role) - {Role.PURPOSE}
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+_SUITES_12 = (
+    b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"
+    b"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"
+)
+"""Of TLS 1.2 only what HTTP/2 permits: ephemeral keys, authenticated encryption (RFC 9113 9.2.2)."""
 
 
 class ClientCertificates(Enum):
@@ -58,6 +66,7 @@ def server_context(
     alpn: tuple[bytes, ...] = H2,
     alpn_required: bool = False,
     send_root: bool = False,
+    also_tls12: bool = False,
     refused: Refused = log_refusal,
 ) -> ServerTLS:
     """What a TLS listener takes.
@@ -71,9 +80,12 @@ def server_context(
         alpn_required: Whether a client that offers none is refused as well.
         send_root: Whether the root goes along; the join listener's clients
             know only its pin.
+        also_tls12: Whether TLS 1.2 is taken too; nothing older ever is.
         refused: Hears why a peer, or our own identity, was refused.
     """
-    contexts = Contexts(identity, server=True, alpn=alpn, send_root=send_root)
+    contexts = Contexts(
+        identity, server=True, alpn=alpn, send_root=send_root, also_tls12=also_tls12
+    )
     asked = client_certificates is not ClientCertificates.NONE
     return ServerTLS(
         contexts,
@@ -137,11 +149,13 @@ class Contexts:
         alpn: Sequence[bytes],
         send_root: bool = False,
         anchor: bytes | None = None,
+        also_tls12: bool = False,
     ) -> None:
         self._identity = identity
         self._server = server
         self._alpn = tuple(alpn)
         self._send_root = send_root
+        self._also_tls12 = also_tls12
         self._anchor = anchor if identity is None else identity.verifier.root
         self._made: tuple[Material | None, SSL.Context] | None = None
 
@@ -164,6 +178,9 @@ class Contexts:
 
     def _make(self, material: Material | None) -> SSL.Context:
         context = _bare_context()
+        if self._also_tls12:
+            context.set_min_proto_version(SSL.TLS1_2_VERSION)
+            context.set_cipher_list(_SUITES_12)
         if self._anchor is not None:
             store = context.get_cert_store()
             assert store is not None
@@ -265,7 +282,8 @@ def _bare_context() -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_max_proto_version(SSL.TLS1_3_VERSION)
     context.set_tls13_ciphersuites(_SUITES)
-    context.set_options(SSL.OP_NO_TICKET)
+    # A second handshake inside a connection (TLS 1.2 has one) would be judged by nobody.
+    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)
     return context

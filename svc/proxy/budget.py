@@ -90,8 +90,7 @@ class AnonymousCalls:
             return
         self.refused(rpc)
         raise SvcError(
-            "too many calls without a certificate from one address; "
-            f"try again in {ceil(wait)} s",
+            f"too many calls without a certificate from one address; try again in {ceil(wait)} s",
             reason="anonymous_budget",
             fault=Fault.EXHAUSTED,
             retry_after=wait,

@@ -10,12 +10,15 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from svc.model.certificate import CertificateRefused, CertificateRequest, IssuedCertificate
 from svc.model.ids import node_id
@@ -142,6 +145,20 @@ class End(Protocol):
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Keep why."""
         self.ended = reason
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class LegacyClient:
+    """A client of a context not made by us."""
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._context = context
+
+    def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        connection = SSL.Connection(self._context, None)
+        connection.set_connect_state()
+        return connection
 
 
 class Joined:

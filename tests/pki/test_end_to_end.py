@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from OpenSSL import SSL
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.principal import Role
@@ -11,7 +12,7 @@ from svc.pki.tls import (
     client_context,
     server_context,
 )
-from tests.pki.support import PERSON, Joined, World
+from tests.pki.support import PERSON, Joined, LegacyClient, World
 
 
 class EndToEndTests(SynchronousTestCase):
@@ -33,6 +34,21 @@ class EndToEndTests(SynchronousTestCase):
         self.assertTrue(joined.passed)
         self.assertEqual(joined.server_tls.negotiatedProtocol, b"svc-e2e")
         self.assertEqual(joined.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
+
+    def test_nothing_older(self) -> None:
+        """A peer that offers TLS 1.2 is refused by either end, whatever a listener takes."""
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_max_proto_version(SSL.TLS1_2_VERSION)
+        context.set_alpn_protos([b"svc-e2e"])
+        leaf, above = self.person.material.certificates[:2]
+        context.use_certificate(leaf)
+        context.use_privatekey(self.person.material.key)
+        context.add_extra_chain_cert(above)
+        self.assertRefused(Joined(self.server, LegacyClient(context)))
+        listener = server_context(self.connector, ClientCertificates.REQUIRED, also_tls12=True,
+                                  alpn=(b"svc-e2e",))  # fmt: skip
+        joined = Joined(listener, self.client)
+        self.assertEqual(joined.client_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
 
     def test_other_certificate_of_the_person(self) -> None:
         """Another certificate of the very same person is refused: the grant names one."""

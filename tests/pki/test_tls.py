@@ -23,7 +23,7 @@ from svc.pki.tls import (
     peer_certificates,
     server_context,
 )
-from tests.pki.support import CLUSTER, Joined, World
+from tests.pki.support import CLUSTER, Joined, LegacyClient, World
 from tests.proof import proves
 
 PROXY = frozenset({Role.PROXY})
@@ -55,20 +55,6 @@ class Unwatched:
         """Called by Twisted for each connection."""
         connection = self._client.clientConnectionForTLS(protocol)
         connection.set_verify(SSL.VERIFY_NONE)
-        return connection
-
-
-@implementer(IOpenSSLClientConnectionCreator)
-class LegacyClient:
-    """A client of a context not made by us."""
-
-    def __init__(self, context: SSL.Context) -> None:
-        self._context = context
-
-    def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
-        """Called by Twisted for each connection."""
-        connection = SSL.Connection(self._context, None)
-        connection.set_connect_state()
         return connection
 
 
@@ -189,6 +175,60 @@ class ListenerTests(SynchronousTestCase):
         )
         creator = LegacyClient(old.getContext())
         self.assertNothingPassed(Joined(self.server(), creator))
+
+    def older(self, newest: int, suites: bytes = b"ALL:@SECLEVEL=0", who=None):  # type: ignore[no-untyped-def]
+        """A client of one version; of TLS 1.2 as many suites as OpenSSL has."""
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_min_proto_version(newest)
+        context.set_max_proto_version(newest)
+        context.set_cipher_list(suites)
+        context.set_alpn_protos([b"h2"])
+        if who is not None:
+            leaf, above = who.material.certificates[:2]
+            context.use_certificate(leaf)
+            context.use_privatekey(who.material.key)
+            context.add_extra_chain_cert(above)
+        return LegacyClient(context)
+
+    def test_tls12_by_setting_only(self) -> None:
+        """A listener told so takes TLS 1.2, with ephemeral keys and AEAD only; 1.1 no one takes."""
+        server = self.server(also_tls12=True)
+        joined = Joined(server, self.older(SSL.TLS1_2_VERSION))
+        self.assertTrue(joined.passed)
+        handle = joined.server_tls.getHandle()
+        self.assertEqual(handle.get_protocol_version_name(), "TLSv1.2")
+        self.assertRegex(handle.get_cipher_name(), r"^ECDHE-ECDSA-(AES\d+-GCM|CHACHA20)")
+        for suite in (
+            b"ECDHE-ECDSA-AES128-SHA256",
+            b"ECDHE-ECDSA-AES256-SHA",
+            b"AES128-GCM-SHA256",
+        ):
+            with self.subTest(suite=suite):
+                refused = Joined(server, self.older(SSL.TLS1_2_VERSION, suite + b":@SECLEVEL=0"))
+                self.assertNothingPassed(refused)
+        for newest in (SSL.TLS1_1_VERSION, SSL.TLS1_VERSION):
+            self.assertNothingPassed(Joined(server, self.older(newest)))
+        self.assertNothingPassed(Joined(self.server(), self.older(SSL.TLS1_2_VERSION)))
+        newest = Joined(server, self.client())
+        self.assertTrue(newest.passed)
+        self.assertEqual(newest.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
+
+    def test_tls12_judges_alike(self) -> None:
+        """Over TLS 1.2 a certificate is asked for and judged as ever, and only once."""
+        server = self.server(also_tls12=True, expect=self.judged.append)
+        connector = self.world.identity(Role.CONNECTOR)
+        joined = Joined(server, self.older(SSL.TLS1_2_VERSION, who=connector))
+        self.assertTrue(joined.passed)
+        self.assertEqual(self.judged, [connector.facts])
+        self.assertEqual(len(peer_certificates(joined.server_tls)), 3)
+        self.assertFalse(joined.client_tls.getHandle().renegotiate_pending())
+        joined.client_tls.getHandle().renegotiate()
+        joined.client.write(b"again")
+        joined.pump()
+        self.assertEqual(self.judged, [connector.facts])
+        stranger = World().identity(Role.CONNECTOR)
+        refused = Joined(server, self.older(SSL.TLS1_2_VERSION, who=stranger))
+        self.assertNothingPassed(refused)
 
     def test_never_judged(self) -> None:
         """A connection whose peer nobody judged is ended when the handshake is done."""
