@@ -17,7 +17,7 @@ from svc.compose.descriptors import make_room
 from svc.compose.listeners import RpcListener
 from svc.compose.proxy import make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
-from svc.compose.telemetry import telemetry_listener
+from svc.compose.telemetry import Exposure, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness, bounded
@@ -125,7 +125,8 @@ def _assembled(
     process = Process(readiness, listeners, state)
     ended.append(lambda refusal: process.stopped_by(refusal))
     listening = ListeningFile(state / "listening.json", listeners)
-    first = [Holding(state), tracing, *([telemetry] if telemetry is not None else [])]
+    watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
+    first = [Holding(state), tracing, *watched]
     for service in (*first, *services, listening, Announcing(settings)):
         process.addService(service)
     return process

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from attrs import define
+from twisted.application.service import Service
+from twisted.logger import Logger
+
 from svc.compose.runtime import server_endpoint
 from svc.config import RoleSettings
+from svc.model.host import is_public
 from svc.model.tunnels import (
     EndReason,
     SessionsLeft,
@@ -22,6 +27,8 @@ from svc.service import Listener
 from svc.telemetry.listener import telemetry_site
 from svc.telemetry.metrics import Metrics
 
+_log = Logger(namespace="svc")
+
 
 def telemetry_listener(
     reactor: Any,
@@ -36,6 +43,26 @@ def telemetry_listener(
     site = telemetry_site(reactor, missing, metrics.text)
     endpoint = server_endpoint(reactor, address)
     return Listener("telemetry.metrics_listen", str(address), endpoint, site)
+
+
+@define(slots=False, eq=False)
+class Exposure(Service):
+    """Warns at start where strangers can reach the telemetry listener, which asks nobody's name."""
+
+    listener: Listener
+
+    def startService(self) -> None:
+        """Look at what was really bound; called after the listener has."""
+        Service.startService(self)
+        bound = self.listener.bound
+        host = getattr(bound, "host", "")
+        if is_public(host):
+            _log.warn(
+                "telemetry.metrics_listen is bound to a public address: whoever reaches it reads "
+                "every series without a credential; bind it to loopback or a private address",
+                host=host,
+                port=getattr(bound, "port", 0),
+            )
 
 
 def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 _LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\.?\Z")
@@ -31,3 +31,19 @@ def read_host(text: str) -> str:
     if not _NAME.match(text) or _LIKE_A_NUMBER.match(last):
         raise ValueError("the host must be a DNS name or an IP address")
     return text.lower()
+
+
+def is_public(host: str) -> bool:
+    """Whether a listener bound to this address can be reached from outside.
+
+    Every address of the machine counts, and whatever is not known to be
+    loopback, private (mesh networks are: RFC 1918, RFC 6598, unique local) or
+    link-local.
+    """
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_unspecified or address.is_global

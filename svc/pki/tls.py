@@ -46,7 +46,7 @@ _SUITES_12 = (
     b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"
     b"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"
 )
-"""Of TLS 1.2 only what HTTP/2 permits: ephemeral keys, authenticated encryption (RFC 9113 9.2.2)."""
+"""Of TLS 1.2 what HTTP/2 permits: ephemeral keys, authenticated encryption (RFC 9113 9.2.2)."""
 
 
 class ClientCertificates(Enum):

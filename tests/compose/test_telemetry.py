@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from twisted.internet.endpoints import TCP6ServerEndpoint
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactorClock
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.telemetry import identity_meters
+from svc.compose.telemetry import Exposure, identity_meters
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki.identity import check_material
 from svc.pki.root import new_key
+from svc.service import Listener
 from svc.telemetry.metrics import Metrics
 from tests.pki.support import World
 from tests.proof import proves
@@ -47,3 +54,30 @@ class IdentityTests(SynchronousTestCase):
         self.assertAlmostEqual(left(), first - 4500)
         self.assertLess(left(), -800)
         self.assertRaises(CertificateRefused, identity.sign, Purpose.REGISTRATION, b"bytes")
+
+
+class ExposureTests(SynchronousTestCase):
+    """A telemetry listener that strangers could reach."""
+
+    def warnings(self, interface: str) -> list[LogEvent]:
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        reactor = MemoryReactorClock()
+        endpoint = TCP6ServerEndpoint(reactor, 9100, interface=interface)
+        listener = Listener("telemetry.metrics_listen", "", endpoint, Factory())
+        listener.startService()
+        Exposure(listener).startService()
+        return [one for one in events if one["log_level"] is LogLevel.warn]
+
+    def test_public(self) -> None:
+        """Bound to every address it warns at start, naming key and address."""
+        [told] = self.warnings("::")
+        self.assertIn("telemetry.metrics_listen", formatEvent(told))
+        self.assertEqual((told["host"], told["port"]), ("::", 9100))
+
+    def test_private(self) -> None:
+        """On loopback or a private network it says nothing."""
+        for interface in ("::1", "fd00::1"):
+            self.assertEqual(self.warnings(interface), [])

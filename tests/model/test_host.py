@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.host import read_host
+from svc.model.host import is_public, read_host
 
 
 class HostTests(SynchronousTestCase):
@@ -43,3 +43,17 @@ class HostTests(SynchronousTestCase):
             return
         self.assertTrue(host.isascii())
         self.assertEqual(read_host(host), host)
+
+
+class ReachTests(SynchronousTestCase):
+    def test_public(self) -> None:
+        """All addresses at once, global ones, and what is no address are public."""
+        for host in ("0.0.0.0", "::", "8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "name", ""):
+            self.assertTrue(is_public(host), host)
+
+    def test_private(self) -> None:
+        """Loopback, private, shared, link-local and unique local addresses are not."""
+        for host in ("127.0.0.1", "127.9.9.9", "::1", "10.1.2.3", "172.16.0.1", "192.168.0.1",
+                     "100.64.0.1", "169.254.1.1", "fe80::1%eth0", "fd00::1",
+                     "::ffff:10.0.0.1"):  # fmt: skip
+            self.assertFalse(is_public(host), host)
