@@ -89,6 +89,13 @@ class IRpcCall(Interface):
         The handler's own ``await`` is cancelled as well; this is for what it started elsewhere.
         """
 
+    def on_gone(told: Callable[[], object]) -> None:
+        """Call *told* once nothing is held for the call any more; perhaps at once.
+
+        That is later than the end of its handler where the caller does not read what was sent
+        last.  One listener a call: the handler's; it must not raise.
+        """
+
     def keep_alive(interval: float, timeout: float) -> None:
         """Ping the caller's connection every *interval* seconds from now on.
 

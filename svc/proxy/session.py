@@ -108,7 +108,8 @@ class SessionOpens:
 
     Attributes:
         check_not_revoked: Refuses a principal that Authority revoked.
-        max_per_person: Sessions one person may have open here.
+        max_per_person: Sessions one person may have open here, those included that ended and
+            whose last bytes they have not read.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
     """
@@ -183,9 +184,13 @@ class SessionOpens:
         try:
             await self._admitted(call, person, span)
         finally:
-            self._per_person[person_id] -= 1
-            if not self._per_person[person_id]:
-                del self._per_person[person_id]
+            # Not before: what the caller leaves unread is held here, and must have a limit too.
+            call.on_gone(lambda: self._left(person_id))
+
+    def _left(self, person_id: str) -> None:
+        self._per_person[person_id] -= 1
+        if not self._per_person[person_id]:
+            del self._per_person[person_id]
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
         data, signature = decode_open(await read_open(call, self.clock, "session"))

@@ -160,6 +160,7 @@ class WireProtocol(Protocol):
         for stream in list(self.wire.streams.values()):
             if isinstance(stream.context, MessageEnd):
                 stream.context.lost(refusal)
+            stream.drop()
         self.ended(self.end_reason)
 
     def pauseProducing(self) -> None:

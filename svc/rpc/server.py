@@ -77,6 +77,13 @@ class ServerCall(MessageEnd):
         else:
             self._on_cancel.append(told)
 
+    def on_gone(self, told: Callable[[], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        if self._stream.is_over:
+            told()
+        else:
+            self._stream.on_gone = told
+
     def keep_alive(self, interval: float, timeout: float) -> None:
         """See :class:`svc.interfaces.rpc.IRpcCall`."""
         self._connection.keep_alive(Keepalive(interval, timeout))

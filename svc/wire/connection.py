@@ -272,7 +272,6 @@ class Connection:
         return stream
 
     def _forget(self, stream: Stream) -> None:
-        stream.is_over = True
         if self.streams.pop(stream.id, None) is not None:
             self._windows -= stream.window
         self._dirty.pop(stream.id, None)

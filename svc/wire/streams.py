@@ -30,6 +30,7 @@ class Stream:
         is_over: Finished or reset; nothing is sent or received any more.
         status: How the peer ended the call, once it did.
         on_sent: Told how many queued bytes went to the transport (a relay's way to give credit).
+        on_gone: Told once, when nothing is held for the stream any more; must not raise.
         context: The owner's object for this stream.
     """
 
@@ -50,6 +51,7 @@ class Stream:
         "input_ended",
         "is_over",
         "is_waiting",
+        "on_gone",
         "on_sent",
         "output_ended",
         "queued",
@@ -69,6 +71,7 @@ class Stream:
         self.answered = False
         self.is_waiting = False
         self.on_sent: Callable[[int], object] | None = None
+        self.on_gone: Callable[[], object] | None = None
         self.queued = 0
         self._queue: deque[Part] = deque()
         self._ending: Headers | None = None
@@ -209,10 +212,14 @@ class Stream:
 
     def drop(self) -> None:
         """Forget what is queued: the stream is over."""
+        self.is_over = True
         self._connection.run_ahead(self, -self._ahead)
         self._ahead = 0
         self._queue.clear()
         self.queued = 0
+        told, self.on_gone = self.on_gone, None
+        if told is not None:
+            told()
 
     def _end(self, fields: Headers) -> None:
         if self._ending is None and not self.is_over:

@@ -140,6 +140,9 @@ class Call:
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
         pass
 
+    def on_gone(self, told: Callable[[], object]) -> None:
+        pass
+
     def keep_alive(self, interval: float, timeout: float) -> None:
         pass
 

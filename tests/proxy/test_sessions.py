@@ -12,7 +12,7 @@ from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
-from tests.proxy.pieces import ProxyTests, Talk, data
+from tests.proxy.pieces import ProxyTests, Talk, Wire, data
 
 DECISION = "d" * 32
 
@@ -329,6 +329,41 @@ class RefusedTests(ProxyTests):
         talks[0].stream.cancel()
         self.site.turn()
         self.assertEqual(self.site.open(wire).reason, "")
+
+    def leave_unread(self, wire: Wire) -> Talk:
+        """A session that its Connector closed while its client has not read the last bytes."""
+        node = self.nodes[-1]
+        client = self.site.open(wire)
+        self.assertEqual(client.reason, "")
+        carry = node.carry(node.last(OpenNotice))
+        client.stalled = Deferred()
+        for _ in range(8):
+            carry.say(data(bytes(100)) * 600)
+            self.site.turn(4)
+        carry.stream.end()
+        self.site.turn()
+        self.assertEqual(self.site.gauges[("sessions",)], 0)
+        self.assertFalse(client.is_over)
+        return client
+
+    def test_unread_ends(self) -> None:
+        """An ended session counts until its client has read its end, or its connection is gone."""
+        self.nodes = [self.site.node()]
+        wire = self.site.connect(self.site.cluster.person)
+        first, *_ = (self.leave_unread(wire) for _ in range(3))
+        self.assertEqual(self.site.open(wire).reason, "too_many_sessions")
+        self.assertEqual(self.site.open().reason, "too_many_sessions")
+        reading, first.stalled = first.stalled, None
+        assert reading is not None
+        reading.callback(None)
+        for _ in range(10):
+            self.site.turn()
+        self.assertTrue(first.is_over)
+        self.leave_unread(wire)
+        self.assertEqual(self.site.open(wire).reason, "too_many_sessions")
+        wire.cut()
+        self.site.turn()
+        self.assertEqual(self.site.sessions._per_person, {})
 
     def test_same_uid(self) -> None:
         """A session's uid is good for one session at a time."""

@@ -39,6 +39,7 @@ class CallsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.calls: list[ServerCall] = []
         self.ends: list[SvcError] = []
+        self.left: list[Any] = []
         self.pair = Pair(
             [
                 RpcService(
@@ -50,6 +51,7 @@ class CallsTests(SynchronousTestCase):
                         "Both": streaming(echo),
                         "Stall": streaming(self.stall),
                         "Pour": streaming(self.pour),
+                        "Leave": streaming(self.leave),
                     },
                 )
             ],
@@ -218,6 +220,50 @@ class CallsTests(SynchronousTestCase):
         self.pair.turn()
         self.assertEqual(drained, [None])
         self.assertEqual(self.refusal(received).fault, Fault.UNAVAILABLE)
+
+    def gone(self, stream: Any) -> list[str]:
+        """What is told once nothing is held for the latest call any more."""
+        told: list[str] = []
+        self.left[-1].on_gone(lambda: told.append("gone"))
+        self.assertEqual((told, stream.closed.called), ([], False))
+        return told
+
+    def unread(self) -> Any:
+        """A call whose handler returned while its caller has read nothing."""
+        stream: Any = self.pair.channel.stream("/test.Echo/Leave")
+        stream.closed.addErrback(lambda _: None)
+        stream.end()
+        self.pair.turn()
+        return stream
+
+    async def leave(self, call: Any) -> None:
+        self.left.append(call)
+        for _ in range(6):
+            await call.send(b"x" * 65536)
+
+    def test_gone_when_read(self) -> None:
+        """A call whose handler is done is gone once its caller has read the rest."""
+        stream = self.unread()
+        told = self.gone(stream)
+        for _ in range(6):
+            self.pair.settle(stream.receive())
+        self.assertEqual(told, ["gone"])
+        self.left[-1].on_gone(lambda: told.append("at once"))
+        self.assertEqual(told, ["gone", "at once"])
+
+    def test_gone_with_its_caller(self) -> None:
+        """A call that is broken off, or whose connection is lost, is gone then."""
+        stream = self.unread()
+        told = self.gone(stream)
+        stream.cancel()
+        self.pair.turn()
+        self.assertEqual(told, ["gone"])
+        told = self.gone(self.unread())
+        self.pair.client_side.abortConnection()
+        self.pair.turn()
+        self.assertEqual(told, ["gone"])
+        self.left[-1].on_gone(lambda: told.append("late"))
+        self.assertEqual(told, ["gone", "late"])
 
     def test_lost_connection(self) -> None:
         """A lost connection fails every open call and tells the channel's owner."""
