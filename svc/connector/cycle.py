@@ -228,7 +228,7 @@ class TunnelCycle:
         if error.reason != "closed":
             _log.warn("tunnel ended", reason=error.reason, text=error.text)
         self._let_go()
-        self._tunnel.ended(error.reason)
+        self._tunnel.ended(error.reason, error.retry_after or 0.0)
 
     def _let_go(self) -> None:
         """Move no more."""

@@ -137,7 +137,7 @@ class Registering:
         try:
             hello = await self._first_word()
             self._tasks.spawn("read a tunnel", self._read())
-            standing, registration = await self._round()
+            standing, registration = await self.service.queue.first(self.node_id, self._round)
             try:
                 self._register(registration, standing, takes_lanes=hello.takes_lanes)
             except BaseException:
@@ -202,10 +202,10 @@ class Registering:
         if self._silenced is not None:
             raise self._silenced
         self._answer = Deferred()
+        # Authority waits no longer either, and others wait for this one's turn to be over.
+        seconds = min(_FIRST_WORD_SECS, self.service.times.acknowledge)
         try:
-            return await bounded(
-                self.service.clock, self.service.times.acknowledge, self._answer, "registration"
-            )
+            return await bounded(self.service.clock, seconds, self._answer, "registration")
         except SvcError as e:
             if e.fault is Fault.DEADLINE:
                 raise refusal_of("malformed_registration", "no registration came") from None
@@ -260,7 +260,7 @@ class Registering:
                 )
             await self.service.link.next_channel()
             try:
-                standing, registration = await self._round()
+                standing, registration = await self.service.queue.again(self._round)
             except SvcError as e:
                 refusal = as_refusal(e)
                 if refusal.fault is Fault.UNAVAILABLE:

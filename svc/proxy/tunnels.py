@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol, IReactorTime
 
@@ -22,6 +22,7 @@ from svc.model.ids import Entropy
 from svc.model.principal import Principal, Role
 from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.opening import read_open
+from svc.proxy.queueing import RegistrationQueue
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.registering import Registering
 from svc.tunnel.routes import RouteTable
@@ -30,7 +31,11 @@ from svc.tunnel.times import TunnelTimes
 
 @define
 class TunnelService:
-    """Serves Connectors on the public listener."""
+    """Serves Connectors on the public listener.
+
+    Attributes:
+        queue: Where registrations wait for their turn at Authority.
+    """
 
     routes: RouteTable
     link: AuthorityLink
@@ -40,6 +45,7 @@ class TunnelService:
     entropy: Entropy
     times: TunnelTimes
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
+    queue: RegistrationQueue = field(factory=RegistrationQueue)
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""
@@ -58,13 +64,14 @@ class TunnelService:
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.
         self.check_not_revoked(self.node_of(call))
-        uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
         # A connection has one Peer object: a stream reaches only its own connection's tunnel.
         tunnel = self.routes.tunnel_on(call.peer)
         if tunnel is None:
             raise SvcError(
                 "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
             )
+        with tunnel.unheard():
+            uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
 
         def attach(protocol: IProtocol) -> Deferred[object]:
             return protocol.carried_by(call)  # type: ignore[attr-defined, no-any-return]

@@ -28,6 +28,9 @@ QUICK_SECONDS = 10.0
 STEADY_SECONDS = 60.0
 """After being registered this long the backoff begins anew."""
 
+MOST_TOLD_SECONDS = 300.0
+"""A Proxy that says when to come again is waited for no longer than this."""
+
 
 class Cycle(Protocol):
     """One attempt to reach and serve a Proxy, from dial to end."""
@@ -48,8 +51,13 @@ class Tunnel(Protocol):
     def registered(self) -> None:
         """The Proxy acknowledged the registration (again, if it asked anew)."""
 
-    def ended(self, reason: str) -> None:
-        """The cycle is over, whatever it had reached.  Called by the cycle, once."""
+    def ended(self, reason: str, retry_after: float = 0.0) -> None:
+        """The cycle is over, whatever it had reached.  Called by the cycle, once.
+
+        Args:
+            retry_after: Seconds the Proxy asked us to stay away; the wait of our own follows them,
+                so that nodes that were told the same do not come back together.
+        """
 
     def redial(self) -> None:
         """The wait is over.  Called by the clock."""
@@ -88,13 +96,13 @@ class TunnelCore:
             self.told(word, reason)
         self.told("reconnect", reason)
 
-    def next_wait(self) -> float:
+    def next_wait(self, retry_after: float) -> float:
         """Count one more failure; a tunnel that held for a while wipes those before."""
         began, self.acknowledged_at = self.acknowledged_at, None
         if began is not None and self.clock.seconds() - began >= STEADY_SECONDS:
             self.failures = 0
         self.failures += 1
-        return self.delay(self.failures)
+        return min(retry_after, MOST_TOLD_SECONDS) + self.delay(self.failures)
 
     def end_cycle(self) -> None:
         """Stop whatever runs."""
@@ -133,8 +141,10 @@ def _machine() -> Callable[[TunnelCore], Tunnel]:
     return build.build()
 
 
-def _next_dial(tunnel: Tunnel, core: TunnelCore, reason: str) -> IDelayedCall:
-    return core.clock.callLater(core.next_wait(), tunnel.redial)
+def _next_dial(
+    tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0
+) -> IDelayedCall:
+    return core.clock.callLater(core.next_wait(retry_after), tunnel.redial)
 
 
 def _dial(tunnel: Tunnel, core: TunnelCore) -> None:
@@ -149,7 +159,7 @@ def _opened(tunnel: Tunnel, core: TunnelCore) -> None:
     core.opened_at = core.clock.seconds()
 
 
-def _unreached(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+def _unreached(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
     core.over("", reason)
 
 
@@ -158,12 +168,12 @@ def _acknowledged(tunnel: Tunnel, core: TunnelCore) -> None:
     core.told("registered", "")
 
 
-def _refused(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+def _refused(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
     quick = core.clock.seconds() - core.opened_at < QUICK_SECONDS
     core.over("refused" if quick else "", reason)
 
 
-def _departed(tunnel: Tunnel, core: TunnelCore, reason: str) -> None:
+def _departed(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
     core.over("ended", reason)
 
 

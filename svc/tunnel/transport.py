@@ -12,7 +12,8 @@ It knows no RPC: what travels is handed to ``say``, and whoever serves
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 from typing import Protocol
 
@@ -39,6 +40,9 @@ from svc.tunnel.times import TunnelTimes
 
 MAX_PENDING_OPENS = 256
 """Open notices a tunnel may have unanswered; the next order is refused."""
+
+MAX_UNHEARD = MAX_PENDING_OPENS
+"""Carry streams that have not said which session they are for: no more could be asked for."""
 
 Attach = Callable[[IProtocol], Awaitable[object]]
 """Connects a protocol to a carry stream at once, and waits until that stream is over."""
@@ -111,6 +115,7 @@ class RegisteredTunnel:
         self._since = clock.seconds()
         self._pending: dict[str, _Pending] = {}
         self._carried: dict[str, IProtocol] = {}
+        self._unheard = 0
         self._over = False
         self._draining = False
         self._hung_up = False
@@ -145,6 +150,25 @@ class RegisteredTunnel:
         """The Connector renewed its lease.  Called by the ``Register`` call."""
         if self._lease is not None:
             self._lease.renew()
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """A carry stream that has not said which session it is for.  Called by ``Carry``.
+
+        Raises:
+            SvcError: ``too_many_carries``: nobody asked for so many.
+        """
+        if self._unheard >= MAX_UNHEARD:
+            raise SvcError(
+                "too many streams of one tunnel are for no session",
+                reason="too_many_carries",
+                fault=Fault.EXHAUSTED,
+            )
+        self._unheard += 1
+        try:
+            yield
+        finally:
+            self._unheard -= 1
 
     def drain(self) -> None:
         """Take no more orders and tell the Connector; what is open may finish."""

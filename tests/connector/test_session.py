@@ -78,6 +78,14 @@ class TunnelTests(GatewayCase):
         self.assertEqual(gateway.told, [("refused", "revoked_node"), ("reconnect", "revoked_node")])
         self.assertEqual(len(gateway.routes), 0)
 
+    def test_stays_away_as_told(self) -> None:
+        """A Proxy that says when to come again is not dialed before, and its words arrive."""
+        later = SvcError("no", reason="too_many_requests", fault=Fault.EXHAUSTED, retry_after=7.5)
+        gateway = self.started(refuse_with=later)
+        self.assertEqual([word for word, _ in gateway.told], ["refused", "reconnect"])
+        [redial] = [one for one in gateway.clock.getDelayedCalls() if one.getTime() > 7]
+        self.assertAlmostEqual(redial.getTime() - gateway.clock.seconds(), 7.5 + 1.0)
+
     def test_nonce_again(self) -> None:
         """A nonce that comes later is signed anew on the same tunnel, one generation higher."""
         self.gateway.calls[-1].put(Nonce(b"\x07" * 32))

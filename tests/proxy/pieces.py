@@ -243,7 +243,7 @@ class Site:
         streams = RelayStreams(
             lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
         )
-        tunnels = TunnelService(
+        self.tunnels = tunnels = TunnelService(
             self.routes, self.link, world.verifier, streams, self.clock, world.entropy, self.times
         )
         meters = LaneMeters(

@@ -109,6 +109,18 @@ class MachineTests(SynchronousTestCase):
             [waiting] = self.clock.getDelayedCalls()
             self.assertEqual(waiting.getTime() - self.clock.seconds(), waits)
 
+    def test_stays_away_as_told(self) -> None:
+        """A Proxy that says when to come again is obeyed, within reason; then it backs off."""
+        for told, waits in ((0.0, 1.0), (7.5, 8.5), (300.0, 301.0), (1e9, 301.0)):
+            for reach in (0, 1, 2):
+                self.setUp()
+                self.tunnel.start()
+                for step in (self.tunnel.dialed, self.tunnel.registered)[:reach]:
+                    step()
+                self.tunnel.ended("too_many_requests", told)
+                [waiting] = self.clock.getDelayedCalls()
+                self.assertEqual(waiting.getTime() - self.clock.seconds(), waits)
+
     def test_stop_from_anywhere(self) -> None:
         """Stopping ends whatever runs, in every state, and leaves no timer behind."""
         for reach in range(5):
