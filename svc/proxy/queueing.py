@@ -32,10 +32,19 @@ _T = TypeVar("_T")
 
 @define
 class RegistrationQueue:
-    """See the module."""
+    """See the module.
 
-    _turns: DeferredSemaphore = field(factory=lambda: DeferredSemaphore(MAX_ASKING))
+    Attributes:
+        most: Registrations before Authority at once.
+    """
+
+    most: int = MAX_ASKING
+    _turns: DeferredSemaphore = field(init=False)
     _of: Counter[str] = field(factory=Counter)
+
+    @_turns.default
+    def _all(self) -> DeferredSemaphore:
+        return DeferredSemaphore(self.most)
 
     async def first(self, node_id: str, ask: Callable[[], Awaitable[_T]]) -> _T:
         """Run *ask* in its turn, for a Connector that comes.

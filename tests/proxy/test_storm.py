@@ -17,14 +17,20 @@ from svc.messages.tunnel import (
 )
 from svc.model.principal import Role
 from svc.model.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
-from svc.proxy.queueing import MAX_ASKING, SHARE
+from svc.proxy.queueing import SHARE, RegistrationQueue
 from svc.rpc.frames import open_frame
 from svc.tunnel.transport import MAX_UNHEARD
 from tests.proxy.pieces import Node, ProxyTests, Talk, data
 
+AT_ONCE = 8
+
 
 class StormTests(ProxyTests):
     """What is put to Authority, and when."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site.tunnels.queue = RegistrationQueue(AT_ONCE)
 
     def come(self, count: int) -> list[Node]:
         """So many different Connectors, which all have said hello."""
@@ -46,7 +52,7 @@ class StormTests(ProxyTests):
     def let_through(self, nodes: list[Node]) -> int:
         """Authority answers, until nobody waits; the most it ever had before it."""
         most = 0
-        for _ in range(len(nodes) // MAX_ASKING + 2):
+        for _ in range(len(nodes) // AT_ONCE + 2):
             before = len(self.authority.tunnels) - len(self.events(TunnelRegistered))
             most = max(most, before)
             self.sign(nodes)
@@ -59,10 +65,10 @@ class StormTests(ProxyTests):
     def test_all_come_at_once(self) -> None:
         """Of many Connectors Authority has a few before it at once, and each gets its turn."""
         self.authority.holding = Deferred()
-        count = MAX_ASKING * 2 + 9
+        count = AT_ONCE * 4 + 3
         nodes = self.come(count)
-        self.assertEqual(len(self.authority.tunnels), MAX_ASKING)
-        self.assertEqual(self.let_through(nodes), MAX_ASKING)
+        self.assertEqual(len(self.authority.tunnels), AT_ONCE)
+        self.assertEqual(self.let_through(nodes), AT_ONCE)
         self.assertEqual(len(self.events(TunnelRegistered)), count)
         self.assertEqual(self.site.gauges[("tunnels",)], count)
         self.assertEqual(self.events(TunnelRefused), [])
@@ -70,13 +76,13 @@ class StormTests(ProxyTests):
     def test_authority_returns(self) -> None:
         """When Authority is back its tunnels ask again a few at a time, and none is lost."""
         self.authority.holding = Deferred()
-        nodes = self.come(MAX_ASKING + 9)
+        nodes = self.come(AT_ONCE + 9)
         self.let_through(nodes)
         self.authority.tunnels.clear()
         self.site.lose_authority()
         self.authority.is_up = True
         self.site.pass_time(3)
-        self.assertEqual(len(self.authority.tunnels), MAX_ASKING)
+        self.assertEqual(len(self.authority.tunnels), AT_ONCE)
         for _ in range(3):
             self.sign(nodes)
             holding, self.authority.holding = self.authority.holding, Deferred()
@@ -89,10 +95,10 @@ class StormTests(ProxyTests):
 
     def test_silent_ones_hold_no_turn(self) -> None:
         """A Connector that does not sign loses its turn after ten seconds."""
-        silent = self.come(MAX_ASKING)
-        self.assertEqual(len(self.authority.tunnels), MAX_ASKING)
+        silent = self.come(AT_ONCE)
+        self.assertEqual(len(self.authority.tunnels), AT_ONCE)
         [honest] = self.come(1)
-        self.assertEqual(len(self.authority.tunnels), MAX_ASKING)
+        self.assertEqual(len(self.authority.tunnels), AT_ONCE)
         self.site.pass_time(10.5)
         self.assertEqual({node.reason for node in silent}, {"malformed_registration"})
         self.sign([honest])
@@ -101,16 +107,16 @@ class StormTests(ProxyTests):
     def test_one_who_leaves(self) -> None:
         """Who leaves while it waits is out of the queue, and nothing is left of it."""
         self.authority.holding = Deferred()
-        self.come(MAX_ASKING)
+        self.come(AT_ONCE)
         waiting = self.come(5)
         for node in waiting:
             node.wire.cut()
         self.site.turn()
         self.let_through([])
-        self.assertEqual(len(self.authority.tunnels), MAX_ASKING)
+        self.assertEqual(len(self.authority.tunnels), AT_ONCE)
         queue = self.site.tunnels.queue
         self.assertEqual(len(queue._turns.waiting), 0)
-        self.assertEqual(len(queue._of), MAX_ASKING)
+        self.assertEqual(len(queue._of), AT_ONCE)
 
     def test_share_of_a_node(self) -> None:
         """One node has a few registrations under way; the next is told when to come again."""
@@ -135,17 +141,17 @@ class FlapTests(ProxyTests):
 
     def test_same_identity_again_and_again(self) -> None:
         """Many processes of one identity: one tunnel stands, each older one is superseded once."""
-        nodes = [self.site.node(instance_id=f"process-{number}") for number in range(30)]
+        nodes = [self.site.node(instance_id=f"process-{number}") for number in range(15)]
         self.assertEqual(self.site.gauges[("tunnels",)], 1)
         ends = [one.reason for one in self.events(TunnelEnded)]
-        self.assertEqual(ends, [EndReason.SUPERSEDED] * 29)
-        self.assertEqual([node.is_over for node in nodes], [True] * 29 + [False])
+        self.assertEqual(ends, [EndReason.SUPERSEDED] * 14)
+        self.assertEqual([node.is_over for node in nodes], [True] * 14 + [False])
         self.site.open()
         self.assertEqual(len([one for one in nodes[-1].said if isinstance(one, OpenNotice)]), 1)
 
     def test_connect_and_drop(self) -> None:
-        """A Connector that registers and drops a hundred times leaves nothing behind."""
-        for _ in range(100):
+        """A Connector that registers and drops again and again leaves nothing behind."""
+        for _ in range(50):
             self.site.node().wire.cut()
             self.site.turn(6)
         self.assertEqual(self.site.gauges[("tunnels",)], 0)
