@@ -134,6 +134,7 @@ def rpc_server(
         settings.limits.max_connections,
         settings.limits.max_connections_per_address,
         listener,
+        settings.limits.connections_per_minute,
     )
     return RpcServerFactory(
         list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,

@@ -41,6 +41,7 @@ from svc.lanes.meeting import Meetings
 from svc.messages.control import Departure
 from svc.model.ids import random_id
 from svc.model.principal import Role
+from svc.model.source import AddressBudget
 from svc.model.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -48,7 +49,7 @@ from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.budget import AddressBudget, AnonymousCalls
+from svc.proxy.budget import AnonymousCalls
 from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health

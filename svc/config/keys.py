@@ -168,6 +168,9 @@ def _numbers() -> tuple[Key, ...]:
             "a role raises its limit of open files, and warns where it may not be high enough."),
         Key("limits.max_connections_per_address", _COUNT, 1024, NODES,
             "And how many of them from one IPv4 address or IPv6 /64; raise it behind a NAT."),
+        Key("limits.connections_per_minute", _COUNT, 18000, NODES,
+            "New connections that one of them may make to a listener in a minute; those of ten "
+            "seconds may come at once."),
         Key("limits.handshake_secs", _SECS, 10, ROLES,
             "How long a TLS handshake may take, here and inside a session."),
         Key("limits.drain_secs", f.seconds(0, 3600), 30, NODES,

@@ -128,6 +128,7 @@ class Limits:
     max_streams: int
     max_connections: int
     max_connections_per_address: int
+    connections_per_minute: int
     handshake_secs: float
     drain_secs: float
 

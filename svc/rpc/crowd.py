@@ -1,4 +1,4 @@
-"""How many connections a listener holds: in all, and of one source.
+"""How many connections a listener holds, in all and of one source, and how fast they come.
 
 What is past either is refused before a byte is read or written, so that it
 costs no handshake.  A refusal is logged, but no more often than every few
@@ -11,12 +11,13 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.model.source import source_of
+from svc.model.source import AddressBudget, source_of
 
 _log = Logger(namespace="svc_rpc")
 
 MAX_CONNECTIONS = 8192
 MAX_OF_ADDRESS = 1024
+PER_MINUTE = 18_000
 LOG_SECONDS = 10.0
 """At most one line of each reason in this time; it says how many it stands for."""
 
@@ -29,6 +30,8 @@ class Crowd:
         clock: Spaces the lines of the log.
         most: Connections in all.
         most_of_address: Connections of one address (of IPv6, one network of 64 bits).
+        per_minute: New ones of one address in a minute, and those of ten seconds at once: a
+            handshake costs everybody about a millisecond, however soon its caller leaves again.
         listener: The key of the configuration, for the log.
     """
 
@@ -36,11 +39,17 @@ class Crowd:
     most: int = MAX_CONNECTIONS
     most_of_address: int = MAX_OF_ADDRESS
     listener: str = ""
+    per_minute: float = PER_MINUTE
     count: int = field(default=0, init=False)
     unnamed: int = field(default=0, init=False)
     _of: dict[str, int] = field(factory=dict, init=False)
+    _arrivals: AddressBudget = field(init=False)
     _untold: dict[str, int] = field(factory=dict, init=False)
     _told_at: dict[str, float] = field(factory=dict, init=False)
+
+    @_arrivals.default
+    def _none_yet(self) -> AddressBudget:
+        return AddressBudget(self.per_minute, max(self.most_of_address, self.per_minute / 6))
 
     def refuses(self, host: str) -> bool:
         """Whether there is no room for one more of *host*; said in the log now and then.
@@ -53,6 +62,8 @@ class Crowd:
             self._tell("too_many_connections", source)
         elif source and self._of.get(source, 0) >= self.most_of_address:
             self._tell("too_many_of_address", source)
+        elif source and self._arrivals.wait(source, self.clock.seconds()):
+            self._tell("too_many_new", source)
         else:
             return False
         return True
@@ -63,6 +74,7 @@ class Crowd:
         if host:
             source = source_of(host)
             self._of[source] = self._of.get(source, 0) + 1
+            self._arrivals.take(source, self.clock.seconds())
 
     def left(self, host: str) -> None:
         """One that had entered is gone."""

@@ -33,6 +33,7 @@ SHORT: Mapping[str, Any] = {
     "limits.drain_secs": 1,
     "limits.anonymous_per_minute": 6000,
     "limits.anonymous_burst": 1000,
+    "limits.connections_per_minute": 1_000_000,
     "identity.join_token_secs": 600,
 }
 """Times for tests, and a budget that lets everything from one address through."""

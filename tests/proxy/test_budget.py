@@ -15,8 +15,8 @@ from svc.config.keys import KEYS
 from svc.errors import Fault
 from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
+from svc.model.source import IDLE_SECS, MAX_SOURCES, AddressBudget
 from svc.proto.gate.v1 import health_pb2
-from svc.proxy.budget import IDLE_SECS, MAX_SOURCES, AddressBudget
 from svc.proxy.health import CHECKS, SERVICES
 from svc.rpc.frames import open_frame
 from svc.telemetry.series import SERIES

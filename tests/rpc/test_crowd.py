@@ -165,6 +165,24 @@ class ListenerTests(SynchronousTestCase):
         self.assertEqual((crowd.unnamed, crowd.count), (0, 0))
         self.assertEqual([self.come("")[0].end_reason for _ in range(3)], [None] * 3)  # type: ignore[index]
 
+    def test_too_fast(self) -> None:
+        """One address that connects and leaves again and again is slowed down; another is not."""
+        self.factory.crowd = Crowd(self.clock, 3, 2, per_minute=60)
+
+        def come_and_leave(host: str) -> bool:
+            come = self.come(host)
+            if come is not None:
+                come[0].connectionLost()
+            return come is not None
+
+        self.assertEqual(
+            [come_and_leave("192.0.2.1") for _ in range(12)], [True] * 10 + [False] * 2
+        )
+        self.assertTrue(come_and_leave("192.0.2.2"))
+        self.assertTrue(come_and_leave(""))
+        self.clock.advance(1)
+        self.assertEqual([come_and_leave("192.0.2.1") for _ in range(2)], [True, False])
+
     def test_never_connected(self) -> None:
         """What was made for a peer and never connected takes no room."""
         for _ in range(9):
