@@ -227,6 +227,9 @@ class WireProtocol(Protocol):
             self.told(reason, self.peer.host)
             self._abort()
 
+    def met(self) -> None:
+        """The peer is known, and nothing has been said; subclasses may still change the limits."""
+
     def opened(self, event: Event) -> None:
         """A peer's call began; only servers hear it."""
 
@@ -248,6 +251,7 @@ class WireProtocol(Protocol):
             _log.failure("a peer's certificate cannot be read")
             self.fail("unreadable_peer")
             return
+        self.met()
         self._write()
 
     def _act(self, event: Event) -> None:

@@ -32,6 +32,7 @@ from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignor
 from svc.rpc.crowd import Crowd
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
+from svc.wire.connection import Connection
 from svc.wire.events import Event, Opened
 from svc.wire.headers import RequestHead
 from svc.wire.limits import WireLimits
@@ -246,18 +247,19 @@ class ServerConnection(WireProtocol):
         else:
             call.begin(serve, self._factory.traced)
 
-    def _begin(self) -> None:
+    def met(self) -> None:
         """A peer without certificate gets less, and is not kept when it asks nothing."""
-        super()._begin()
         limits = self._factory.anonymous
-        if limits is not None and not self.peer.chain and self.end_reason is None:
-            self._is_unnamed = self._factory.crowd.takes_unnamed(self.host)
-            if not self._is_unnamed:
-                self.close("too_many_anonymous")  # which the crowd has told
-                return
-            # Before its first byte is read: what it sends at once is bound as well.
-            self.wire.limits = limits
-            self._look_again()
+        if limits is None or self.peer.chain:
+            return
+        self._is_unnamed = self._factory.crowd.takes_unnamed(self.host)
+        if not self._is_unnamed:
+            self.close("too_many_anonymous")  # which the crowd has told
+            return
+        # Before the first byte either way: its settings say what it may do, and a stock client
+        # that keeps to them is never refused a stream.
+        self.wire = Connection(limits, is_client=False)
+        self._look_again()
 
     def _look_again(self) -> None:
         self._was_called = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, cast
 
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
@@ -164,6 +166,18 @@ class ListenerTests(SynchronousTestCase):
             one[0].connectionLost()
         self.assertEqual((crowd.unnamed, crowd.count), (0, 0))
         self.assertEqual([self.come("")[0].end_reason for _ in range(3)], [None] * 3)  # type: ignore[index]
+
+    def test_strangers_are_told_their_limit(self) -> None:
+        """A peer without a certificate is told in the settings how many calls it may have open."""
+        limits = WireLimits(max_streams=8)
+        self.factory = RpcServerFactory([], self.clock, plaintext=True, anonymous=limits)
+        come = self.come("192.0.2.1")
+        assert come is not None
+        caller = H2Connection(H2Configuration(client_side=True))
+        caller.initiate_connection()
+        caller.receive_data(come[1].value())
+        self.assertEqual(caller.remote_settings.max_concurrent_streams, 8)
+        come[0].connectionLost()
 
     def test_too_fast(self) -> None:
         """One address that connects and leaves again and again is slowed down; another is not."""
