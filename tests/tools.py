@@ -22,6 +22,7 @@ PACKAGES: Mapping[str, str] = {
     "curl": "curl",
     "promtool": "prometheus",
     "haproxy": "haproxy",
+    "openssl": "openssl",
     "make": "make",
 }
 

@@ -1,13 +1,21 @@
-"""The process's limit of open files, as high as its connections may need."""
+"""The process's limit of open files: as high as its connections may need, and told when reached."""
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Callable
 
-from twisted.logger import Logger
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import LogEvent, Logger, globalLogPublisher
 
 _log = Logger(namespace="svc")
+
+TOLD_SECS = 10.0
+"""At most one warning in this time; it says for how many connections it stands."""
+
+_CLOSED = "EMFILE recovery: Closed socket"
 
 SPARE = 256
 """For the store, targets, logs and whatever else is no connection of a listener."""
@@ -42,3 +50,41 @@ def make_room(
             open_files=soft,
             needed=connections + SPARE,
         )
+
+
+@define(slots=False, eq=False)
+class RefusedByTheSystem(Service):
+    """Warns, now and then, of connections that could not be taken: no descriptor was left.
+
+    Twisted survives it and says so line by line, at a level that is not shown:
+    whoever causes it must not fill the log, and the operator must hear of it.
+    """
+
+    clock: IReactorTime
+    _told_at: float | None = field(default=None, init=False)
+    _untold: int = field(default=0, init=False)
+
+    def startService(self) -> None:
+        """Listen."""
+        Service.startService(self)
+        globalLogPublisher.addObserver(self._heard)
+
+    def stopService(self) -> None:
+        """Listen no more."""
+        Service.stopService(self)
+        globalLogPublisher.removeObserver(self._heard)
+
+    def _heard(self, event: LogEvent) -> None:
+        told = str(event.get("log_format", ""))
+        error = event.get("acceptError", "ECONNABORTED")  # which is its caller's doing
+        if error == "ECONNABORTED" and not told.startswith(_CLOSED):
+            return
+        self._untold += 1
+        now = self.clock.seconds()
+        if self._told_at is None or now - self._told_at >= TOLD_SECS:
+            count, self._untold, self._told_at = self._untold, 0, now
+            _log.warn(
+                "connections were refused: the process may open no further file; raise its limit "
+                "of open files, or lower limits.max_connections",
+                count=count,
+            )

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.compose.authority import make_authority
 from svc.compose.connector import make_connector
-from svc.compose.descriptors import make_room
+from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners import RpcListener
 from svc.compose.proxy import make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
@@ -126,7 +126,7 @@ def _assembled(
     ended.append(lambda refusal: process.stopped_by(refusal))
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
-    first = [Holding(state), tracing, *watched]
+    first = [Holding(state), tracing, RefusedByTheSystem(runtime.reactor), *watched]
     for service in (*first, *services, listening, Announcing(settings)):
         process.addService(service)
     return process

@@ -5,10 +5,11 @@ from __future__ import annotations
 from resource import RLIM_INFINITY
 from typing import cast
 
-from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.internet.task import Clock
+from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.descriptors import SPARE, make_room
+from svc.compose.descriptors import SPARE, TOLD_SECS, RefusedByTheSystem, make_room
 
 
 class RoomTests(SynchronousTestCase):
@@ -45,3 +46,28 @@ class RoomTests(SynchronousTestCase):
             left = self.room(8192, soft, hard, refuses)
             [told] = self.events
             self.assertEqual((told["open_files"], told["needed"]), (left, 8192 + SPARE))
+
+
+class RefusedTests(SynchronousTestCase):
+    """Connections that the system has no descriptor for, as Twisted tells of them."""
+
+    def test_told_now_and_then(self) -> None:
+        """Thousands are a few warnings, which say how many; nothing is heard after the stop."""
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        clock, port = Clock(), Logger(namespace="twisted.internet.tcp")
+        watch = RefusedByTheSystem(clock)
+        watch.startService()
+        for _ in range(1000):
+            port.info("EMFILE recovery: Closed socket from {address}", address=("192.0.2.1", 1))
+        port.info("Re-reserving EMFILE recovery file descriptor.")
+        clock.advance(TOLD_SECS)
+        port.info("Could not accept new connection ({acceptError})", acceptError="ECONNABORTED")
+        port.info("Could not accept new connection ({acceptError})", acceptError="ENFILE")
+        watch.stopService()
+        clock.advance(TOLD_SECS)
+        port.info("Could not accept new connection ({acceptError})", acceptError="EMFILE")
+        told = [one["count"] for one in events if one["log_level"] is LogLevel.warn]
+        self.assertEqual(told, [1, 1000])

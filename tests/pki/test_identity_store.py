@@ -160,6 +160,21 @@ class IdentityStoreTests(SynchronousTestCase):
         (place / "key.pem").write_bytes(key_pem(new_key()))
         self.assertIn("not the key", self.refusal().what)
 
+    def test_no_root(self) -> None:
+        """A root that is gone, empty, garbage, or more than one stops the start, naming its file."""
+        self.joined()
+        path = self.state / "trust" / "root.pem"
+        whole = path.read_bytes()
+        for wrong in (None, b"", b"garbage", whole[:-30], whole + whole):
+            if wrong is None:
+                path.unlink()
+            else:
+                path.write_bytes(wrong)
+                path.chmod(0o600)
+            self.assertEqual(Path(self.refusal().where).name, "root.pem")
+            load = TransportIdentity.load
+            self.assertRaises(ConfigError, load, self.store, self.world.now)
+
     def test_owner_and_mode(self) -> None:
         """Files of another user, or open to others, are refused."""
         self.joined()

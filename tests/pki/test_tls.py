@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.ssl import CertificateOptions, TLSVersion
-from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -229,6 +232,54 @@ class ListenerTests(SynchronousTestCase):
         stranger = World().identity(Role.CONNECTOR)
         refused = Joined(server, self.older(SSL.TLS1_2_VERSION, who=stranger))
         self.assertNothingPassed(refused)
+
+    def hello(self, name: bytes) -> bytes:
+        """A stock client's first bytes, its server name replaced."""
+        placeholder = b"x" * len(name)
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_alpn_protos([b"h2"])
+        connection = SSL.Connection(context, None)
+        connection.set_tlsext_host_name(placeholder)
+        connection.set_connect_state()
+        self.assertRaises(SSL.WantReadError, connection.do_handshake)
+        raw = connection.bio_read(65536)
+        self.assertEqual(raw.count(placeholder), 1)
+        return raw.replace(placeholder, name)
+
+    def answer(self, hello: bytes, at_once: int = 65536) -> tuple[bytes, bool]:
+        """What a server says to a first message, and whether it hung up."""
+        transport = StringTransport()
+        server = TLSMemoryBIOFactory(
+            self.server(ClientCertificates.REQUIRED), False, Factory.forProtocol(Protocol), Clock()
+        ).buildProtocol(None)
+        assert server is not None
+        server.makeConnection(transport)
+        for at in range(0, len(hello), at_once):
+            server.dataReceived(hello[at : at + at_once])
+        return transport.value()[:1], transport.disconnecting or transport.disconnected
+
+    def test_server_names(self) -> None:
+        """Whatever name a client asks for, it gets the one certificate or an alert."""
+        for name in (
+            b"proxy.example", b"PROXY.exAMPle", b"other", b"\xff\xfe\x80.example", b"nul\0.example",
+            bytes(13), b"." * 13, b"'; drop table",
+        ):  # fmt: skip
+            with self.subTest(name=name):
+                said, is_over = self.answer(self.hello(name))
+                self.assertIn((said, is_over), ((b"\x16", False), (b"\x15", True)))
+        self.assertEqual(self.answer(self.hello(b"a" * 255))[0], b"\x16")
+        hello = self.hello(b"proxy.example")
+        self.assertEqual(self.answer(hello, 1), (b"\x16", False))
+        too_long = bytearray(hello)
+        at = hello.index(b"proxy.example")
+        too_long[at - 2 : at] = (256).to_bytes(2, "big")  # a name past the end of its list
+        self.assertEqual(self.answer(bytes(too_long)), (b"\x15", True))
+
+    def test_server_name_changes_no_rule(self) -> None:
+        """A name in any spelling does not spare a caller the certificate."""
+        for name in ("localhost", "LOCALHOST", "elsewhere.example"):
+            caller = self.client(server_name=name)
+            self.assertNothingPassed(Joined(self.server(ClientCertificates.REQUIRED), caller))
 
     def test_never_judged(self) -> None:
         """A connection whose peer nobody judged is ended when the handshake is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from google.rpc.error_details_pb2 import RetryInfo
@@ -12,11 +13,13 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config.keys import KEYS
-from svc.errors import Fault
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import Peer
 from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.model.source import IDLE_SECS, MAX_SOURCES, AddressBudget
 from svc.proto.gate.v1 import health_pb2
+from svc.proxy.budget import AnonymousCalls
 from svc.proxy.health import CHECKS, SERVICES
 from svc.rpc.frames import open_frame
 from svc.telemetry.series import SERIES
@@ -113,6 +116,17 @@ class PublicTests(ProxyTests):
         )  # fmt: skip
         [series] = [one for one in SERIES if one.name == REFUSED]
         self.assertEqual(set(series.labels["rpc"]), self.site.public.names)
+
+    @proves("X-14")
+    @given(st.text() | st.from_regex(r"/[A-Za-z.]+/[A-Za-z]+", fullmatch=True))
+    def test_any_name(self, method: str) -> None:
+        """No path that a caller makes up becomes a word of the series."""
+        told: list[str] = []
+        public = self.site.public
+        public.anonymous = AnonymousCalls(self.site.clock, AddressBudget(1, 0.5), told.append)
+        with contextlib.suppress(SvcError):
+            public.admit(method, Peer("192.0.2.1", 1, True))
+        self.assertEqual(told, [] if method in CHECKS else ["other"])
 
     @proves("G-HLT-06", "X-33")
     def test_health_has_no_budget(self) -> None:
