@@ -8,7 +8,8 @@ from collections.abc import Callable
 from attrs import define, field
 from twisted.application.service import Service
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import LogEvent, Logger, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, Logger, globalLogPublisher
+from zope.interface import implementer
 
 _log = Logger(namespace="svc")
 
@@ -52,6 +53,7 @@ def make_room(
         )
 
 
+@implementer(ILogObserver)
 @define(slots=False, eq=False)
 class RefusedByTheSystem(Service):
     """Warns, now and then, of connections that could not be taken: no descriptor was left.
@@ -67,14 +69,15 @@ class RefusedByTheSystem(Service):
     def startService(self) -> None:
         """Listen."""
         Service.startService(self)
-        globalLogPublisher.addObserver(self._heard)
+        globalLogPublisher.addObserver(self)
 
     def stopService(self) -> None:
         """Listen no more."""
         Service.stopService(self)
-        globalLogPublisher.removeObserver(self._heard)
+        globalLogPublisher.removeObserver(self)
 
-    def _heard(self, event: LogEvent) -> None:
+    def __call__(self, event: LogEvent) -> None:
+        """Called by Twisted for every event of the process."""
         told = str(event.get("log_format", ""))
         error = event.get("acceptError", "ECONNABORTED")  # which is its caller's doing
         if error == "ECONNABORTED" and not told.startswith(_CLOSED):

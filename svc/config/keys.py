@@ -153,14 +153,13 @@ def _roles() -> tuple[Key, ...]:
     )  # fmt: skip
 
 
-def _numbers() -> tuple[Key, ...]:
-    a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
+def _limits() -> tuple[Key, ...]:
     return (
-        Key("limits.anonymous_per_minute", _COUNT, 60, p,
+        Key("limits.anonymous_per_minute", _COUNT, 60, _PROXY,
             "Calls one IPv4 address or IPv6 /64 may make in a minute without a certificate; "
             "health checks are not counted."),
-        Key("limits.anonymous_burst", _COUNT, 20, p, "And how many of them at once."),
-        Key("limits.max_sessions_per_person", _COUNT, 256, p, "Open sessions of one person."),
+        Key("limits.anonymous_burst", _COUNT, 20, _PROXY, "And how many of them at once."),
+        Key("limits.max_sessions_per_person", _COUNT, 256, _PROXY, "Open sessions of one person."),
         Key("limits.max_streams", f.whole(8, 100_000), 4096, NODES,
             "Streams one connection may hold."),
         Key("limits.max_connections", _COUNT, 8192, NODES,
@@ -175,6 +174,12 @@ def _numbers() -> tuple[Key, ...]:
             "How long a TLS handshake may take, here and inside a session."),
         Key("limits.drain_secs", f.seconds(0, 3600), 30, NODES,
             "How long a stopping role waits for open sessions."),
+    )  # fmt: skip
+
+
+def _numbers() -> tuple[Key, ...]:
+    a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
+    return (
         Key("identity.node_leaf_secs", f.whole(2, 31_536_000), 86400, a,
             "Life of a node's certificate."),
         Key("identity.person_leaf_secs", f.whole(2, 31_536_000), 43200, a,
@@ -207,5 +212,5 @@ def _numbers() -> tuple[Key, ...]:
     )  # fmt: skip
 
 
-KEYS: tuple[Key, ...] = (*_top(), *_endpoints(), *_telemetry(), *_roles(), *_numbers())
+KEYS: tuple[Key, ...] = (*_top(), *_endpoints(), *_telemetry(), *_roles(), *_limits(), *_numbers())
 """Every key, in the order of the reference."""

@@ -161,7 +161,7 @@ class IdentityStoreTests(SynchronousTestCase):
         self.assertIn("not the key", self.refusal().what)
 
     def test_no_root(self) -> None:
-        """A root that is gone, empty, garbage, or more than one stops the start, naming its file."""
+        """A root that is gone, empty, garbage, or two, stops the start, naming its file."""
         self.joined()
         path = self.state / "trust" / "root.pem"
         whole = path.read_bytes()

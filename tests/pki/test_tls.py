@@ -212,9 +212,9 @@ class ListenerTests(SynchronousTestCase):
         for newest in (SSL.TLS1_1_VERSION, SSL.TLS1_VERSION):
             self.assertNothingPassed(Joined(server, self.older(newest)))
         self.assertNothingPassed(Joined(self.server(), self.older(SSL.TLS1_2_VERSION)))
-        newest = Joined(server, self.client())
-        self.assertTrue(newest.passed)
-        self.assertEqual(newest.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
+        usual = Joined(server, self.client())
+        self.assertTrue(usual.passed)
+        self.assertEqual(usual.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
 
     def test_tls12_judges_alike(self) -> None:
         """Over TLS 1.2 a certificate is asked for and judged as ever, and only once."""

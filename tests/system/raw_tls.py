@@ -123,9 +123,9 @@ def unary_calls(
             kind, flags, body = held[3], held[4], held[9 : 9 + size]
             held = held[9 + size :]
             if kind == _HEADERS:
-                fields_of = dict(decoder.decode(body))
+                fields_of = dict(decoder.decode(body, raw=True))
                 if flags & _END_STREAM:
-                    ends[str(fields_of.get("grpc-status"))] += 1
+                    ends[fields_of.get(b"grpc-status", b"none").decode()] += 1
                     open_now -= 1
             elif kind == _SETTINGS and not flags & _ACK:
                 out += _frame(_SETTINGS, _ACK, 0)
