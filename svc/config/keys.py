@@ -170,7 +170,7 @@ def _limits() -> tuple[Key, ...]:
         Key("limits.connections_per_minute", _COUNT, 18000, NODES,
             "New connections that one of them may make to a listener in a minute; those of ten "
             "seconds may come at once."),
-        Key("limits.handshake_secs", _SECS, 10, ROLES,
+        Key("limits.handshake_secs", _SECS, 8, ROLES,
             "How long a TLS handshake may take, here and inside a session."),
         Key("limits.drain_secs", f.seconds(0, 3600), 30, NODES,
             "How long a stopping role waits for open sessions."),
