@@ -152,12 +152,17 @@ def _shown(address: IAddress | None) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_BACKLOG = 1024
+"""Connections the system holds until we take them.  Past it a caller's first packet is dropped, and
+who waits for it comes back a second later; Twisted's own 50 are too few where all come at once."""
+
+
 def server_endpoint(reactor: Any, address: Address) -> IStreamServerEndpoint:
     """The endpoint that listens on *address*."""
     if ":" in address.host:
-        return TCP6ServerEndpoint(reactor, address.port, interface=address.host)
+        return TCP6ServerEndpoint(reactor, address.port, _BACKLOG, address.host)
     host = "127.0.0.1" if address.host == "localhost" else address.host
-    return TCP4ServerEndpoint(reactor, address.port, interface=host)
+    return TCP4ServerEndpoint(reactor, address.port, _BACKLOG, host)
 
 
 @frozen

@@ -9,11 +9,12 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
-from svc.compose.runtime import Runtime
+from svc.compose.runtime import Runtime, server_endpoint
 from svc.config import Address, read_settings
 from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, server_context
@@ -95,3 +96,14 @@ class ListenerTests(TestCase):
         turned: Deferred[None] = Deferred()
         reactor.callLater(0, turned.callback, None)
         return turned
+
+
+class QueueTests(SynchronousTestCase):
+    """Connections that the process has not taken yet."""
+
+    def test_room_for_all_who_come_back(self) -> None:
+        """Every listener lets the system hold a thousand callers, over IPv4 and IPv6."""
+        memory = MemoryReactorClock()
+        for host in ("127.0.0.1", "localhost", "::1"):
+            server_endpoint(memory, Address(host, 0)).listen(Factory())
+        self.assertEqual([backlog for _, _, backlog, _ in memory.tcpServers], [1024] * 3)
