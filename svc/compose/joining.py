@@ -62,6 +62,9 @@ _ENROLL_SECS = 25.0
 _VERIFY_FAILED = "certificate verify failed"
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+_LONGEST_TOLD = 300.0
+"""Whoever says when to come again is waited for no longer."""
+
 _TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTED, Fault.ABORTED)
 
 
@@ -302,9 +305,10 @@ async def join_node(
             if e.fault not in _TRY_AGAIN:
                 raise
             _log.warn("joining failed; trying again", reason=e.reason, error=e.text)
+            told = min(e.retry_after or 0.0, _LONGEST_TOLD)
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
         failures += 1
-        await deferLater(runtime.reactor, runtime.jitter(wait))
+        await deferLater(runtime.reactor, told + runtime.jitter(wait))
     identity = adopt_identity(
         store,
         key,

@@ -26,7 +26,7 @@ from svc.compose.joining import (
 from svc.compose.personal import client_toml, join_person, parse_addresses, prepare, write_config
 from svc.compose.runtime import Runtime
 from svc.config import Address, read_settings
-from svc.errors import ConfigError, Denied, SvcError, Unavailable, UsageError
+from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import Lanes
 from svc.model.certificate import CertificateRefused
@@ -293,6 +293,19 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(len(got), 1)
         stored = self.state / "identity" / "current" / "key.pem"
         self.assertEqual(stored.read_bytes(), key)
+
+    def test_stays_away_as_told(self) -> None:
+        """A node that is told when to come again does not come before."""
+        self.authority.refuse = SvcError("no", fault=Fault.EXHAUSTED, retry_after=20.0)
+        got = self.join()
+        self.authority.refuse = None
+        for _ in range(20):
+            self.authority.clock.advance(1)
+            self.authority.turn()
+        self.assertEqual((got, len(self.authority.asked)), ([], 1))
+        self.authority.clock.advance(1)
+        self.authority.turn()
+        self.assertEqual((len(got), len(self.authority.asked)), (1, 2))
 
     def test_refused(self) -> None:
         """A refused token ends it at once; nothing is kept as an identity."""
