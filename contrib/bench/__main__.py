@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contrib.bench import figures, ours, peers
+from contrib.bench import figures, ours, peers, silent
 from contrib.bench.ends import flood, start_sink
 from contrib.bench.rows import Row, table, write
 
@@ -44,6 +44,7 @@ def measured(megabytes: int) -> list[Row]:
             ):
                 rows = figures.throughput_rows(running, ssh, sink, directory, megabytes)
                 rows += figures.stalled_rows(running, megabytes)
+                rows += silent.rows(running)
                 return rows + figures.opening_rows(running, ssh)
     finally:
         sink.end()

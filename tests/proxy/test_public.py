@@ -53,6 +53,22 @@ class AdmissionTests(ProxyTests):
             self.reason("/gate.v1.Tunnel/Register"), ("unauthenticated", Fault.UNAUTHENTICATED)
         )
 
+    def test_odd_checks(self) -> None:
+        """A check with unknown fields, or sent as a stream, is answered; garbage is refused."""
+        wire = self.site.connect(None)
+        for method in (OURS, STOCK):
+            unknown = Talk(wire.channel.stream(method))
+            unknown.say(b"\x7a\x03odd")
+            stream = Talk(wire.channel.stream(method))
+            for _ in range(3):
+                stream.say(b"")
+            garbage = Talk(wire.channel.stream(method))
+            garbage.say(b"\xff\xff")
+            self.site.turn()
+            self.assertEqual((unknown.heard, unknown.reason), ([b"\x08\x01"], ""))
+            self.assertEqual((stream.heard, stream.reason), ([b"\x08\x01"], ""))
+            self.assertEqual((garbage.heard, garbage.reason), ([], "malformed"))
+
     def test_watch(self) -> None:
         """Who watches the health hears of the drain, and then the end."""
         talk = Talk(self.site.connect(None).channel.stream("/grpc.health.v1.Health/Watch"))
