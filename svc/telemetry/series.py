@@ -29,7 +29,7 @@ _LANES = ("renewal", "admin")
 _ROLES = ("authority", "proxy", "connector")
 _RPCS = (
     "Health/Check", "Health/Watch", "Relay/Open", "Session/Open", "Session/List", "Session/Why",
-    "Tunnel/Register", "Tunnel/Carry", OTHER,
+    "Session/Lane", "Tunnel/Register", "Tunnel/Carry", OTHER,
 )  # fmt: skip
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)
 
