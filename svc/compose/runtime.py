@@ -16,6 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 
+from svc.compose.accepting import FewAtOnce
 from svc.config import Address
 from svc.errors import ConfigError
 from svc.interfaces.kinds import IResourceKind
@@ -160,9 +161,9 @@ who waits for it comes back a second later; Twisted's own 50 are too few where a
 def server_endpoint(reactor: Any, address: Address) -> IStreamServerEndpoint:
     """The endpoint that listens on *address*."""
     if ":" in address.host:
-        return TCP6ServerEndpoint(reactor, address.port, _BACKLOG, address.host)
+        return FewAtOnce(TCP6ServerEndpoint(reactor, address.port, _BACKLOG, address.host))
     host = "127.0.0.1" if address.host == "localhost" else address.host
-    return TCP4ServerEndpoint(reactor, address.port, _BACKLOG, host)
+    return FewAtOnce(TCP4ServerEndpoint(reactor, address.port, _BACKLOG, host))
 
 
 @frozen

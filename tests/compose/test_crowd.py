@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Any
 
 from twisted.internet import reactor
@@ -13,6 +14,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from svc.compose.accepting import AT_ONCE
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
 from svc.compose.runtime import Runtime, server_endpoint
 from svc.config import Address, read_settings
@@ -107,3 +109,37 @@ class QueueTests(SynchronousTestCase):
         for host in ("127.0.0.1", "localhost", "::1"):
             server_endpoint(memory, Address(host, 0)).listen(Factory())
         self.assertEqual([backlog for _, _, backlog, _ in memory.tcpServers], [1024] * 3)
+
+
+class TurnsTests(TestCase):
+    """Many connections that wait to be taken."""
+
+    timeout = 20
+
+    async def test_a_few_at_once(self) -> None:
+        """Of hundreds that came at once a few are taken in each turn of the reactor."""
+        turns = [0]
+        seen = Deferred[None]()
+
+        class Counted(Factory):
+            def buildProtocol(self, addr: Any) -> None:
+                turns[-1] += 1
+                if sum(turns) == 300:
+                    seen.callback(None)
+
+        def turn() -> None:
+            turns.append(0)
+            if not seen.called:
+                reactor.callLater(0, turn)
+
+        port = await server_endpoint(reactor, Address("127.0.0.1", 0)).listen(Counted())
+        self.addCleanup(port.stopListening)
+        bound: Any = port.getHost()
+        address = ("127.0.0.1", bound.port)
+        doors = [socket.create_connection(address) for _ in range(300)]
+        for door in doors:
+            self.addCleanup(door.close)
+        turn()
+        await seen
+        self.assertEqual(sum(turns), 300)
+        self.assertLessEqual(max(turns), AT_ONCE + 20)
