@@ -24,6 +24,7 @@ SPARE = 256
 
 def make_room(
     connections: int,
+    others: int = 0,
     get: Callable[[], tuple[int, int]] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
     put: Callable[[tuple[int, int]], object] = lambda both: resource.setrlimit(
         resource.RLIMIT_NOFILE, both
@@ -37,6 +38,7 @@ def make_room(
 
     Args:
         connections: Which the process may hold at once.
+        others: Descriptors of direct lanes and their pipes.
     """
     soft, hard = get()
     if soft != hard:
@@ -45,11 +47,12 @@ def make_room(
             soft = hard
         except (OSError, ValueError):
             pass  # some systems allow less than they say; the warning tells
-    if soft != resource.RLIM_INFINITY and soft < connections + SPARE:
+    if soft != resource.RLIM_INFINITY and soft < connections + others + SPARE:
         _log.warn(
-            "the limit of open files is below what limits.max_connections may need",
+            "the limit of open files is below what limits.max_connections (and a quarter as many "
+            "direct lanes) may need",
             open_files=soft,
-            needed=connections + SPARE,
+            needed=connections + others + SPARE,
         )
 
 

@@ -85,7 +85,6 @@ class LateFactory:
                 meetings,
                 self._clock,
                 lambda usual: usual.wrappedProtocol.stand_aside(),
-                server.crowd,
             )
 
     def doStart(self) -> None:

@@ -15,11 +15,12 @@ from svc.compose.authority import make_authority
 from svc.compose.connector import make_connector
 from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners import RpcListener
-from svc.compose.proxy import make_proxy
+from svc.compose.proxy import lanes_of, make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
 from svc.compose.telemetry import Exposure, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
+from svc.lanes.pipes import MAX_PIPES
 from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness, bounded
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
@@ -67,7 +68,7 @@ def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
     """
     roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
     metrics = Metrics(roles, settings.profile)
-    make_room(settings.limits.max_connections)
+    make_room(settings.limits.max_connections, _of_lanes(settings))
     state = StateDirectory(Path(settings.state_dir))
     state.claim()
     try:
@@ -130,6 +131,13 @@ def _assembled(
     for service in (*first, *services, listening, Announcing(settings)):
         process.addService(service)
     return process
+
+
+def _of_lanes(settings: RoleSettings) -> int:
+    """Descriptors that direct lanes and their pipes may take in a Proxy."""
+    if settings.role not in ("proxy", "all"):
+        return 0
+    return 2 * (lanes_of(settings) + MAX_PIPES)
 
 
 def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, Listener]:

@@ -197,9 +197,10 @@ class Assembling:
     def _meetings(self) -> Meetings | None:
         """Where the halves of direct lanes meet; none where they are off."""
         p = self.parts
-        if p.settings.proxy.public_plaintext or not p.settings.proxy.direct_lane:
+        most = lanes_of(p.settings)
+        if not most:
             return None
-        return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics))
+        return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics), most)
 
     def _reports(self, link: AuthorityLink) -> Reports:
         metrics = self.parts.metrics
@@ -309,3 +310,10 @@ class Assembling:
 
 def _is_miss(found: object) -> bool:
     return isinstance(found, Miss)
+
+
+def lanes_of(settings: RoleSettings) -> int:
+    """How many direct lanes a Proxy may have; 0 where they are off, as where a front ends TLS."""
+    if settings.proxy.public_plaintext or not settings.proxy.direct_lane:
+        return 0
+    return settings.limits.max_connections // 4

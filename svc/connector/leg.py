@@ -173,9 +173,7 @@ class Leg:
             case OpenNotice():
                 self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
             case LaneOffer():
-                self._tunnels.tasks.spawn(
-                    "direct lane", self._tunnels.openings.move(said, link.peer)
-                )
+                self._tunnels.tasks.spawn("direct lane", self._tunnels.openings.move(said, link))
             case Draining():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():

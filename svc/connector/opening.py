@@ -90,6 +90,10 @@ class Link(Protocol):
     def proxy_id(self) -> str:
         """The node at its other end, from its certificate."""
 
+    @property
+    def peer(self) -> Peer:
+        """The Proxy's end of the connection."""
+
     def refuse(self, session_uid: str, word: str) -> None:
         """Tell the Proxy that the session does not open; never raises."""
 
@@ -136,7 +140,7 @@ class Openings:
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
     _open: dict[str, _Open] = field(factory=dict, init=False)
-    _moving: dict[str, MovingEndpoint] = field(factory=dict, init=False)
+    _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -163,16 +167,16 @@ class Openings:
             finally:
                 arrived()
 
-    async def move(self, offer: LaneOffer, proxy: Peer) -> None:
-        """Take a session into the direct lane that its Proxy offers, if it is one of ours.
+    async def move(self, offer: LaneOffer, link: Link) -> None:
+        """Take a session into the direct lane that its own Proxy offers.
 
         Once a session: a Proxy cannot make us dial it again and again.  Run as a
         background task; raises nothing but cancellation.
         """
-        moving = self._moving.pop(offer.session_uid, None)
+        moving = self._moving.pop((link.proxy_id, offer.session_uid), None)
         if self.lane_to is not None and moving is not None and moving.stream is not None:
             preface = Preface(Side.CONNECTOR, offer.token)
-            await move(moving.stream, self.lane_to(proxy), preface, self.reactor)
+            await move(moving.stream, self.lane_to(link.peer), preface, self.reactor)
 
     def _under_way(self, proxy_id: str) -> Callable[[], None]:
         """Count one more of this Proxy until what is given back is called."""
@@ -213,7 +217,7 @@ class Openings:
             span.end(refusal)
             self._refuse(notice.session_uid, refusal)
         finally:
-            self._moving.pop(notice.session_uid, None)
+            self._moving.pop((link.proxy_id, notice.session_uid), None)
             relay.abort()
 
     def stop(self) -> None:
@@ -264,7 +268,7 @@ class Openings:
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
-            self._moving[admitted.grant.session_uid] = moving
+            self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
                 moving, tls.serverConnectionForTLS, self.reactor, self.times.handshake
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from typing import Protocol as Shape
 
 from attrs import define
 from twisted.internet.error import ConnectionDone
@@ -27,16 +26,6 @@ PREFACE_SECS = 5.0
 StandAside = Callable[[Any], object]
 """Tells the usual protocol that the connection is no concern of its own: it then hears
 ``connectionLost`` and must make nothing of it."""
-
-
-class Seats(Shape):
-    """Who counts the connections of a listener: a half takes the place of what stood aside."""
-
-    def entered(self, host: str) -> None:
-        """One more is there."""
-
-    def left(self, host: str) -> None:
-        """One that had entered is gone."""
 
 
 class _Nowhere:
@@ -60,9 +49,8 @@ class Front(Protocol):
 
     transport: Any
 
-    def __init__(self, usual: Any, host: str, site: FrontFactory) -> None:
+    def __init__(self, usual: Any, site: FrontFactory) -> None:
         self._usual = usual
-        self._host = host
         self._meetings = site.meetings
         self._site = site
         self._begun = b""
@@ -99,17 +87,13 @@ class Front(Protocol):
         if self._meetings.arrived(preface, self.transport):
             self._is_half = True
             self._leave_usual()
-            self._site.seats.entered(self._host)
         else:
             self._refuse()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is over, before or after it was known what it is."""
         self._stop_timer()
-        if self._is_half:
-            self._site.seats.left(self._host)
-            self._meetings.left(self.transport)
-        elif not self._is_refused:
+        if not (self._is_half or self._is_refused):
             self._usual.connectionLost(reason)
 
     def _late(self) -> None:
@@ -140,15 +124,14 @@ class Front(Protocol):
 class FrontFactory:
     """Makes fronts around what another factory makes.
 
-    Attributes:
-        seats: Counts halves as it counts what is usually served.
+    A half takes no place among the connections of what is usually served: its meeting
+    has bounds of its own, so that lanes keep nobody out.
     """
 
     usual: IProtocolFactory
     meetings: Meetings
     clock: IReactorTime
     stand_aside: StandAside
-    seats: Seats
 
     def doStart(self) -> None:
         """See IProtocolFactory."""
@@ -161,4 +144,4 @@ class FrontFactory:
     def buildProtocol(self, addr: IAddress) -> Front | None:
         """A front; None where nothing would be served."""
         usual = self.usual.buildProtocol(addr)
-        return None if usual is None else Front(usual, getattr(addr, "host", ""), self)
+        return None if usual is None else Front(usual, self)

@@ -21,7 +21,7 @@ from twisted.internet.interfaces import IDelayedCall
 from svc.errors import Fault, SvcError
 from svc.lanes.pipes import Pipes
 from svc.lanes.preface import GO, Preface, Side
-from svc.lanes.splice import Splice
+from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.session import LANE_TOKEN_BYTES
 
 MEETING_SECS = 10.0
@@ -56,20 +56,28 @@ class Meetings:
         entropy: For the tokens.
         told: Hears ``joined``, ``missed`` (a half did not come), ``refused`` (a token that
             is wrong, late, used or of the other side).
+        most: Lanes there may be, those included whose halves are expected.
     """
 
     reactor: Any
     entropy: Callable[[int], bytes]
     told: Callable[[str], object]
+    most: int
     pipes: Pipes = field(factory=Pipes)
     # By the hash: what a stranger guesses is never compared with a token byte by byte.
     _expected: dict[bytes, tuple[Meeting, Side]] = field(factory=dict, init=False)
     _of_owner: Counter[str] = field(factory=Counter, init=False)
+    _lanes: int = field(default=0, init=False)
 
     @property
     def expected(self) -> int:
         """How many halves may still come."""
         return len(self._expected)
+
+    @property
+    def lanes(self) -> int:
+        """How many there are, or are to be."""
+        return self._lanes + self._of_owner.total()
 
     def arrange(self, owner: str) -> Meeting:
         """Expect two halves from now on.
@@ -80,9 +88,9 @@ class Meetings:
         Raises:
             SvcError: ``too_many_lanes``.
         """
-        if self._of_owner[owner] >= MAX_OF_OWNER:
+        if self._of_owner[owner] >= MAX_OF_OWNER or self.lanes >= self.most:
             raise SvcError(
-                "too many direct lanes of one person are being joined",
+                "too many direct lanes are there, or of one person on their way",
                 reason="too_many_lanes",
                 fault=Fault.EXHAUSTED,
             )
@@ -115,12 +123,6 @@ class Meetings:
             self._join(meeting)
         return True
 
-    def left(self, transport: Any) -> None:
-        """A half that waited is gone: the other need not wait for it."""
-        for meeting, _ in list(self._expected.values()):
-            if transport in meeting.halves.values():
-                self._over(meeting, "missed")
-
     def _join(self, meeting: Meeting) -> None:
         self._forget(meeting)
         person, connector = meeting.halves[Side.PERSON], meeting.halves[Side.CONNECTOR]
@@ -129,6 +131,8 @@ class Meetings:
             self._end(meeting, "missed")
             return
         splice = Splice(self.reactor, person, connector, self.pipes)
+        self._lanes += 1
+        splice.done.addCallback(self._left)
         self.told("joined")
         meeting.spliced.callback(splice)
         try:
@@ -152,6 +156,10 @@ class Meetings:
             self.told(why)
         refusal = SvcError("the direct lane did not come about", reason=why)
         meeting.spliced.errback(refusal)
+
+    def _left(self, ended: SpliceEnded) -> SpliceEnded:
+        self._lanes -= 1
+        return ended
 
     def _forget(self, meeting: Meeting) -> None:
         if meeting.too_late.active():

@@ -15,6 +15,9 @@ from attrs import define, field, frozen
 PIPE_BYTES = 64 * 1024
 """The most a pipe is filled with: its size on Linux, unless the user has too many."""
 
+MAX_PIPES = 256
+"""So many directions may be full at a time before the next ones copy: two descriptors each."""
+
 _SPARE = 32
 
 
@@ -46,15 +49,19 @@ class Pipes:
 
     Attributes:
         make: Makes one; raises OSError where it cannot.
+        most: How many may be lent.
         lent: How many are lent now.
     """
 
     make: Callable[[], Pipe] = make_pipe
+    most: int = MAX_PIPES
     lent: int = field(default=0, init=False)
     _spare: list[Pipe] = field(factory=list, init=False)
 
     def borrow(self) -> Pipe | None:
         """An empty pipe; None where there is none to be had now."""
+        if self.lent >= self.most:
+            return None
         if self._spare:
             pipe = self._spare.pop()
         else:

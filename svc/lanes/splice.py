@@ -1,11 +1,13 @@
 """Two sockets joined in the kernel: bytes go from one to the other without being read.
 
 Each direction ends by itself (a FIN passes as a FIN, after all that came before
-it), a break of either socket breaks both, and a socket that is not read holds
-back only the other's sender: what is under way is one pipe and the kernel's own
-buffers.  A direction borrows its pipe when bytes come and gives it back when
-they rest, so that an idle lane holds its two sockets and nothing else.  Where no
-pipe is to be had, or a socket cannot be spliced, the direction copies.
+it), and a break that is met breaks both; one of a socket that only waits to be
+written is not met until then, so whoever owns a splice ends it where it knows
+better.  A socket that is not read holds back only the other's sender: what is
+under way is one pipe and the kernel's own buffers.  A direction borrows its
+pipe when bytes come and gives it back when they rest, so that an idle lane
+holds its two sockets and nothing else.  Where no pipe is to be had, or a socket
+cannot be spliced, the direction copies.
 """
 
 from __future__ import annotations

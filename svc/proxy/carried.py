@@ -50,6 +50,7 @@ class Carried(Protocol):
         self._joined = Joined(0, 0)
         self._meeting: Deferred[Splice] | None = None
         self._lane: Splice | None = None
+        self._was_offered = False
         self._join_is_over = False
         self._is_breaking = False
         self._call = call
@@ -71,11 +72,12 @@ class Carried(Protocol):
 
     @property
     def may_move(self) -> bool:
-        """Whether it goes through the tunnel, and no lane is arranged for it."""
-        return self._meeting is None and self._lane is None and self._joining is not None
+        """Whether it passes bytes, and no lane was ever arranged for it."""
+        return not self._was_offered and self._joining is not None
 
     def move_by(self, meeting: Meeting) -> None:
         """Go on in the lane of this meeting once it has come about.  Called by ``Session/Lane``."""
+        self._was_offered = True
         self._meeting = meeting.spliced
         meeting.spliced.addCallbacks(self._moved, self._stayed)
 

@@ -63,7 +63,7 @@ class DirectLanes:
         if (
             self.meetings is None
             or tunnel is None
-            or not tunnel.takes_lanes
+            or not (tunnel.takes_lanes and tunnel.open_for_sessions)
             or not session.carried.may_move
         ):
             raise SvcError(

@@ -34,9 +34,6 @@ from svc.interfaces.rpc import IHalfCloseableTransport, IMovedReader
 from svc.lanes.half import LaneHalf
 from svc.lanes.meeting import MEETING_SECS
 
-_LINGER_SECS = 10.0
-"""How long a session that was closed here waits in the lane for the other end's own end."""
-
 
 @implementer(IPushProducer)
 class _Gate:
@@ -114,11 +111,16 @@ class MovingStream(Protocol):
 
     def move_to(self, lane: LaneHalf) -> None:
         """Go on in *lane*, whose other half is there; from now on it is ours."""
-        if self._lane is not None or self.is_over:
+        if self._lane is not None or self._is_lost or self._call_over:
             lane.transport.loseConnection()
             return
         self._lane = lane
         lane.hand_to(self)
+        if self._is_closing:
+            # The other end may be writing there already: a refusal would overtake our own bytes.
+            lane.transport.loseWriteConnection()
+            lane.resume()
+            return
         if self._peer_is_ahead:
             self._stop_waiting()
             self.peer_moved()
@@ -154,6 +156,8 @@ class MovingStream(Protocol):
         """The other end goes on in the lane, whose word may reach us only after this one."""
         if self._reads_lane or self._heard_end or (self._peer_is_ahead and self._lane is None):
             self._fail("the other end moved twice, or after its end")
+            return
+        if self._lane is None and self._is_closing:
             return
         if self._lane is None:
             self._peer_is_ahead = True
@@ -192,14 +196,16 @@ class MovingStream(Protocol):
 
     def lane_data(self, data: bytes) -> None:
         """Bytes through the lane."""
+        if self._is_closing:
+            return
         if not self._reads_lane:
             self._fail("bytes came through the lane before their turn")
-        elif not self._is_closing:
+        else:
             self.inner.dataReceived(data)
 
     def lane_read_ended(self) -> None:
         """The other end writes no more there."""
-        if self._reads_lane and not self._heard_end:
+        if (self._reads_lane or self._is_closing) and not self._heard_end:
             self._heard_end = True
             if not self._is_closing:
                 self.inner.readConnectionLost()
@@ -215,8 +221,9 @@ class MovingStream(Protocol):
         self._lane_over = True
         if self._is_lost:
             return
-        # Whether it was a cut or the end is for the TLS inside to say.
-        if self._heard_end and (self._said_end or reason.check(ConnectionDone)):
+        # Whether what we heard was cut is for the TLS inside to say; what we said must have gone.
+        has_gone = self._said_end and (self._lane_flushed or not self._writes_lane)
+        if self._heard_end and (has_gone or reason.check(ConnectionDone)):
             self._finish()
         else:
             self._fail("the lane broke")
@@ -246,16 +253,22 @@ class MovingStream(Protocol):
             self.transport.loseWriteConnection()
 
     def loseConnection(self) -> None:
-        """End both directions in order, after what was written."""
-        if self._is_closing:
+        """End both directions in order, after what was written.
+
+        In a lane this waits for the other end's own end, however slowly it reads: the
+        call, and so the grant, the policy and the keepalive, bound that.
+        """
+        if self._is_closing or self._is_lost:
             return
         if self._lane is None:
-            self._is_closing = True
+            self._is_closing = self._said_end = True
             self.transport.loseConnection()
             return
+        if self._writes_lane:
+            # Twisted half-closes only where no producer is left.
+            self._lane.transport.unregisterProducer()
         self.loseWriteConnection()
         self._is_closing = True
-        self._wait("the other end of the lane did not end", _LINGER_SECS)
         # What still comes is dropped, but it must come: a reset would overtake our own bytes.
         self.resumeProducing()
         self._end_if_done()

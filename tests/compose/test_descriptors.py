@@ -28,7 +28,7 @@ class RoomTests(SynchronousTestCase):
                 raise ValueError("not allowed")
             now.append(both)
 
-        make_room(connections, lambda: now[-1], put)
+        make_room(connections, 0, lambda: now[-1], put)
         self.assertEqual(now[-1][1], hard)
         return now[-1][0]
 

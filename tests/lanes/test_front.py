@@ -34,6 +34,15 @@ class Usual(Protocol):
         self.heard = b""
         self.lost = 0
 
+    def connectionMade(self) -> None:
+        # As TLS and HTTP/2 do.
+        self.transport.registerProducer(self, True)  # type: ignore[union-attr]
+
+    def pauseProducing(self) -> None:
+        pass
+
+    resumeProducing = stopProducing = pauseProducing
+
     def dataReceived(self, data: bytes) -> None:
         self.heard += data
         self.transport.write(data)  # type: ignore[union-attr]
@@ -111,8 +120,7 @@ class FrontTests(TestCase):
         self.timed: Any = Timed()
         timed: Any = self.timed
         self.counts: Counter[str] = Counter()
-        self.seated: Counter[str] = Counter()
-        self.meetings = Meetings(self.timed, os.urandom, self.tell)
+        self.meetings = Meetings(self.timed, os.urandom, self.tell, 40)
         self.addCleanup(self.meetings.pipes.close)
         self.usual: list[Usual] = []
         factory = FrontFactory(
@@ -120,7 +128,6 @@ class FrontTests(TestCase):
             self.meetings,
             timed,
             self.stand_aside,
-            self,
         )
         self.port: Any = reactor.listenTCP(0, factory, interface="127.0.0.1")
         self.addCleanup(self.port.stopListening)
@@ -131,14 +138,6 @@ class FrontTests(TestCase):
         for caller in self.callers:
             caller.transport.abortConnection()
         await gatherResults([caller.lost for caller in self.callers])
-        while any(self.seated.values()):
-            await self.turn()
-
-    def entered(self, host: str) -> None:
-        self.seated[host] += 1
-
-    def left(self, host: str) -> None:
-        self.seated[host] -= 1
 
     def tell(self, word: str) -> None:
         self.counts[word] += 1
@@ -199,7 +198,6 @@ class FrontTests(TestCase):
         await gatherResults([one.until(len(GO) + 16), two.until(len(GO) + 13)])
         self.assertEqual(one.heard, GO + b"to the connector")
         self.assertEqual(two.heard, GO + b"to the person")
-        self.assertEqual(self.seated["127.0.0.1"], 2)
         self.assertTrue(all(usual.stood_aside and usual.lost == 1 for usual in self.usual))
         self.assertEqual(self.counts, {"joined": 1})
         self.assertEqual((self.meetings.expected, self.timed.clock.calls), (0, []))
@@ -286,6 +284,22 @@ class FrontTests(TestCase):
         self.callers.remove(one)
         self.assertEqual((one.heard, self.counts), (b"", {"refused": 1}))
         meeting.spliced.cancel()
+
+    async def test_no_room(self) -> None:
+        """There are only so many lanes; one that is over makes room, whoever's it was."""
+        self.meetings.most = 2
+        meeting, came = self.arrange()
+        for side in Side:
+            await self.call(self.preface(meeting, side))
+        while not came:
+            await self.turn()
+        other, _ = self.arrange("bob")
+        refusal = self.assertRaises(SvcError, self.meetings.arrange, "cyd")
+        self.assertEqual(refusal.reason, "too_many_lanes")
+        came[0].abort()
+        self.arrange("cyd")[0].spliced.cancel()
+        other.spliced.cancel()
+        self.assertEqual(self.meetings.lanes, 0)
 
     async def test_called_off(self) -> None:
         """A meeting that is called off closes what had come; its tokens are void."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-from errno import EMFILE
+from errno import EINVAL, EMFILE
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISFIFO, S_ISSOCK
 from typing import Any
 
 from twisted.internet import reactor as _reactor
@@ -19,6 +20,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SkipTest, TestCase
 from zope.interface import implementer
 
+import svc.lanes.splice
 from svc.lanes.pipes import Pipe, Pipes, make_pipe
 from svc.lanes.splice import Splice, SpliceEnded
 
@@ -272,6 +274,27 @@ class CopyTests(SpliceTests):
     """Everything above where no pipe is to be had."""
 
     make = staticmethod(none_left)
+
+
+class RefusedInTests(SpliceTests):
+    """Everything above where the kernel does not splice out of these sockets."""
+
+    is_refused = staticmethod(S_ISFIFO)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(svc.lanes.splice, "_splice", self.splice)
+
+    def splice(self, source: int, target: int, count: int, flags: int) -> int:
+        if self.is_refused(os.fstat(target).st_mode):
+            raise OSError(EINVAL, "not of this sort")
+        return os.splice(source, target, count, flags=flags)
+
+
+class RefusedOutTests(RefusedInTests):
+    """Everything above where it takes bytes out of them and puts none in."""
+
+    is_refused = staticmethod(S_ISSOCK)
 
 
 class ShortOfPipesTests(SpliceTests):

@@ -7,6 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
+from svc.kinds.tcp import tcp
 from svc.lanes.meeting import MEETING_SECS, Meetings
 from svc.lanes.preface import GO, Preface, Side
 from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
@@ -16,13 +17,22 @@ from tests.lanes.sockets import HandDriven, SocketTransport
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
 
 
+class Inspected:
+    """The kind tcp, but that a Proxy reads it."""
+
+    opaque = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tcp, name)
+
+
 class DirectTests(ProxyTests):
     def setUp(self) -> None:
         super().setUp()
         self.hand = HandDriven(self.site.clock)
         self.told: list[str] = []
         world = self.site.cluster.world
-        self.meetings = Meetings(self.hand, world.entropy, self.told.append)
+        self.meetings = Meetings(self.hand, world.entropy, self.told.append, 100)
         self.addCleanup(self.meetings.pipes.close)
         self.site.sessions.direct.meetings = self.meetings
         self.sockets = SocketTransport(), SocketTransport()
@@ -147,6 +157,33 @@ class DirectTests(ProxyTests):
         self.assertEqual((refusal.reason, refusal.fault), ("no_direct_lane", Fault.PRECONDITION))
         self.assertEqual([one for one in node.said if isinstance(one, LaneOffer)], [])
 
+    def test_a_tunnel_that_handed_over(self) -> None:
+        """A session of an older connection of its Connector stays where it is."""
+        node, wire, client, carry, uid = self.session()
+        newer = Node(self.site)
+        self.site.turn()
+        newer.generation = node.generation
+        newer.tell(Hello("first", "0.11.0", True))
+        newer.tell(newer.registration())
+        self.site.turn()
+        refusal = self.ask(wire, uid)
+        assert isinstance(refusal, SvcError)
+        self.assertEqual(refusal.reason, "no_direct_lane")
+        client.say(data(b"still here"))
+        self.site.turn()
+        self.assertEqual(carry.data, b"still here")
+        self.assertEqual(self.meetings.expected, 0)
+
+    def test_a_kind_that_the_proxy_reads(self) -> None:
+        """A kind that is not opaque never leaves the Proxy's sight."""
+        kinds: Any = self.site.sessions.gate.kinds
+        kinds["tcp"] = Inspected()
+        node, wire, _, _, uid = self.session()
+        refusal = self.ask(wire, uid)
+        assert isinstance(refusal, SvcError)
+        self.assertEqual(refusal.reason, "no_such_session")
+        self.assertEqual([one for one in node.said if isinstance(one, LaneOffer)], [])
+
     def test_off(self) -> None:
         """With lanes turned off every session stays in the tunnel."""
         self.site.sessions.direct.meetings = None
@@ -167,7 +204,7 @@ class DirectTests(ProxyTests):
         self.assertEqual([again.reason, refusal.reason], ["no_direct_lane", "no_direct_lane"])
 
     def test_halves_that_do_not_meet(self) -> None:
-        """The session goes on in the tunnel as if nothing had been asked, and may ask again."""
+        """The session goes on in the tunnel as if nothing had been asked; it is asked for once."""
         _, wire, client, carry, uid = self.session()
         token = self.ask(wire, uid)
         assert isinstance(token, bytes)
@@ -178,7 +215,9 @@ class DirectTests(ProxyTests):
         self.site.turn()
         self.assertEqual(carry.data, b"still here")
         self.assertEqual(self.told, ["missed"])
-        self.assertIsInstance(self.ask(wire, uid), bytes)
+        refusal = self.ask(wire, uid)
+        assert isinstance(refusal, SvcError)
+        self.assertEqual(refusal.reason, "no_direct_lane")
 
     def test_a_lane_that_breaks(self) -> None:
         """A lane that breaks is a session that breaks: both calls are told, Authority once."""

@@ -383,14 +383,82 @@ class MovingTests(SynchronousTestCase):
         self.assertTrue(extra.transport.is_lost)
         self.assertIsNone(session.ends[0].lost)
 
-    def test_an_other_end_that_never_ends(self) -> None:
-        """After a close here the other end has ten seconds for its own; then it is a break."""
+    def test_a_close_waits_for_a_slow_reader(self) -> None:
+        """What was said before a close is read at the other end's own pace, as in the tunnel."""
         session = self.moved()
-        session.ends[0].transport.loseConnection()
+        one, two = session.ends
+        two.transport.loseWriteConnection()
         session.turn()
-        session.pair.clock.advance(10)
+        one.transport.write(b"to be read later")
+        two.transport.pauseProducing()
+        one.transport.loseConnection()
+        session.turn()
+        session.pair.clock.advance(25)
+        session.turn()
+        self.assertEqual([one.lost, two.lost], [None, None])
+        two.transport.resumeProducing()
         session.turn(60)
-        self.assertNotIsInstance(session.ends[0].lost, (ConnectionDone, type(None)))
+        self.assertEqual(bytes(two.heard), b"to be read later")
+        two.transport.loseConnection()
+        session.turn(60)
+        self.assertIsInstance(one.lost, ConnectionDone)
+        self.assertIsInstance(two.lost, ConnectionDone)
+
+    def test_a_lane_that_comes_while_it_closes(self) -> None:
+        """The other end, which has moved, is heard out by an end that is closing already."""
+        session = Session()
+        one, two = session.ends
+        halves = session.make_lane()
+        one.transport.loseConnection()
+        session.streams[1].move_to(halves[1])
+        two.transport.write(b"dropped")
+        session.streams[0].move_to(halves[0])
+        session.turn(60)
+        self.assertTrue(two.heard_end)
+        two.transport.loseConnection()
+        session.turn(60)
+        self.assertIsInstance(one.lost, ConnectionDone)
+        self.assertIsInstance(two.lost, ConnectionDone)
+        self.assertEqual(bytes(one.heard), b"")
+
+    def test_what_never_left_is_no_end(self) -> None:
+        """A lane that is lost with our last words still in it is a break here too."""
+        session = self.moved()
+        one, two = session.ends
+        two.transport.loseWriteConnection()
+        session.turn()
+        self.assertTrue(one.heard_end)
+        session.lanes[1].pauseProducing()
+        one.transport.write(b"never leaves")
+        one.transport.loseConnection()
+        session.lanes[0].lose(ConnectionLost())
+        session.turn(60)
+        self.assertNotIsInstance(one.lost, (ConnectionDone, type(None)))
+
+    def test_a_second_move(self) -> None:
+        """A peer that says twice that it moved breaks the session."""
+        session = self.moved()
+        session.streams[0].transport.say_moved()
+        session.turn(60)
+        self.assertNotIsInstance(session.ends[1].lost, (ConnectionDone, type(None)))
+
+    def test_a_paused_reader_in_the_lane(self) -> None:
+        """An end that was paused in the tunnel is paused in the lane, whenever the move is told."""
+        session = Session()
+        one, two = session.ends
+        first, second = session.make_lane()
+        session.streams[1].move_to(second)
+        two.transport.pauseProducing()
+        session.streams[0].move_to(first)
+        one.transport.write(b"not yet")
+        session.turn()
+        two.transport.resumeProducing()
+        two.transport.pauseProducing()
+        session.turn()
+        heard = bytes(two.heard)
+        two.transport.resumeProducing()
+        session.turn()
+        self.assertEqual((heard, bytes(two.heard)), (b"", b"not yet"))
 
     @settings(deadline=None, max_examples=60)
     @given(st.data())
