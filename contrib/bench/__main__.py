@@ -1,4 +1,4 @@
-"""``python -m contrib.bench [--megabytes N]``: run, print the table, write ``bench.json``."""
+"""``python -m contrib.bench [GROUP …]``: run, print the table, write ``bench.json``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,41 @@ import argparse
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
-from contrib.bench import figures, ours, peers, silent
-from contrib.bench.ends import flood, start_sink
+from attrs import define, field
+
+from contrib.bench import (
+    calls,
+    deciding,
+    figures,
+    handshakes,
+    memory,
+    ours,
+    peers,
+    silent,
+    starting,
+)
+from contrib.bench.ends import Sink, flood, start_sink, throughput
 from contrib.bench.rows import Row, table, write
 
 
 def main() -> int:
-    """Measure everything that can be measured here; 1 when a peer is missing."""
+    """Measure what was asked for; 1 when a peer is missing."""
     options = argparse.ArgumentParser(prog="contrib.bench", description=__doc__)
-    options.add_argument("--megabytes", type=int, default=1000, help="bytes of one session")
+    options.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}")
+    options.add_argument("--megabytes", type=int, default=500, help="bytes of one session")
     options.add_argument("--out", type=Path, default=Path("bench.json"))
     chosen = options.parse_args()
+    if unknown := sorted(set(chosen.groups) - set(GROUPS)):
+        options.error(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     # Each process as its user starts it, not forked from one that is warm.
     os.environ["SVC_TEST_EXEC"] = "1"
     try:
-        rows = measured(chosen.megabytes)
+        rows = measured(chosen.groups or GROUPS, chosen.megabytes)
     except peers.Missing as missing:
         print(f"bench: {missing} is not installed; see `make test` for its package")
         return 1
@@ -31,23 +49,79 @@ def main() -> int:
     return 0
 
 
-def measured(megabytes: int) -> list[Row]:
-    """Every row, all of one run."""
-    sink = start_sink()
-    try:
-        with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
-            directory = Path(name)
-            with (
-                peers.sshd(directory) as ssh,
-                flood() as flooding,
-                ours.gateway(sink.port, flooding, ssh.port) as running,
-            ):
-                rows = figures.throughput_rows(running, ssh, sink, directory, megabytes)
-                rows += figures.stalled_rows(running, megabytes)
-                rows += silent.rows(running)
-                return rows + figures.opening_rows(running, ssh)
-    finally:
-        sink.end()
+def measured(groups: Iterable[str], megabytes: int) -> list[Row]:
+    """The rows of some groups, all of one run."""
+    rows: list[Row] = []
+    with ExitStack() as ending:
+        directory = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
+        bench = Bench(ending, directory, megabytes)
+        for name in GROUPS:
+            if name in groups:
+                began = time.monotonic()
+                rows += GROUPS[name](bench)
+                print(f"bench: {name}, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return rows
+
+
+@define
+class Bench:
+    """What groups share, each made when a group first needs it.
+
+    Attributes:
+        ending: Ends whatever was made.
+    """
+
+    ending: ExitStack
+    directory: Path
+    megabytes: int
+    _sink: Sink | None = field(default=None, init=False)
+    _ssh: peers.Ssh | None = field(default=None, init=False)
+    _ours: ours.Ours | None = field(default=None, init=False)
+
+    @property
+    def sink(self) -> Sink:
+        """Where sessions end."""
+        if self._sink is None:
+            self._sink = start_sink()
+            self.ending.callback(self._sink.end)
+        return self._sink
+
+    @property
+    def ssh(self) -> peers.Ssh:
+        """OpenSSH's server."""
+        if self._ssh is None:
+            self._ssh = self.ending.enter_context(peers.sshd(self.directory))
+        return self._ssh
+
+    @property
+    def ours(self) -> ours.Ours:
+        """The gateway of all groups but those that count from a fresh one."""
+        if self._ours is None:
+            ports = {"sink": self.sink.port, "flood": self.ending.enter_context(flood())}
+            self._ours = self.ending.enter_context(ours.gateway(ports, self.ssh.port))
+        return self._ours
+
+    def load(self) -> None:
+        """One session at full speed, for a few seconds."""
+        throughput(self.ours.sink, self.megabytes)
+
+
+GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
+    "start": lambda bench: starting.rows(),
+    "decision": lambda bench: deciding.rows(),
+    "throughput": lambda bench: figures.throughput_rows(
+        bench.ours, bench.ssh, bench.sink, bench.directory, bench.megabytes
+    ),
+    "stalled": lambda bench: figures.stalled_rows(bench.ours, bench.megabytes),
+    "silent": lambda bench: silent.rows(bench.ours),
+    "opening": lambda bench: figures.opening_rows(bench.ours, bench.ssh),
+    "lag": lambda bench: calls.lag_rows(bench.ours, bench.load),
+    "unary": lambda bench: calls.unary_rows(bench.ours),
+    "streaming": lambda bench: calls.streaming_rows(bench.ours),
+    "handshakes": lambda bench: handshakes.rows(bench.ours, bench.directory),
+    "memory": lambda bench: memory.rows(bench.directory),
+}
+"""By the names that the command line takes, in the order in which they are measured."""
 
 
 if __name__ == "__main__":

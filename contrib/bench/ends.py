@@ -23,15 +23,21 @@ STILL_SECS = 0.5
 
 
 def serve_sink(listener: socket.socket) -> None:
-    """Count what comes to its end, answer the count; or echo a byte for one that asks ``e``."""
+    """Count what comes to its end, answer the count.
+
+    A caller that asks ``e`` gets that byte back, and one that asks ``h`` is kept besides.
+    """
     room = bytearray(4 * BLOCK)
+    held: list[socket.socket] = []
     while True:
         peer, _ = listener.accept()
         with peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             first = peer.recv(1)
-            if first == b"e":
+            if first in (b"e", b"h"):
                 peer.sendall(first)
+                if first == b"h":
+                    held.append(peer.dup())
                 continue
             count = len(first)
             while got := peer.recv_into(room):
@@ -130,6 +136,15 @@ def round_trip(address: tuple[str, int]) -> float:
         if peer.recv(1) != b"e":
             raise AssertionError("the session gave nothing back")
     return (time.perf_counter() - began) * 1000
+
+
+def held(address: tuple[str, int]) -> socket.socket:
+    """A session that was used once and is idle now; it lasts until it is closed."""
+    peer = socket.create_connection(address, timeout=60)
+    peer.sendall(b"h")
+    if peer.recv(1) != b"h":
+        raise AssertionError("the session gave nothing back")
+    return peer
 
 
 if __name__ == "__main__":

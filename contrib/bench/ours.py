@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from attrs import frozen
 
 from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.settings import Target
+from svc.testing.person import Person
+from svc.testing.settings import PROXY, Target
 
 POLICY = """\
 @id("operators-administer")
@@ -25,26 +27,59 @@ _LIKE_IN_USE = {"limits.max_sessions_per_person": 100_000}
 
 @frozen
 class Ours:
-    """A running gateway and where its resources are locally."""
+    """A running gateway and where its resources are locally.
+
+    Attributes:
+        ports: Of the resources, by name.
+    """
 
     gateway: Gateway
-    sink: tuple[str, int]
-    ssh: tuple[str, int] | None
-    flood: tuple[str, int]
+    person: Person
+    ports: dict[str, tuple[str, int]]
+
+    @property
+    def sink(self) -> tuple[str, int]:
+        """Where the sink is reached."""
+        return self.ports["sink"]
+
+    @property
+    def public(self) -> tuple[str, int]:
+        """The Proxy's public listener."""
+        host, _, port = self.gateway.public.rpartition(":")
+        return host, int(port)
+
+    @property
+    def proxy_pid(self) -> int:
+        """The Proxy's process."""
+        return self.gateway.roles[PROXY].pid
+
+    @property
+    def proxy_state(self) -> Path:
+        """The Proxy's identity lies in it."""
+        return self.gateway.files.state(PROXY)
+
+    @property
+    def person_state(self) -> Path:
+        """The person's identity lies in it."""
+        return self.person.directory
 
 
 @contextmanager
-def gateway(sink_port: int, flood_port: int, ssh_port: int | None = None) -> Iterator[Ours]:
-    """A gateway with the sink (and an sshd) behind it, ended however the block ends."""
-    ports = {"sink": sink_port, "flood": flood_port}
+def gateway(ports: dict[str, int], ssh_port: int | None = None) -> Iterator[Ours]:
+    """A gateway with loopback ports (and an sshd) behind it, ended however the block ends.
+
+    Args:
+        ports: Of the targets, by name; plain TCP.
+        ssh_port: Becomes the resource ``shell``.
+    """
     targets = [Target(name, f"127.0.0.1:{port}") for name, port in ports.items()]
     if ssh_port is not None:
         targets.append(Target("shell", f"127.0.0.1:{ssh_port}", "ssh"))
     made = make_gateway(targets, policy=POLICY, numbers=_LIKE_IN_USE)
     try:
         person = made.add_person("bench", "bench")
-        person.up(*(target.id for target in targets))
-        shell = None if ssh_port is None else person.endpoint("shell")
-        yield Ours(made, person.endpoint("sink"), shell, person.endpoint("flood"))
+        names = [target.id for target in targets]
+        person.up(*names)
+        yield Ours(made, person, {name: person.endpoint(name) for name in names})
     finally:
         made.end()

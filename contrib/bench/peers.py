@@ -52,8 +52,8 @@ def await_port(port: int) -> None:
 
 
 @contextmanager
-def running(commands: Sequence[Sequence[str]]) -> Iterator[None]:
-    """Processes that are ended however the block ends."""
+def running(commands: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    """The ids of processes that are ended however the block ends."""
     processes = [
         subprocess.Popen(
             list(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ def running(commands: Sequence[Sequence[str]]) -> Iterator[None]:
         for words in commands
     ]  # fmt: skip
     try:
-        yield
+        yield [process.pid for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -144,9 +144,34 @@ def ssh_chain(ssh: Ssh, sink_port: int) -> Iterator[int]:
             yield local
 
 
+@frozen
+class Hops:
+    """HAProxy at work.
+
+    Attributes:
+        port: Where it is reached.
+        pids: Of its processes, in the order in which a connection passes them.
+    """
+
+    port: int
+    pids: list[int]
+
+    @property
+    def pid(self) -> int:
+        """Of the only one."""
+        [pid] = self.pids
+        return pid
+
+
+_HAPROXY = (
+    "global\n  nbthread 1\n  maxconn 4000\ndefaults\n  timeout connect 5s\n"
+    "  timeout client 60s\n  timeout server 60s\n"
+)
+
+
 @contextmanager
-def haproxy_chain(directory: Path, sink_port: int) -> Iterator[int]:
-    """Three HAProxy processes, TLS between each; the first one's plain local port."""
+def haproxy_chain(directory: Path, sink_port: int) -> Iterator[Hops]:
+    """Three HAProxy processes, TLS between each."""
     program = tool("haproxy")
     pem = _certificate(directory)
     ports = [free_port() for _ in range(3)]
@@ -157,16 +182,37 @@ def haproxy_chain(directory: Path, sink_port: int) -> Iterator[int]:
         target = f"127.0.0.1:{sink_port}" if last else f"127.0.0.1:{ports[hop + 1]} ssl verify none"
         path = directory / f"haproxy{hop}.cfg"
         path.write_text(
-            "global\n  nbthread 1\ndefaults\n  mode tcp\n  timeout connect 5s\n"
-            "  timeout client 60s\n  timeout server 60s\n"
-            f"listen hop\n  bind {bind}\n  server next {target}\n",
-            "utf-8",
+            _HAPROXY + f"  mode tcp\nlisten hop\n  bind {bind}\n  server next {target}\n", "utf-8"
         )
         commands.append([program, "-db", "-q", "-f", str(path)])
-    with running(commands):
+    with running(commands) as pids:
         for port in ports:
             await_port(port)
-        yield ports[0]
+        yield Hops(ports[0], pids)
+
+
+@contextmanager
+def haproxy_tls(directory: Path, identity: Path) -> Iterator[Hops]:
+    """HAProxy on one core that ends TLS and HTTP/2 with an identity of ours.
+
+    Args:
+        identity: A state directory; its certificate and key are served, its root is asked of
+            callers who show a certificate.
+    """
+    pem, path = directory / "identity.pem", directory / "haproxy-tls.cfg"
+    current = identity / "identity" / "current"
+    names = ("leaf.pem", "chain.pem", "key.pem")
+    pem.write_bytes(b"".join((current / name).read_bytes() for name in names))
+    port, root = free_port(), identity / "trust" / "root.pem"
+    path.write_text(
+        _HAPROXY + "  mode http\nfrontend tls\n"
+        f"  bind 127.0.0.1:{port} ssl crt {pem} alpn h2 ssl-min-ver TLSv1.3"
+        f" ca-file {root} verify optional\n  http-request return status 200\n",
+        "utf-8",
+    )
+    with running([[tool("haproxy"), "-db", "-q", "-f", str(path)]]) as pids:
+        await_port(port)
+        yield Hops(port, pids)
 
 
 def _certificate(directory: Path) -> Path:

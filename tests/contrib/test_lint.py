@@ -67,6 +67,12 @@ class ImportTests(LintCase):
         ):
             self.assert_found(imports, line, "tests/test_x.py")
 
+    def test_a_peer_lives_as_it_must(self) -> None:
+        """The bench's program of grpc.aio runs on asyncio; what measures it does not."""
+        self.assert_clean(imports, "import asyncio", "contrib/bench/grpc_ends.py")
+        self.assert_found(imports, "import asyncio", "contrib/bench/calls.py")
+        self.assert_found(imports, "from unittest import mock", "contrib/bench/grpc_ends.py")
+
     def test_reactor(self) -> None:
         """The reactor is imported at the top of the house only."""
         line = "from twisted.internet import reactor"

@@ -1,0 +1,21 @@
+"""What the kernel says of a process: the CPU time it has used, the memory that is resident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process so far, to the nanosecond."""
+    used = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        used += int((task / "schedstat").read_text("ascii").split()[0])
+    return used / 1e9
+
+
+def resident_kib(pid: int) -> float:
+    """Memory that a process has resident now."""
+    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return float(line.split()[1])
+    raise AssertionError(f"process {pid} has ended")

@@ -1,0 +1,59 @@
+"""What the bench's table says of a figure and its goal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from contrib.bench.rows import Goal, less_is_better, more_is_better, table, write
+
+
+class RowTests(SynchronousTestCase):
+    """Rows, their ratios and their goals."""
+
+    def test_ratio(self) -> None:
+        """A ratio above 1 is better for us, whichever way the figure counts."""
+        self.assertEqual(more_is_better("a", 3.0, "/s", "peer", 2.0).ratio, 1.5)
+        self.assertEqual(less_is_better("a", 2.0, "ms", "peer", 3.0).ratio, 1.5)
+
+    def test_without_goal(self) -> None:
+        """A row without a goal is neither met nor missed."""
+        row = more_is_better("a", 1.0, "/s", "peer", 2.0)
+        self.assertEqual((row.goal, row.met), ("", None))
+
+    def test_value(self) -> None:
+        """A goal for the figure bounds it on the side that is worse."""
+        goal = Goal(value=5)
+        for figure, much, little in ((4.0, False, True), (5.0, True, True), (6.0, True, False)):
+            self.assertEqual(more_is_better("a", figure, "/s", "peer", 1.0, goal).met, much)
+            self.assertEqual(less_is_better("a", figure, "ms", "peer", 1.0, goal).met, little)
+
+    def test_ratio_goal(self) -> None:
+        """A goal for the ratio is met from there on."""
+        goal = Goal(ratio=0.5)
+        self.assertTrue(more_is_better("a", 1.0, "/s", "peer", 2.0, goal).met)
+        self.assertFalse(more_is_better("a", 0.9, "/s", "peer", 2.0, goal).met)
+        self.assertFalse(less_is_better("a", 2.1, "ms", "peer", 1.0, goal).met)
+
+    def test_both(self) -> None:
+        """Of two limits each one must be kept, and the table names both."""
+        goal = Goal(ratio=10, value=8)
+        rows = [less_is_better("a", ours, "ms", "peer", 90.0, goal) for ours in (8.0, 8.5, 9.5)]
+        self.assertEqual([row.met for row in rows], [True, False, False])
+        self.assertFalse(less_is_better("a", 8.0, "ms", "peer", 70.0, goal).met)
+        self.assertEqual(rows[0].goal, "≥ 10 times, ≤ 8 ms")
+
+    def test_forms(self) -> None:
+        """The table has a line a row under its head; the file has every field."""
+        rows = [
+            more_is_better("a", 1.0, "/s", "peer", 2.0),
+            less_is_better("b", 9.0, "ms", "peer", 9.0, Goal(value=8)),
+        ]
+        lines = table(rows).splitlines()
+        self.assertEqual([line.split()[-1] for line in lines], ["met", "-", "no"])
+        path = Path(self.mktemp())
+        write(rows, path)
+        kept = json.loads(path.read_text("utf-8"))
+        self.assertEqual([(one["name"], one["met"]) for one in kept], [("a", None), ("b", False)])
