@@ -19,12 +19,12 @@ from contrib.bench import (
     figures,
     handshakes,
     memory,
-    ours,
     peers,
     silent,
     starting,
 )
 from contrib.bench.ends import Sink, flood, start_sink, throughput
+from contrib.bench.ours import Ours, gateway
 from contrib.bench.rows import Row, table, write
 
 
@@ -76,7 +76,7 @@ class Bench:
     megabytes: int
     _sink: Sink | None = field(default=None, init=False)
     _ssh: peers.Ssh | None = field(default=None, init=False)
-    _ours: ours.Ours | None = field(default=None, init=False)
+    _ways: dict[bool, Ours] = field(factory=dict, init=False)
 
     @property
     def sink(self) -> Sink:
@@ -94,12 +94,21 @@ class Bench:
         return self._ssh
 
     @property
-    def ours(self) -> ours.Ours:
+    def ours(self) -> Ours:
         """The gateway of all groups but those that count from a fresh one."""
-        if self._ours is None:
+        return self._gateway(direct=True)
+
+    @property
+    def tunnelled(self) -> Ours:
+        """One whose sessions stay in the tunnel."""
+        return self._gateway(direct=False)
+
+    def _gateway(self, *, direct: bool) -> Ours:
+        if direct not in self._ways:
             ports = {"sink": self.sink.port, "flood": self.ending.enter_context(flood())}
-            self._ours = self.ending.enter_context(ours.gateway(ports, self.ssh.port))
-        return self._ours
+            made = gateway(ports, self.ssh.port, direct=direct)
+            self._ways[direct] = self.ending.enter_context(made)
+        return self._ways[direct]
 
     def load(self) -> None:
         """One session at full speed, for a few seconds."""
@@ -110,9 +119,13 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": lambda bench: starting.rows(),
     "decision": lambda bench: deciding.rows(),
     "throughput": lambda bench: figures.throughput_rows(
-        bench.ours, bench.ssh, bench.sink, bench.directory, bench.megabytes
+        {figures.DIRECT: bench.ours, figures.TUNNEL: bench.tunnelled},
+        bench.ssh,
+        bench.sink,
+        bench.directory,
+        bench.megabytes,
     ),
-    "stalled": lambda bench: figures.stalled_rows(bench.ours, bench.megabytes),
+    "stalled": lambda bench: figures.stalled_rows(bench.tunnelled, bench.megabytes),
     "silent": lambda bench: silent.rows(bench.ours),
     "opening": lambda bench: figures.opening_rows(bench.ours, bench.ssh),
     "lag": lambda bench: calls.lag_rows(bench.ours, bench.load),

@@ -25,7 +25,7 @@ from svc.testing.settings import PROXY
 _ROUNDS = 3
 _SECONDS = 2.0
 _IN_FLIGHT = 64
-_MESSAGES = 20_000
+_MESSAGES = 10_000
 _MESSAGE_BYTES = 1024
 _UNARY = Goal(ratio=1.3)
 

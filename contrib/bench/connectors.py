@@ -2,8 +2,9 @@
 
 Each is what a Connector's process composes, but for telemetry, and serves one
 resource of the catalog.  ``ASKED`` is JSON: ``cluster``, ``pin``, ``proxy``,
-the Authority's control ``socket`` and a ``directory``.  Each number on stdin
-brings up so many more; a line on stdout says that they have joined.
+the Authority's control ``socket`` and a ``directory``, in which they find
+themselves again at the next start.  Each number on stdin brings up so many
+more; a line on stdout says that they have joined.
 """
 
 from __future__ import annotations
@@ -84,24 +85,31 @@ class Many:
 
     async def _one(self, admin: IRpcChannel, name: str) -> None:
         state = Path(self.asked["directory"]) / name
-        state.mkdir(mode=0o700, parents=True)
-        request = pb.AddNodeRequest(role="connector", name=name)
-        token = state / "join.token"
-        token.touch(mode=0o600)
-        answer = await admin.unary(_ADD_NODE, request, pb.TokenResponse, timeout=_WAIT_SECS)
-        token.write_text(answer.token, "utf-8")
+        is_new = not state.exists()
+        if is_new:
+            await self._admit(admin, name, state)
+        join = evolve(self._settings.join, token_file=str(state / "join.token"))
         [table] = self._settings.connector.resources
         connector = evolve(self._settings.connector, resources=(evolve(table, id=name),))
-        join = evolve(self._settings.join, token_file=str(token))
         settings = evolve(self._settings, state_dir=str(state), join=join, connector=connector)
         role = make_connector(
             self.runtime, settings, Metrics(("connector",), ""), StateDirectory(state), _refused
         )
         self._roles.append(role)
         await role.startService()
-        await bounded(reactor, _WAIT_SECS, _joined(IdentityStore(state)), name)
-        offered = pb.AddResourceRequest(id=name, kind="tcp", node=name)
-        await admin.unary(_ADD_RESOURCE, offered, pb.AddResourceResponse, timeout=_WAIT_SECS)
+        if is_new:
+            await bounded(reactor, _WAIT_SECS, _joined(IdentityStore(state)), name)
+            offered = pb.AddResourceRequest(id=name, kind="tcp", node=name)
+            await admin.unary(_ADD_RESOURCE, offered, pb.AddResourceResponse, timeout=_WAIT_SECS)
+
+    async def _admit(self, admin: IRpcChannel, name: str, state: Path) -> None:
+        """Make its directory, with a token in it."""
+        state.mkdir(mode=0o700, parents=True)
+        token = state / "join.token"
+        token.touch(mode=0o600)
+        request = pb.AddNodeRequest(role="connector", name=name)
+        answer = await admin.unary(_ADD_NODE, request, pb.TokenResponse, timeout=_WAIT_SECS)
+        token.write_text(answer.token, "utf-8")
 
 
 async def _joined(store: IdentityStore) -> None:

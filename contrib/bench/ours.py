@@ -65,17 +65,21 @@ class Ours:
 
 
 @contextmanager
-def gateway(ports: dict[str, int], ssh_port: int | None = None) -> Iterator[Ours]:
+def gateway(
+    ports: dict[str, int], ssh_port: int | None = None, *, direct: bool = True
+) -> Iterator[Ours]:
     """A gateway with loopback ports (and an sshd) behind it, ended however the block ends.
 
     Args:
         ports: Of the targets, by name; plain TCP.
         ssh_port: Becomes the resource ``shell``.
+        direct: Whether sessions that carry much leave the tunnel, as is usual.
     """
     targets = [Target(name, f"127.0.0.1:{port}") for name, port in ports.items()]
     if ssh_port is not None:
         targets.append(Target("shell", f"127.0.0.1:{ssh_port}", "ssh"))
-    made = make_gateway(targets, policy=POLICY, numbers=_LIKE_IN_USE)
+    numbers = {**_LIKE_IN_USE, "proxy.direct_lane": direct}
+    made = make_gateway(targets, policy=POLICY, numbers=numbers)
     try:
         person = made.add_person("bench", "bench")
         names = [target.id for target in targets]
