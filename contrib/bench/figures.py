@@ -24,11 +24,6 @@ _THROUGHPUT = {DIRECT: (Goal(ratio=1.4), Goal(ratio=1.3)), TUNNEL: (Goal(ratio=0
 """Beside OpenSSH and beside HAProxy."""
 
 
-def _best_throughput(address: tuple[str, int], megabytes: int) -> float:
-    """The best of a few rounds: what the path can do, not what the machine did beside it."""
-    return max(throughput(address, megabytes) for _ in range(_ROUNDS))
-
-
 def throughput_rows(
     ways: Mapping[str, Ours], ssh: peers.Ssh, sink: Sink, directory: Path, megabytes: int
 ) -> list[Row]:
@@ -37,19 +32,28 @@ def throughput_rows(
     Args:
         ways: A gateway for :data:`DIRECT`, and one for :data:`TUNNEL`.
     """
-    found = {way: _best_throughput(ours.sink, megabytes) for way, ours in ways.items()}
-    with peers.ssh_chain(ssh, sink.port) as port:
-        chain = _best_throughput(("127.0.0.1", port), megabytes)
-    with peers.haproxy_chain(directory, sink.port) as through:
-        hops = _best_throughput(("127.0.0.1", through.port), megabytes)
-    loop = _best_throughput(("127.0.0.1", sink.port), megabytes)
+    found = dict.fromkeys((*ways, "ssh", "hops", "loop"), 0.0)
+    with (
+        peers.ssh_chain(ssh, sink.port) as port,
+        peers.haproxy_chain(directory, sink.port) as through,
+    ):
+        paths = {way: ours.sink for way, ours in ways.items()}
+        for name, at in (("ssh", port), ("hops", through.port), ("loop", sink.port)):
+            paths[name] = ("127.0.0.1", at)
+        # In turns, and the best of each: what a path can do, not what the machine did beside it.
+        for _ in range(_ROUNDS):
+            for name, address in paths.items():
+                found[name] = max(found[name], throughput(address, megabytes))
     rows = []
-    for way, value in found.items():
+    for way in ways:
+        value = found[way]
         name, (beside_ssh, beside_hops) = f"one session, {way}, opaque kind", _THROUGHPUT[way]
         rows += [
-            more_is_better(name, value, "MB/s", "ssh -L to ssh -R", chain, beside_ssh),
-            more_is_better(name, value, "MB/s", "HAProxy, three TLS hops", hops, beside_hops),
-            more_is_better(name, value, "MB/s", "loopback, no relay", loop),
+            more_is_better(name, value, "MB/s", "ssh -L to ssh -R", found["ssh"], beside_ssh),
+            more_is_better(
+                name, value, "MB/s", "HAProxy, three TLS hops", found["hops"], beside_hops
+            ),
+            more_is_better(name, value, "MB/s", "loopback, no relay", found["loop"]),
         ]
     return rows
 
