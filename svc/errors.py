@@ -193,6 +193,23 @@ class Malformed(SvcError):
     reason = "malformed"
 
 
+class TooMany(SvcError):
+    """A caller asks more than its budget; it is told when asking again may help.
+
+    Args:
+        retry_after: Seconds until then.
+        hold: Seconds in which nothing more should be read from the connection
+            it came over.
+    """
+
+    fault = Fault.EXHAUSTED
+    reason = "too_many_requests"
+
+    def __init__(self, text: str, *, retry_after: float, hold: float = 0.0) -> None:
+        super().__init__(text, retry_after=retry_after)
+        self.hold = hold
+
+
 class Unavailable(SvcError):
     """Somebody we need does not answer; trying again later may help."""
 

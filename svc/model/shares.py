@@ -1,0 +1,58 @@
+"""The places of a bounded queue, divided so that nobody can take them all (rule R12).
+
+Pure.  One holder has at most an eighth of the places, and all holders together
+three quarters: the rest stays for what must never be turned away, which takes
+its places without asking here.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+EACH = 8
+"""One holder has at most one part in so many."""
+
+KEPT = 4
+"""One part in so many is kept."""
+
+
+@define
+class Shares:
+    """Who holds how many places.
+
+    Attributes:
+        places: Of the whole queue.
+        most: Places of one holder; an eighth where nothing is said.
+    """
+
+    places: int
+    most: int = field()
+    _held: dict[str, int] = field(factory=dict)
+    _total: int = 0
+
+    @most.default
+    def _eighth(self) -> int:
+        return max(1, self.places // EACH)
+
+    @property
+    def held(self) -> int:
+        """Places that all holders have together."""
+        return self._total
+
+    def take(self, holder: str) -> bool:
+        """Take a place; False where the holder has its share, or only what is kept is left."""
+        held = self._held.get(holder, 0)
+        if held >= self.most or self._total >= self.places - self.places // KEPT:
+            return False
+        self._held[holder] = held + 1
+        self._total += 1
+        return True
+
+    def give_back(self, holder: str) -> None:
+        """Give a place back that :meth:`take` gave."""
+        self._total -= 1
+        left = self._held[holder] - 1
+        if left:
+            self._held[holder] = left
+        else:
+            del self._held[holder]
