@@ -28,6 +28,7 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.pace import SlowReading
 from svc.rpc.peer import peer_of
 from svc.rpc.status import connection_lost
 from svc.wire.connection import Connection
@@ -101,6 +102,7 @@ class WireProtocol(Protocol):
         self._is_lost = False
         self._before: list[Callable[[], object]] = []
         self._timers: dict[str, IDelayedCall] = {}
+        self._slow: SlowReading | None = None
 
     # -- the transport's side
 
@@ -127,6 +129,13 @@ class WireProtocol(Protocol):
             self._begin()
 
     def dataReceived(self, data: bytes) -> None:
+        """Feed the wire, unless the peer is held back."""
+        if self._slow is None:
+            self._feed(data)
+        else:
+            self._slow.received(data)
+
+    def _feed(self, data: bytes) -> None:
         """Feed the wire; its events are acted on before this returns."""
         if self.end_reason is not None:
             return
@@ -151,6 +160,8 @@ class WireProtocol(Protocol):
             if timer.active():
                 timer.cancel()
         self._timers.clear()
+        if self._slow is not None:
+            self._slow.stop()
         if not self._is_ready and self.end_reason is None:
             self.end_reason = "handshake_failed"
             self.told(self.end_reason, _told_of(reason.value))
@@ -203,6 +214,14 @@ class WireProtocol(Protocol):
             self._keepalive = keepalive
             if self._is_ready and self.end_reason is None:
                 self._after("ping", keepalive.interval, self._ping)
+
+    def hold(self, seconds: float) -> None:
+        """Read nothing more from the peer for so long, and then a little at a time."""
+        if self._is_lost or self.end_reason is not None:
+            return
+        if self._slow is None:
+            self._slow = SlowReading(self.clock, self.transport, self._feed)
+        self._slow.hold(seconds)
 
     def reset(self, stream: Stream, code: ErrorCodes) -> None:
         """Reset one stream."""

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.errors import Fault, SvcError
+from svc.errors import Fault, SvcError, TooMany
 from svc.interfaces.rpc import (
     Admit,
     IRawEnd,
@@ -240,6 +240,8 @@ class ServerConnection(WireProtocol):
             serve = self._factory.find(event.head.method)
         except SvcError as refusal:
             call.refuse(refusal)
+            if isinstance(refusal, TooMany):
+                self.hold(refusal.hold)
         except Exception:
             # An admission that fails admits nobody.
             _log.failure("admission failed", method=event.head.method)
