@@ -16,12 +16,17 @@ from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
+from svc.authority.rates import AskRates
+from svc.authority.records import node
+from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.control import (
+    AUTHORIZE_METHOD,
+    WHY_METHOD,
     Lanes,
     answer_message,
     lanes_message,
@@ -31,6 +36,7 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
+from svc.messages.refusals import read_refused
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.model.node import Node
@@ -40,6 +46,9 @@ from svc.proto.gate.v1 import session_pb2
 from svc.service import bounded
 
 _log = Logger(namespace="svc_authority")
+
+_ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD})
+"""What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
 
 _FIRST_WORD_SECS = 10.0
 MAX_FOLLOWED = 8
@@ -56,6 +65,8 @@ class ControlService:
     Attributes:
         lanes: What this Authority says of itself to a Proxy that greets it.
         seen: Writes down that a node was here, and which version it runs.
+        rates: What one Proxy may ask at once.
+        refused: Takes what a Proxy's own budgets refused.
     """
 
     knowledge: Knowledge
@@ -68,6 +79,8 @@ class ControlService:
     lanes: Callable[[], Lanes]
     clock: IReactorTime
     seen: Callable[[str, str], Awaitable[None]]
+    rates: AskRates
+    refused: ToldRefusals
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -88,12 +101,15 @@ class ControlService:
                 "EndSessions": unary(pb.EndSessionsRequest, self._end),
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
+                "Refused": unary(pb.RefusedRequest, self._refused),
             },
         )
 
     def admit(self, method: str, peer: Peer) -> None:
-        """Refuse a call of anybody but an active Proxy; runs when a call starts."""
-        self._proxy(peer)
+        """Refuse a call of anybody but an active Proxy within its budget; as a call starts."""
+        proxy = self._proxy(peer)
+        if method in _ASKING:
+            self.rates.admit(proxy.id)
 
     def _proxy(self, peer: Peer) -> Node:
         if not peer.chain:
@@ -102,6 +118,7 @@ class ControlService:
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)
+        self.rates.greetings.spend(node(proxy.id))
         version, instance, claimed = read_hello(request)
         abandoned = 0
         if proxy.id not in self._present or self._instances.get(proxy.id) != instance:
@@ -130,7 +147,8 @@ class ControlService:
         self, request: pb.AuthorizeRequest, call: IRpcCall
     ) -> pb.AuthorizeResponse:
         proxy = self._proxy(call.peer)
-        return answer_message(await self.issuance.authorize(read_ask(request), proxy))
+        with self.rates.asking(proxy.id):
+            return answer_message(await self.issuance.authorize(read_ask(request), proxy))
 
     async def _register(self, call: IRpcCall) -> None:
         await self.intake.serve(call, self._proxy(call.peer))
@@ -183,17 +201,26 @@ class ControlService:
 
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)
-        outcomes = await self.ends.reported(proxy.id, read_ended(request))
+        with self.rates.reporting(proxy.id):
+            outcomes = await self.ends.reported(proxy.id, read_ended(request))
         return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))
 
     async def _departed(self, request: pb.DepartureNotice, call: IRpcCall) -> pb.DepartureAnswer:
         proxy = self._proxy(call.peer)
-        outcomes = await self.ends.departed(proxy.id, read_departure(request))
+        with self.rates.reporting(proxy.id):
+            outcomes = await self.ends.departed(proxy.id, read_departure(request))
         return pb.DepartureAnswer(outcomes=outcome_messages(outcomes))
 
     async def _why(
         self, request: session_pb2.SessionWhyRequest, call: IRpcCall
     ) -> session_pb2.SessionWhyResponse:
         proxy = self._proxy(call.peer)
-        said = await self.explainer.explain(*read_why(request), proxy)
+        with self.rates.asking(proxy.id):
+            said = await self.explainer.explain(*read_why(request), proxy)
         return explanation_message(said)
+
+    async def _refused(self, request: pb.RefusedRequest, call: IRpcCall) -> pb.RefusedResponse:
+        proxy = self._proxy(call.peer)
+        with self.rates.reporting(proxy.id):
+            await self.refused.take(proxy, *read_refused(request))
+        return pb.RefusedResponse()

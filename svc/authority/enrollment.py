@@ -29,6 +29,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import rfc3339
+from svc.model.budget import Budget
 from svc.model.certificate import CertificateFacts, IssuedCertificate
 from svc.model.events import (
     ENROLL_REFUSED,
@@ -250,6 +251,8 @@ class RenewalDesk:
     now: Callable[[], float]
     revoked: Callable[[str], object]
     """Called with a node id found cloned, once its revocation is durable."""
+    renewals: Budget
+    """How often a node may renew; this Authority's own renewals do not pass it."""
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""
@@ -263,6 +266,7 @@ class RenewalDesk:
 
     async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
         shown = self.verifier.verify(call.peer.chain, NODE_ROLES)
+        self.renewals.spend(node(shown.principal.id))
         return pb.RenewResponse(chain=await self.renew(shown, request.csr))
 
     async def renew(self, shown: CertificateFacts, csr: bytes) -> tuple[bytes, ...]:

@@ -24,6 +24,7 @@ from svc.authority.admission import (
     judge,
 )
 from svc.authority.facts import Knowledge
+from svc.authority.rates import AskRates
 from svc.authority.records import Recorder, node
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
@@ -51,8 +52,10 @@ _log = Logger(namespace="svc_authority")
 _FIRST_WORD_SECS = 10.0
 _AGAIN_SECS = 10.0
 """How long a registration that is to be made anew stands while it is."""
-_NOT_A_VERDICT = frozenset({Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL})
-"""The store, the call or we failed: that says nothing about the registration."""
+_NOT_A_VERDICT = frozenset(
+    {Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL, Fault.EXHAUSTED}
+)
+"""The store, the call or we failed, or it came too soon: nothing about the registration."""
 
 
 @define
@@ -61,6 +64,7 @@ class Intake:
 
     Attributes:
         lease_secs: What a Connector is told to renew within.
+        rates: How often a Connector may register.
         refusals: Bounds the records of refused registrations.
     """
 
@@ -75,6 +79,7 @@ class Intake:
     entropy: Entropy
     lease_secs: int
     tasks: BackgroundTasks
+    rates: AskRates
     refusals: RefusalRecords = field()
     # By node, then by who is answerable: one Proxy's forgery must not hide another's.
     _last_refusal: dict[str, dict[tuple[str, bool], str]] = field(factory=dict)
@@ -92,6 +97,8 @@ class Intake:
         try:
             signed = await self._registration(call)
             admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
+            # It is the Connector's own, made for this challenge: now it may count for it.
+            self.rates.registrations.spend(node(admitted.node.id))
             await self._record(proxy, admitted)
         except SvcError as refusal:
             if refusal.fault in _NOT_A_VERDICT:
@@ -140,8 +147,9 @@ class Intake:
         answerable = (proxy.id, isinstance(refusal, ProvenRefusal))
         known = self._last_refusal.get(seen.peer_node_id, {})
         if known.get(answerable) != refusal.reason:
+            # A Connector that is refused takes nothing of what its Proxy may still record.
             await self.refusals.write(
-                proxy.id,
+                node(seen.peer_node_id if answerable[1] else proxy.id),
                 "refuse a registration",
                 lambda tx: self._record_refusal(tx, proxy, seen, refusal),
             )
@@ -218,6 +226,7 @@ class Intake:
                 await call.send(encode_connector_down(Evict(reason)))
         finally:
             if reason == AGAIN:
+                self.rates.registrations.give_back(node(admitted.node.id))
                 self.clock.callLater(_AGAIN_SECS, self._forget, proxy, registered)
             else:
                 self.registrations.remove(registered)

@@ -1,7 +1,7 @@
 """Deciding one session and writing it down: the only place where a grant is made.
 
 The order is fixed (rules R1, R16): authenticate the person's own signature,
-decide, look for a Connector, commit both decisions and the session row in one
+look at its budget, decide, look for a Connector, commit both decisions and the session row in one
 transaction, and only then sign.  Nothing a Proxy says about the person is
 believed; what only it can know enters the policy as ``proxy_reported``.
 """
@@ -10,17 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
-from svc.authority.records import MAX_POLICIES, Recorder, node, person
+from svc.authority.rates import AskRates
+from svc.authority.records import Recorder, node, person
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
-from svc.errors import AlreadyExists, Denied, Fault, Malformed, StoreUnavailable, SvcError
+from svc.authority.wishes import Outcome, Wish
+from svc.errors import (
+    AlreadyExists,
+    Denied,
+    Fault,
+    Malformed,
+    StoreUnavailable,
+    SvcError,
+    TooMany,
+)
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
@@ -28,19 +37,18 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note
 from svc.messages.control import Answer, Ask
 from svc.messages.session import decode_request, encode_grant
-from svc.model.access import Decision, EntityUid
+from svc.model.access import Decision
 from svc.model.certificate import CertificateFacts
 from svc.model.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.grant import OPEN_WITHIN_MS, Ceiling, Grant
 from svc.model.ids import Entropy, random_id
 from svc.model.ledger import ChainRow, EntitySlice
 from svc.model.node import Node
-from svc.model.person import Person, PersonState
+from svc.model.person import PersonState
 from svc.model.principal import Role
 from svc.model.questions import context_at, may_open, may_view
-from svc.model.resource import Resource
 from svc.model.session import Session
-from svc.model.session_request import SessionRequest, is_fresh
+from svc.model.session_request import is_fresh
 from svc.model.signing import Purpose, Signed, verify
 from svc.policy.entities import cedar_json
 
@@ -52,64 +60,6 @@ REFUSAL_TEXT = "access denied, or no such resource"
 _REMEMBERED_SLICES = 10_000
 
 
-@frozen
-class Wish:
-    """A session request that is the person's own, with what is known about it.
-
-    ``resource`` is None too where the catalog's resource is of another kind: for
-    this kind there is no resource of that name.
-    """
-
-    request: SessionRequest
-    digest: bytes
-    person: Person
-    certificate: CertificateFacts
-    kind: IResourceKind
-    resource: Resource | None
-
-    @property
-    def record_fields(self) -> Mapping[str, Any]:
-        """What each record about it says, be it the Proxy's decision or ours."""
-        return {
-            "resource_id": self.request.resource,
-            "resource_kind": self.kind.name,
-            "session_uid": self.request.session_uid,
-            "action": self.kind.request_kind,
-            "cedar_action": self.request.action,
-        }
-
-
-@frozen
-class Outcome:
-    """What was decided about a wish.
-
-    Attributes:
-        word: The metric's: ``allow``, ``deny`` or ``not_served``.
-        reason: The record's, and with ``not_served`` the caller's.
-        entities: What the decision looked at, where the log may not hold it yet.
-    """
-
-    decision: Decision
-    decision_id: str
-    may_view: bool
-    entities: EntitySlice | None
-    word: str = "allow"
-    reason: str = ""
-    connector: Registered | None = None
-
-    @property
-    def recorded(self) -> str:
-        """The decision as the record says it: what came of it, never ``allow`` for a refusal."""
-        if self.word != "deny":
-            return self.word
-        return "deny" if self.decision.allowed else self.decision.decision
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """What determined a refusal or a grant; nothing of ours did where the Proxy refused."""
-        return () if self.reason == "proxy_denied" else self.decision.policies[:MAX_POLICIES]
-
-
 @define
 class Issuance:
     """Answers ``Control/Authorize``.
@@ -118,6 +68,7 @@ class Issuance:
         engine: Gives the policy in force; None while there is none.
         sign_grant: Signs with the grant key.
         told: Told action label, decision word and seconds of each decision.
+        rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
     """
@@ -135,6 +86,7 @@ class Issuance:
     now: Callable[[], float]
     entropy: Entropy
     told: Callable[[str, str, float], object]
+    rates: AskRates
     refusals: RefusalRecords = field()
     note: Note = no_note
     _seen: dict[bytes, float] = field(factory=dict)
@@ -149,20 +101,23 @@ class Issuance:
 
         Raises:
             SvcError: the request is not a person's own, fresh, first use of it
-                (recorded first), or the store did not take the record.
+                (recorded first), is over budget, or the store did not take the record.
         """
         began = self.clock.seconds()
         try:
             wish = self._authenticate(ask, proxy)
             self._note(wish)
-            outcome = self._decide(wish, ask, proxy)
-            row = await self._commit(wish, outcome, ask, proxy)
-        except StoreUnavailable:
-            raise  # nowhere to write it down
+            with self.rates.writing(wish.person.id):
+                outcome = self._decide(wish, ask, proxy)
+                row = await self._commit(wish, outcome, ask, proxy)
+        except (StoreUnavailable, TooMany):
+            raise  # nowhere to write it down; or counted, and summarised later
         except SvcError as refusal:
             self.note(decision="deny")
             await self._record_rejected(ask, proxy, refusal)
             raise
+        if outcome.word != "allow":
+            self.rates.denied(wish.person.id)
         self.note(decision=outcome.recorded)
         self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(wish, outcome, proxy, row)
@@ -176,7 +131,22 @@ class Issuance:
         )
 
     def _authenticate(self, ask: Ask, proxy: Node) -> Wish:
-        certificate = self.verifier.verify(ask.person_chain, {Role.USER})
+        try:
+            certificate = self.verifier.verify(ask.person_chain, {Role.USER})
+        except SvcError:
+            self.rates.disproved(proxy.id, None)
+            raise
+        person_id = certificate.principal.id
+        self.rates.claims(proxy.id, person_id)
+        try:
+            return self._proven(ask, proxy, certificate)
+        except TooMany:
+            raise
+        except SvcError:
+            self.rates.disproved(proxy.id, person_id)
+            raise
+
+    def _proven(self, ask: Ask, proxy: Node, certificate: CertificateFacts) -> Wish:
         verify(certificate.public_key, Purpose.SESSION_REQUEST, ask.request, ask.signature)
         request = decode_request(ask.request)
         if request.cluster != self.cluster or request.proxy_id != proxy.id:
@@ -193,20 +163,22 @@ class Issuance:
             raise Malformed("the request names no kind served here", reason="unknown_kind")
         asker = self.knowledge.person(certificate.principal)
         digest = sha256(ask.request).digest()
-        self._take_once(digest)
+        self._check_new(digest)
+        # A Proxy that brings a request again spends nothing of the person's.
+        self.rates.proven(asker.id)
+        self._seen[digest] = self.clock.seconds()
         resource = self.knowledge.facts.catalog.get(request.resource)
         if resource is not None and resource.kind != kind.name:
             resource = None
         return Wish(request, digest, asker, certificate, kind, resource)
 
-    def _take_once(self, digest: bytes) -> None:
+    def _check_new(self, digest: bytes) -> None:
         """A request is good for one use; remembered as long as it could be fresh."""
         horizon = self.clock.seconds() - 2 * OPEN_WITHIN_MS / 1000
         while self._seen and next(iter(self._seen.values())) < horizon:
             del self._seen[next(iter(self._seen))]
         if digest in self._seen:
             raise Denied("the request was used before", reason="request_replayed")
-        self._seen[digest] = self.clock.seconds()
 
     def _decide(self, wish: Wish, ask: Ask, proxy: Node) -> Outcome:
         engine = self.engine()
@@ -215,7 +187,7 @@ class Issuance:
                 "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
             )
         reported = ask.proxy_decision.source_address
-        now, target, asker = self.now(), _target(wish), wish.person.id
+        now, target, asker = self.now(), wish.target, wish.person.id
         context = context_at(now, reported, wish.request.login_user)
         kind, action = wish.kind.request_kind, wish.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
@@ -382,7 +354,7 @@ class Issuance:
                 details=details,
             )
 
-        await self.refusals.write(proxy.id, "record a refused request", write)
+        await self.refusals.write(node(proxy.id), "record a refused request", write)
 
 
 def _check_standing(tx: ITransaction, wish: Wish) -> None:
@@ -393,7 +365,3 @@ def _check_standing(tx: ITransaction, wish: Wish) -> None:
     known = tx.people.get(wish.person.id)
     if known is None or known.state is PersonState.REVOKED:
         raise Denied("the person was revoked", reason="revoked_person")
-
-
-def _target(wish: Wish) -> EntityUid:
-    return EntityUid(wish.kind.terms.entity_type, wish.request.resource)

@@ -1,39 +1,39 @@
 """Records of refusals, bounded: nobody fills the log by being refused (rule R12).
 
-Each source (a Proxy, the join listener) has its share of records a minute.
-What is refused past it is counted, and the count becomes one record when the
-minute is over.
+Each source (a Proxy, a Connector, the join listener) has its share of records.
+What is refused past it, and what a budget refused, is counted only; once a
+minute, and when the role stops, each count becomes one record.  A summary
+names who was refused and by which budget, and nothing of what was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc.authority.facts import Knowledge
+from svc.authority.rates import AskRates
 from svc.authority.records import ANONYMOUS, Recorder, node
+from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import rfc3339
+from svc.model.audit import Actor, rfc3339
 from svc.model.canonical import Json
 from svc.model.events import REFUSALS_SUMMARY
+from svc.model.node import Node
+from svc.model.rate import Buckets, Rate
+from svc.model.tally import OTHERS, Refused, Tally
+from svc.service import AsyncService
 
 _log = Logger(namespace="svc_authority")
 
 WINDOW_SECS = 60.0
-JOINERS = ""
+JOINERS = ANONYMOUS
 """The source that stands for everybody without a certificate."""
 
-
-@define
-class Window:
-    """One source's minute: how many records it got, and how many refusals got none."""
-
-    began: float
-    since: float
-    recorded: int = 0
-    left_out: int = 0
+_RECORDS = Rate(per_minute=60, burst=60)
 
 
 @define
@@ -41,75 +41,132 @@ class RefusalRecords:
     """Writes a refusal's record while its source's share lasts.
 
     Attributes:
-        per_minute: How many records one source gets.
+        tally: What got no record; the budgets count into it too.
     """
 
     store: IStore
     recorder: Recorder
     clock: IReactorTime
     now: Callable[[], float]
-    per_minute: int = 60
-    _windows: dict[str, Window] = field(factory=dict)
+    tally: Tally = field()
+    _shares: Buckets = field(factory=lambda: Buckets(_RECORDS))
 
-    async def write(self, source: str, desc: str, record: Callable[[ITransaction], object]) -> bool:
+    @tally.default
+    def _own_tally(self) -> Tally:
+        return Tally(self.now)
+
+    async def write(
+        self, source: Actor, desc: str, record: Callable[[ITransaction], object]
+    ) -> bool:
         """Record one refusal, or count it; whether it got its own record.
 
         Args:
-            source: The node that brought it, or ``JOINERS``.
+            source: The node that is answerable for it, or ``JOINERS``.
             record: Appends the record; run inside a transaction.
 
         Raises:
             StoreUnavailable: the store did not take it.
         """
-        if self._is_over(source):
-            await self._flush([source])
-        window = self._windows.get(source)
-        if window is None:
-            window = self._windows[source] = Window(self.clock.seconds(), self.now())
-        if window.recorded >= self.per_minute:
-            window.left_out += 1
+        if self._shares.take(source.id, self.clock.seconds()):
+            self.tally.add(source, "joins" if source == JOINERS else "records")
             return False
-        window.recorded += 1
         await self.store.run(desc, record)
         return True
 
     async def summarise(self) -> None:
-        """Record what was left out in the minutes that are over; called once a minute."""
-        await self._flush([source for source in self._windows if self._is_over(source)])
+        """Record what was counted since the last time; called once a minute.
 
-    def _is_over(self, source: str) -> bool:
-        window = self._windows.get(source)
-        return window is not None and self.clock.seconds() - window.began >= WINDOW_SECS
-
-    async def _flush(self, sources: list[str]) -> None:
-        over = [(source, self._windows.pop(source)) for source in sources]
-        owed = [(source, window) for source, window in over if window.left_out]
+        Raises:
+            StoreUnavailable: the store did not take it; it is owed.
+        """
+        owed = self.tally.take()
         if not owed:
             return
         try:
             await self.store.run("summarise refusals", lambda tx: self._summaries(tx, owed))
         except BaseException:
-            self._owe_again(owed)
+            self.tally.put_back(owed)
             raise
-        for source, window in owed:
-            _log.warn("refusals without a record each", source=source, count=window.left_out)
-
-    def _owe_again(self, owed: list[tuple[str, Window]]) -> None:
-        for source, window in owed:
-            newer = self._windows.setdefault(source, window)
-            if newer is not window:
-                newer.left_out += window.left_out
-                newer.since = window.since
-
-    def _summaries(self, tx: ITransaction, owed: list[tuple[str, Window]]) -> None:
-        for source, window in owed:
-            details: dict[str, Json] = {
-                "count": window.left_out,
-                "since": rfc3339(window.since),
-                "until": rfc3339(self.now()),
-                "proxy_id": source or None,
-            }
-            actor = node(source) if source else ANONYMOUS
-            self.recorder.append(
-                tx, REFUSALS_SUMMARY, actor, node_id=source or None, details=details
+        for one in owed:
+            _log.warn(
+                "refusals without a record each",
+                caller=one.caller.id,
+                budget=one.budget,
+                count=one.count,
             )
+
+    def _summaries(self, tx: ITransaction, owed: Iterable[Refused]) -> None:
+        for one in owed:
+            # Of a Proxy it may be what it brought, of the others what they asked themselves.
+            node_id = one.caller.id if one.caller.kind == "node" else None
+            self._summary(tx, one.caller, one, node_id=node_id)
+
+    def told(self, tx: ITransaction, proxy: Node, refused: Iterable[Refused]) -> None:
+        """Record what a Proxy says it refused by its own budgets: its word, not ours (R1)."""
+        for one in refused:
+            callers = {"person": "person_id", "node": "connector_id"}
+            whom = {callers[one.caller.kind]: one.caller.id} if one.caller != OTHERS else {}
+            self._summary(tx, node(proxy.id), one, node_id=proxy.id, proxy_id=proxy.id, **whom)
+
+    def _summary(
+        self, tx: ITransaction, actor: Actor, one: Refused, node_id: str | None, **whom: Json
+    ) -> None:
+        details: dict[str, Json] = {
+            "count": one.count,
+            "since": rfc3339(one.first),
+            "until": rfc3339(one.last),
+            **whom,
+        }
+        self.recorder.append(
+            tx, REFUSALS_SUMMARY, actor, node_id=node_id, reason=one.budget, details=details
+        )
+
+
+@define
+class ToldRefusals:
+    """Takes the summaries that Proxies bring.
+
+    A summary is a record: each Proxy may bring so many, and each of its reports
+    counts once, though it is sent again when its answer was lost.
+    """
+
+    store: IStore
+    records: RefusalRecords
+    knowledge: Knowledge
+    rates: AskRates
+    _last: dict[str, str] = field(factory=dict)
+
+    async def take(self, proxy: Node, uid: str, refused: tuple[Refused, ...]) -> None:
+        """Record one report.
+
+        Raises:
+            SvcError: it brings too many, or the store did not take them.
+        """
+        if self._last.get(proxy.id) == uid:
+            return
+        self.rates.summaries.spend(node(proxy.id), max(1.0, len(refused)))
+        known = tuple(self._known(one) for one in refused)
+        await self.store.run(
+            "record a Proxy's refusals", lambda tx: self.records.told(tx, proxy, known)
+        )
+        self._last[proxy.id] = uid
+
+    def _known(self, one: Refused) -> Refused:
+        """Only members are named; what a Proxy makes up is nobody's."""
+        facts = self.knowledge.facts
+        members = facts.people if one.caller.kind == "person" else facts.nodes
+        return one if one.caller.id in members else evolve(one, caller=OTHERS)
+
+
+@define(slots=False, eq=False)
+class LastSummary(AsyncService):
+    """Writes at the stop what was counted since the last minute; stopped before the store is."""
+
+    refusals: RefusalRecords
+
+    async def stop(self) -> None:
+        """Write."""
+        try:
+            await self.refusals.summarise()
+        except SvcError as e:
+            _log.warn("the last refusals are in no summary", reason=e.reason)

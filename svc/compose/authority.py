@@ -29,8 +29,9 @@ from svc.authority.operators import Operators
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.publishing import Publishing
+from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
-from svc.authority.refusals import WINDOW_SECS, RefusalRecords
+from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords, ToldRefusals
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
@@ -46,6 +47,7 @@ from svc.compose.authority_life import (
 )
 from svc.compose.authority_parts import Parts, load_cluster_keys, open_store, own_identity
 from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
+from svc.compose.rates import authority_rates
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
@@ -113,6 +115,7 @@ class Rooms:
     policies: PolicyDesk
     ends: SessionEnds
     renewals: RenewalDesk
+    rates: AskRates
     refusals: RefusalRecords
 
 
@@ -139,6 +142,7 @@ def _assembled(p: Parts) -> AuthorityRole:
         p.tasks,
         heads,
         begin,
+        LastSummary(rooms.refusals),
         _renewal_loop(p, rooms.renewals),
         PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
         PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
@@ -170,13 +174,14 @@ def _rooms(p: Parts) -> Rooms:
     operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
     policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)
     ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
+    rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = RenewalDesk(
         p.desk, knowledge, p.identity.verifier, p.store, p.recorder, now,
-        lambda node_id: registrations.evict(node_id, "cloned_node"),
+        lambda node_id: registrations.evict(node_id, "cloned_node"), rates.renewals,
     )  # fmt: skip
     return Rooms(
         knowledge, registrations, publisher, policy, operators, policies, ends, renewals,
-        RefusalRecords(p.store, p.recorder, clock, now),
+        rates, RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
     )  # fmt: skip
 
 
@@ -187,11 +192,12 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
     issuance = Issuance(
         cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
         verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
-        rooms.refusals, p.runtime.traces.note,
+        rooms.rates, rooms.refusals, p.runtime.traces.note,
     )  # fmt: skip
     intake = Intake(
         cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
-        entropy, int(p.settings.tunnel.lease_secs), p.tasks, rooms.refusals,
+        entropy, int(p.settings.tunnel.lease_secs), p.tasks, rooms.rates,
+        rooms.refusals,
     )  # fmt: skip
     explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
 
@@ -200,7 +206,8 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
 
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: _lanes(p, listeners), clock, seen,
+        lambda: _lanes(p, listeners), clock, seen, rooms.rates,
+        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
+from svc.compose.rates import proxy_rates
 from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.compose.telemetry import (
     anonymous_meter,
@@ -60,9 +61,16 @@ from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
 from svc.proxy.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.stopping import Stopping, Work
+from svc.proxy.summaries import EVERY_SECS, RefusalSummaries
 from svc.proxy.tunnels import TunnelService
 from svc.rpc.channel import dial
-from svc.service import AsyncMultiService, AsyncService, BackgroundTasks, Readiness
+from svc.service import (
+    AsyncMultiService,
+    AsyncService,
+    BackgroundTasks,
+    PeriodicTask,
+    Readiness,
+)
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import dial_secs
@@ -152,11 +160,12 @@ class Assembling:
         reports = self._reports(link)
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
+        rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
         sessions = SessionOpens(
             gate, link.channel, routes, reports, identity.verifier, holder.check_not_revoked,
             session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
-            p.runtime.traces.spans, DirectLanes(self._meetings()),
+            rates.persons, p.runtime.traces.spans, DirectLanes(self._meetings()),
         )  # fmt: skip
         link.claims = lambda: sessions.uids
         listings = Listings(
@@ -168,13 +177,10 @@ class Assembling:
         holder.on_change(sessions.recheck)
         tunnels = TunnelService(
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
-            p.runtime.entropy, tunnel_times(p.settings), holder.check_not_revoked,
+            p.runtime.entropy, tunnel_times(p.settings), rates.connectors,
+            holder.check_not_revoked,
         )  # fmt: skip
-        limits = p.settings.limits
-        anonymous = AnonymousCalls(
-            clock, AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
-            anonymous_meter(p.metrics),
-        )  # fmt: skip
+        anonymous = self._anonymous()
         lanes = RelayLanes(
             lambda: link.lanes, self._authority_port, identity.verifier,
             lane_meters(p.metrics), clock, anonymous, check_not_revoked=holder.check_not_revoked,
@@ -191,8 +197,18 @@ class Assembling:
         renewal = renewal_loop(
             p.runtime, p.settings, p.metrics, p.identities, identity, self._renewal_reach(link)
         )
-        self.stopping.work = Work(health, routes, sessions, listings, reports)
-        return [renewal, link]
+        refused = RefusalSummaries(rates.tally, link.channel, p.runtime.entropy)
+        self.stopping.work = Work(health, routes, sessions, listings, reports, refused)
+        summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
+        return [renewal, link, summaries]
+
+    def _anonymous(self) -> AnonymousCalls:
+        limits = self.parts.settings.limits
+        return AnonymousCalls(
+            self.parts.runtime.reactor,
+            AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
+            anonymous_meter(self.parts.metrics),
+        )
 
     def _meetings(self) -> Meetings | None:
         """Where the halves of direct lanes meet; none where they are off."""

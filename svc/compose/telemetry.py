@@ -127,6 +127,11 @@ def anonymous_meter(metrics: Metrics) -> Callable[[str], None]:
     return lambda rpc: metrics.counter("svc_public_anonymous_refused_total", rpc=rpc).inc()
 
 
+def budget_meter(metrics: Metrics) -> Callable[[str], None]:
+    """Counts what the budgets of authenticated callers refused."""
+    return lambda budget: metrics.counter("svc_budget_refused_total", budget=budget).inc()
+
+
 def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:
     """Moves the tunnel series of a Proxy."""
 

@@ -17,6 +17,7 @@ NODES = ("authority", "proxy", "connector", "all")
 _AUTHORITY = ("authority", "all")
 _PROXY = ("proxy", "all")
 _CONNECTOR = ("connector", "all")
+_DECIDING = ("authority", "proxy", "all")
 
 ENVIRONMENT = {
     "SVC_CONFIG": "Path of the configuration where `--config` is not given.",
@@ -160,6 +161,21 @@ def _limits() -> tuple[Key, ...]:
             "health checks are not counted."),
         Key("limits.anonymous_burst", _COUNT, 20, _PROXY, "And how many of them at once."),
         Key("limits.max_sessions_per_person", _COUNT, 256, _PROXY, "Open sessions of one person."),
+        Key("limits.opens_per_minute", _COUNT, 3000, _DECIDING,
+            "Sessions one person may ask for in a minute, at a Proxy and at Authority each; a "
+            "list counts as ten. Past it a call is answered RESOURCE_EXHAUSTED with the time to "
+            "wait, undecided."),
+        Key("limits.opens_burst", _COUNT, 500, _DECIDING, "And how many of them at once."),
+        Key("limits.denials_per_minute", _COUNT, 120, _DECIDING,
+            "Sessions one person may be refused in a minute, whatever for, before all it asks "
+            "for is answered like that."),
+        Key("limits.denials_burst", _COUNT, 200, _DECIDING, "And how many of them at once."),
+        Key("limits.node_calls_per_minute", _COUNT, 120, _DECIDING,
+            "Registrations of one Connector in a minute, and at Authority renewals of one node."),
+        Key("limits.node_calls_burst", _COUNT, 120, _DECIDING, "And how many of each at once."),
+        Key("limits.asks_per_proxy", f.whole(8, 100_000), 512, _AUTHORITY,
+            "Session requests of one Proxy that are in work at once; one person has half as "
+            "many."),
         Key("limits.max_streams", f.whole(8, 100_000), 4096, NODES,
             "Streams one connection may hold."),
         Key("limits.max_connections", _COUNT, 8192, NODES,

@@ -125,6 +125,13 @@ class Limits:
     anonymous_per_minute: int
     anonymous_burst: int
     max_sessions_per_person: int
+    opens_per_minute: int
+    opens_burst: int
+    denials_per_minute: int
+    denials_burst: int
+    node_calls_per_minute: int
+    node_calls_burst: int
+    asks_per_proxy: int
     max_streams: int
     max_connections: int
     max_connections_per_address: int

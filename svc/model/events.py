@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 1
+CATALOGUE_VERSION = 2
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -112,8 +112,9 @@ REQUEST_DECISION = _event(
     1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
 )
 REFUSALS_SUMMARY = _event(
-    1011, "refusals.summary", "W", "refusals of one minute that got no record each",
-    "count since until proxy_id",
+    1011, "refusals.summary", "W",
+    "what one caller was refused in a minute without a record each; the reason names the budget",
+    "count since until proxy_id person_id connector_id",
 )  # fmt: skip
 RECORDING_DELIVERED = _event(
     1020, "recording.delivered", "I", "a recording reached its store",

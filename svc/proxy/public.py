@@ -20,6 +20,7 @@ from svc.proxy.tunnels import TunnelService
 
 _WHY_SECS = 10.0
 _UNKNOWN = "other"
+_SESSION = "gate.v1.Session"
 
 
 @define
@@ -57,7 +58,7 @@ class PublicServices:
     def services(self) -> list[RpcService]:
         """Everything, as the RPC server takes it."""
         session = RpcService(
-            "gate.v1.Session",
+            _SESSION,
             {
                 "Open": streaming(self.sessions.open),
                 "List": streaming(self.listings.follow),
@@ -90,6 +91,11 @@ class PublicServices:
             )
         if not peer.chain:
             raise Unauthenticated("this needs a client certificate")
+        name = method.rpartition("/")[2]
+        if service == _SESSION:
+            self.sessions.admit(name, peer)
+        else:
+            self.tunnels.admit(name, peer)
 
     async def _why(self, request: pb.SessionWhyRequest, call: IRpcCall) -> pb.SessionWhyResponse:
         self.sessions.person(call)

@@ -33,6 +33,7 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
+from svc.model.principal import Principal
 from svc.model.registration import Accepted, Registration
 from svc.model.signing import Signed
 from svc.model.tunnels import EndReason
@@ -51,6 +52,9 @@ _FIRST_WORD_SECS = 10.0
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 15.0
 _GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
+_LATER = frozenset({Fault.UNAVAILABLE, Fault.EXHAUSTED})
+"""Says nothing about the registration."""
+
 MAX_UNSENT = 512
 """Messages a Connector may leave unread before its tunnel is given up."""
 
@@ -98,7 +102,7 @@ class Registering:
 
     service: TunnelService
     call: IRpcCall
-    node_id: str
+    node: Principal
     tunnel: RegisteredTunnel | None = None
     _tasks: BackgroundTasks = field(factory=BackgroundTasks)
     _over: Deferred[EndReason] = field(factory=Deferred)
@@ -108,6 +112,11 @@ class Registering:
 
     def __attrs_post_init__(self) -> None:
         self._outbox = Outbox(self.call, self._tasks, self._end)
+
+    @property
+    def node_id(self) -> str:
+        """Of the Connector."""
+        return self.node.id
 
     async def run(self) -> None:
         """Serve the call; raises the refusal, or why the tunnel was ended."""
@@ -263,7 +272,7 @@ class Registering:
                 standing, registration = await self.service.queue.again(self._round)
             except SvcError as e:
                 refusal = as_refusal(e)
-                if refusal.fault is Fault.UNAVAILABLE:
+                if refusal.fault in _LATER:
                     failures += 1
                     continue
                 self._log_refusal(refusal)
@@ -308,6 +317,7 @@ class Registering:
 
     def _heard(self, said: Up) -> bool:
         """Act on one message; whether it was the last."""
+        self.service.rates.said(self.node)
         match said:
             case Signed() if self._answer is not None:
                 self._give(said)

@@ -3,13 +3,15 @@
 Both wait while Authority is away, and what Authority cannot answer yet is told
 again.  The queue of notices is bounded and drops the newest (document 1); what
 a dropped notice would have said goes as single ends instead, so that no
-session stays open in Authority's books.
+session stays open in Authority's books.  For the same reason the queue of ends
+never turns one away: a session has its place in it before it is asked for, and
+nobody has more than a share of the places (rule R12).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeVar
 
@@ -18,7 +20,7 @@ from google.protobuf.message import Message
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Fault, SvcError
+from svc.errors import Fault, SvcError, TooMany
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (
     DEPARTED_METHOD,
@@ -28,6 +30,7 @@ from svc.messages.control import (
     departure_message,
     ended_message,
 )
+from svc.model.shares import Shares
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 
@@ -63,6 +66,9 @@ class Reports:
     clock: IReactorTime
     _notices: deque[Departure] = field(factory=deque)
     _ends: deque[Ended] = field(factory=deque)
+    _places: Shares = field(factory=lambda: Shares(MAX_ENDS))
+    _owed: dict[str, str] = field(factory=dict)
+    _ending: set[str] = field(factory=set)
     _delivering: bool = False
     _again: IDelayedCall | None = None
 
@@ -76,6 +82,27 @@ class Reports:
         """The sessions they are about."""
         left = (uid for notice in self._notices for uid in notice.session_uids)
         return (*left, *(one.session_uid for one in self._ends))
+
+    def expect(self, uid: str, person_id: str) -> None:
+        """Keep a place for the end of a session that is about to be asked for.
+
+        Raises:
+            TooMany: the person has its share of the places, or few are left: Authority
+                has not taken the ends of what was open before.
+        """
+        if uid in self._owed:
+            return
+        if not self._places.take(person_id):
+            raise TooMany(
+                "too many sessions whose end Authority has not heard of; try again",
+                retry_after=_AGAIN_SECS,
+            )
+        self._owed[uid] = person_id
+
+    def not_owed(self, uid: str) -> None:
+        """Nothing was granted: its place is free, unless a doubtful end of it waits."""
+        if uid not in self._ending:
+            self._free(uid)
 
     def departed(self, departure: Departure) -> None:
         """Queue one notice; the newest is dropped when the queue is full."""
@@ -103,7 +130,19 @@ class Reports:
         if len(self._ends) >= MAX_ENDS:
             _log.error("report of a session's end dropped", session=ended.session_uid)
             return
+        self._ending.add(ended.session_uid)
         self._ends.append(ended)
+
+    def _free(self, uid: str) -> None:
+        person_id = self._owed.pop(uid, None)
+        if person_id is not None:
+            self._places.give_back(person_id)
+
+    def _taken(self, ended: Iterable[str]) -> None:
+        """Authority has answered for good."""
+        for uid in ended:
+            self._ending.discard(uid)
+            self._free(uid)
 
     async def _deliver(self) -> None:
         try:
@@ -136,6 +175,7 @@ class Reports:
             self._ends.popleft()
         late = _deferred(answer)
         self._ends.extend(one for one in batch if one.session_uid in late)
+        self._taken(one.session_uid for one in batch if one.session_uid not in late)
         return len(late) < len(batch)
 
     async def _notice(self, channel: IRpcChannel, notice: Departure) -> bool:
@@ -147,6 +187,7 @@ class Reports:
             self.answered(one.outcome)
         late = _deferred(answer)
         left = tuple(uid for uid in notice.session_uids if uid in late)
+        self._taken(uid for uid in notice.session_uids if uid not in late)
         if left:
             self._notices.append(evolve(notice, session_uids=left))
         return len(left) < len(notice.session_uids) or not left

@@ -1,13 +1,13 @@
 """``Session/Open`` on the Proxy, as named steps.
 
-authenticate → count → decide here → ask Authority → find the tunnel → open
+authenticate → budget → count → decide here → ask Authority → find the tunnel → open
 the lane → join → report.  Every exit takes the gauge down and, once Authority
 granted, reports the end.  The session code does not know which lane carries it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from attrs import define, field, frozen
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -15,10 +15,9 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Denied, Fault, SvcError, Unauthenticated, Unavailable
+from svc.errors import Denied, Fault, SvcError, TooMany, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import IResourceKind
-from svc.interfaces.rpc import IRpcCall, IRpcChannel
+from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer
 from svc.interfaces.tracing import Span, Spans, no_span
 from svc.interfaces.transport import OpenOrder
 from svc.messages.control import (
@@ -26,23 +25,21 @@ from svc.messages.control import (
     Answer,
     Ask,
     Ended,
-    ProxyDecision,
     ask_message,
     read_answer,
 )
-from svc.messages.session import OPEN_METHOD, decode_grant, decode_open, decode_request
+from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
-from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
-from svc.model.session_request import SessionRequest
-from svc.model.signing import Signed
 from svc.model.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
 from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
+from svc.proxy.granted import Granted, Opening, as_told, read_granted, with_decision
 from svc.proxy.live import Live, LiveSessions
 from svc.proxy.opening import read_open
+from svc.proxy.rates import PersonRates
 from svc.proxy.reports import Reports
 from svc.tunnel.routes import RouteTable
 
@@ -58,8 +55,6 @@ _ITS_OWN = frozenset({"store_unavailable", "policy_unavailable"})
 
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
 """How Authority refuses a request; then it wrote no session down."""
-
-_OURS = frozenset({"unknown_node", "revoked_node"})
 
 _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
@@ -79,29 +74,6 @@ class SessionMeters:
     missed: Callable[[str, str], object]
 
 
-@frozen
-class Opening:
-    """One session on its way; its span ends when it is open, or refused."""
-
-    person: Principal
-    chain: tuple[bytes, ...]
-    data: bytes
-    signature: bytes
-    request: SessionRequest
-    kind: IResourceKind
-    decision: ProxyDecision
-    span: Span
-
-
-@frozen
-class Granted:
-    """One session that Authority granted: the grant as signed, and what it says."""
-
-    signed: Signed
-    grant: Grant
-    answer: Answer
-
-
 @define
 class SessionOpens:
     """Serves ``Session/Open``.
@@ -110,6 +82,7 @@ class SessionOpens:
         check_not_revoked: Refuses a principal that Authority revoked.
         max_per_person: Sessions one person may have open here, those included that ended and
             whose last bytes they have not read.
+        rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
     """
@@ -124,6 +97,7 @@ class SessionOpens:
     clock: IReactorTime
     now: Callable[[], float]
     max_per_person: int
+    rates: PersonRates
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
     _per_person: dict[str, int] = field(factory=dict)
@@ -152,15 +126,26 @@ class SessionOpens:
         """What a greeting claims: sessions open here, and those whose end is still to be told."""
         return (*self._open, *self.reports.uids)
 
+    def admit(self, name: str, peer: Peer) -> None:
+        """Spend what a call of this method costs; before its handler, its span, its decision.
+
+        Raises:
+            SvcError: nobody who may ask at all, or TooMany.
+        """
+        self.rates.spend(self._person(peer).principal, name)
+
     def person(self, call: IRpcCall) -> CertificateFacts:
         """The person behind a call, checked now (R13).
 
         Raises:
             SvcError: no certificate, one that is not good now, or revoked.
         """
-        if not call.peer.chain:
+        return self._person(call.peer)
+
+    def _person(self, peer: Peer) -> CertificateFacts:
+        if not peer.chain:
             raise Unauthenticated("this needs a person's certificate; run `svc join`")
-        facts = self.verifier.verify(call.peer.chain, {Role.USER})
+        facts = self.verifier.verify(peer.chain, {Role.USER})
         self.check_not_revoked(facts.principal)
         return facts
 
@@ -175,6 +160,7 @@ class SessionOpens:
         if self._is_draining:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
         if self._per_person.get(person_id, 0) >= self.max_per_person:
+            self.rates.crowded(person.principal)
             raise SvcError(
                 f"more than {self.max_per_person} sessions of one person are open here",
                 reason="too_many_sessions",
@@ -198,6 +184,8 @@ class SessionOpens:
         if request.session_uid in self._open:
             raise Denied("this session is open already", reason="request_replayed")
         kind = self.gate.kind(request)
+        # Again: those that came together with it may have been denied since it was admitted.
+        self.rates.check(person.principal)
         decision = self.gate.decide_open(request, kind, person.principal.id, call.peer.host)
         span.note(
             action=kind.request_kind,
@@ -208,12 +196,24 @@ class SessionOpens:
         opening = Opening(
             person.principal, peer_chain(call), data, signature, request, kind, decision, span
         )
+        if decision.decision != "allow":
+            # Before Authority answers: others of the person may be on their way already.
+            self.rates.denied(person.principal)
+        self.reports.expect(request.session_uid, person.principal.id)
         self._open[request.session_uid] = kind.protocol
         try:
-            granted = await self._authorize(opening)
+            granted = await self._granted(opening)
             await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
+
+    async def _granted(self, opening: Opening) -> Granted:
+        """Ask Authority; where nothing is granted, no end of it is owed but a doubtful one."""
+        try:
+            return await self._authorize(opening)
+        except BaseException:
+            self.reports.not_owed(opening.request.session_uid)
+            raise
 
     async def _authorize(self, opening: Opening) -> Granted:
         """Ask Authority.
@@ -228,13 +228,16 @@ class SessionOpens:
                 AUTHORIZE_METHOD, ask_message(ask), pb.AuthorizeResponse, timeout=_AUTHORIZE_SECS
             )
             answer = read_answer(message)
-            granted = _granted(answer, opening.request)
+            granted = read_granted(answer, opening.request)
         except CancelledError:
             self._never_opened(opening)
             raise
         except SvcError as e:
+            if e.reason == TooMany.reason:
+                raise  # refused before anything was decided or written down
             if e.fault in _REFUSED:
-                raise _as_told(e, opening.decision) from None
+                self._count_denied(opening)
+                raise as_told(e, opening.decision) from None
             self._never_opened(opening)
             if e.fault in _AWAY and e.reason not in _ITS_OWN:
                 raise Unavailable(
@@ -242,8 +245,13 @@ class SessionOpens:
                 ) from None
             raise
         if granted is None:
+            self._count_denied(opening)
             raise self._refused(answer, opening.span)
         return granted
+
+    def _count_denied(self, opening: Opening) -> None:
+        if opening.decision.decision == "allow":
+            self.rates.denied(opening.person)
 
     def _never_opened(self, opening: Opening) -> None:
         """Authority may have written the session down before it, or the client, went away."""
@@ -275,7 +283,7 @@ class SessionOpens:
             raise
         except SvcError as e:
             reason = e.reason
-            raise _with_decision(e, granted.answer.decision_id) from None
+            raise with_decision(e, granted.answer.decision_id) from None
         finally:
             if not carried.is_left_behind:
                 bytes_passed = carried.counted
@@ -338,34 +346,3 @@ class SessionOpens:
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     """What the TLS peer showed, leaf and issuer, in DER."""
     return tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
-
-
-def _granted(answer: Answer, request: SessionRequest) -> Granted | None:
-    """The grant of an answer, read once; None where there is none.
-
-    Raises:
-        Malformed: it is no grant, or one of another session.
-    """
-    if answer.grant is None:
-        return None
-    grant = decode_grant(answer.grant.payload)
-    if grant.session_uid != request.session_uid:
-        raise SvcError("Authority granted another session", reason="grant_session")
-    return Granted(answer.grant, grant, answer)
-
-
-def _as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
-    """A refusal of the request itself: Authority recorded it under the id of our decision."""
-    if refusal.reason in _OURS:
-        # It was this Proxy that Authority did not admit; that is not the person's concern.
-        _log.error("Authority refuses this Proxy", reason=refusal.reason, text=refusal.text)
-        return Unavailable(
-            "Authority cannot be reached from this Proxy; try again",
-            reason="authority_unreachable",
-        )
-    return _with_decision(refusal, decision.decision_id)
-
-
-def _with_decision(error: SvcError, decision_id: str) -> SvcError:
-    details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
-    return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)

@@ -13,11 +13,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from svc.errors import SvcError
 from svc.proxy.health import Health
 from svc.proxy.listing import Listings
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
-from svc.service import AsyncService
+from svc.proxy.summaries import RefusalSummaries
+from svc.service import AsyncService, bounded
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")
@@ -35,6 +37,7 @@ class Work:
     sessions: SessionOpens
     listings: Listings
     reports: Reports
+    refused: RefusalSummaries
 
 
 @define(slots=False, eq=False)
@@ -65,6 +68,15 @@ class Stopping(AsyncService):
         work.routes.close()
         work.sessions.direct.close()
         await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))
+        await self._tell_refused(work.refused)
+
+    async def _tell_refused(self, refused: RefusalSummaries) -> None:
+        try:
+            await bounded(self.clock, _REPORT_SECS, refused.tell(), "Authority")
+        except SvcError as e:
+            _log.debug("Authority does not take what was refused", reason=e.reason)
+        if refused.waiting:
+            _log.warn("what was refused before the stop is in no summary")
 
     async def _within(self, seconds: float, goes_on: Callable[[], bool]) -> None:
         end = self.clock.seconds() + seconds

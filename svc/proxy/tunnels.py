@@ -16,17 +16,19 @@ from twisted.internet.interfaces import IProtocol, IReactorTime
 
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.rpc import IRpcCall, RpcService, streaming
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
 from svc.messages.tunnel import decode_carry_open
 from svc.model.ids import Entropy
 from svc.model.principal import Principal, Role
 from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.opening import read_open
 from svc.proxy.queueing import RegistrationQueue
+from svc.proxy.rates import ConnectorRates
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.registering import Registering
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
+from svc.tunnel.transport import CARRY_REFUSED
 
 
 @define
@@ -35,6 +37,7 @@ class TunnelService:
 
     Attributes:
         queue: Where registrations wait for their turn at Authority.
+        rates: What a Connector may cause by itself.
     """
 
     routes: RouteTable
@@ -44,6 +47,7 @@ class TunnelService:
     clock: IReactorTime
     entropy: Entropy
     times: TunnelTimes
+    rates: ConnectorRates
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
     queue: RegistrationQueue = field(factory=RegistrationQueue)
 
@@ -52,23 +56,36 @@ class TunnelService:
         methods = {"Register": streaming(self._register), "Carry": streaming(self._carry)}
         return RpcService("gate.v1.Tunnel", methods)
 
+    def admit(self, name: str, peer: Peer) -> None:
+        """Spend what a call of this method costs, before its handler.
+
+        Raises:
+            SvcError: no Connector, or TooMany.
+        """
+        self.rates.spend(self._node(peer), name)
+
     def node_of(self, call: IRpcCall) -> Principal:
         """The Connector of the call's certificate, checked now (R13)."""
-        if not call.peer.chain:
+        return self._node(call.peer)
+
+    def _node(self, peer: Peer) -> Principal:
+        if not peer.chain:
             raise Unauthenticated("a tunnel takes a Connector's certificate")
-        return self.verifier.verify(call.peer.chain, {Role.CONNECTOR}).principal
+        return self.verifier.verify(peer.chain, {Role.CONNECTOR}).principal
 
     async def _register(self, call: IRpcCall) -> None:
-        await Registering(self, call, self.node_of(call).id).run()
+        await Registering(self, call, self.node_of(call)).run()
 
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.
-        self.check_not_revoked(self.node_of(call))
+        node = self.node_of(call)
+        self.check_not_revoked(node)
         # A connection has one Peer object: a stream reaches only its own connection's tunnel.
         tunnel = self.routes.tunnel_on(call.peer)
         if tunnel is None:
+            self.rates.stray(node)
             raise SvcError(
-                "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
+                "no open session waits for this stream", reason=CARRY_REFUSED, fault=Fault.DENIED
             )
         with tunnel.unheard():
             uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
@@ -76,4 +93,9 @@ class TunnelService:
         def attach(protocol: IProtocol) -> Deferred[object]:
             return protocol.carried_by(call)  # type: ignore[attr-defined, no-any-return]
 
-        await tunnel.carry(uid, secret, attach)
+        try:
+            await tunnel.carry(uid, secret, attach)
+        except SvcError as e:
+            if e.reason == CARRY_REFUSED:
+                self.rates.stray(node)
+            raise

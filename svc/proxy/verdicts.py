@@ -13,7 +13,7 @@ from attrs import define, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Fault, SvcError, Unavailable
+from svc.errors import Fault, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcStream
 from svc.messages.control import (
     REGISTER_METHOD,
@@ -128,6 +128,9 @@ class Asking:
 
 
 def _unreachable(streams: RelayStreams, why: SvcError) -> SvcError:
+    if why.reason == TooMany.reason:
+        streams.outcome("refused")
+        return why
     streams.outcome("unconfigured" if why.reason == UNCONFIGURED else "dial_failed")
     _log.warn("Authority gave no verdict", reason=why.reason, text=why.text)
     if why.fault is Fault.INVALID:

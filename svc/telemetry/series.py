@@ -2,7 +2,8 @@
 
 Name, type, labels with their allowed values, help, the roles that show it.
 The collector, ``docs/reference/metrics.md`` and the tests are made from it.
-The names are those of the documents, their irregular ones as well.
+The names are those of the documents, their irregular ones as well, and a few of
+our own for what the documents leave open.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from attrs import field, frozen
+
+from svc.model.budget import BUDGETS
 
 DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 TUNNEL_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800)
@@ -98,6 +101,9 @@ def _decisions() -> tuple[Series, ...]:
                "Active policy version in the store at the last reload pass.", absent=True),
         _counter("svc_public_anonymous_refused_total", _P,
                  "Public unauthenticated calls refused by the per-address budget.", rpc=_RPCS),
+        _counter("svc_budget_refused_total", (*_A, *_P),
+                 "Calls of authenticated callers refused by a budget, undecided.",
+                 budget=(*BUDGETS, OTHER)),
         _counter("svc_route_misses_total", _P,
                  "Requests naming a resource that no connected Connector serves.",
                  stage=("issue", "open", "request", "peer"), reason=("departed", "unknown")),

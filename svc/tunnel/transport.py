@@ -38,6 +38,9 @@ from svc.tunnel.lease import Lease
 from svc.tunnel.refusals import heard
 from svc.tunnel.times import TunnelTimes
 
+CARRY_REFUSED = "carry_refused"
+"""The word to a stream that no open session waits for."""
+
 MAX_PENDING_OPENS = 256
 """Open notices a tunnel may have unanswered; the next order is refused."""
 
@@ -232,7 +235,7 @@ class RegisteredTunnel:
         expected = pending.secret if pending is not None else bytes(SECRET_BYTES)
         if not compare_digest(secret, expected) or pending is None:
             raise SvcError(
-                "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
+                "no open session waits for this stream", reason=CARRY_REFUSED, fault=Fault.DENIED
             )
         self._forget(session_uid)
         protocol = pending.factory.buildProtocol(HostnameAddress(b"session", 0))

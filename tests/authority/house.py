@@ -17,7 +17,9 @@ from svc.authority.facts import Knowledge
 from svc.authority.issuance import Issuance
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.publishing import Publishing
+from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
+from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
 from svc.authority.snapshots import SnapshotPublisher
 from svc.errors import Fault, StoreUnavailable, SvcError
@@ -28,11 +30,13 @@ from svc.kinds.tcp import tcp
 from svc.messages.control import Ask, ProxyDecision
 from svc.messages.session import encode_request
 from svc.model.audit import chain_hash
+from svc.model.budget import Refusals
 from svc.model.ids import node_id, random_id
 from svc.model.node import Leaf, Node
 from svc.model.person import IssuedCertificate as PersonCertificate
 from svc.model.person import Person
 from svc.model.principal import Role
+from svc.model.rate import Rate
 from svc.model.resource import Resource
 from svc.model.session_request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
@@ -47,6 +51,7 @@ AUTHORITY = "a" * 26
 ADA, EVE = "b" * 26, "c" * 26
 KINDS: Any = {"tcp": tcp, "ssh": ssh}
 WORDS = vocabulary(*(kind_terms(kind.request_kind, kind.terms) for kind in KINDS.values()))
+OPENS, CALLS = Rate(6000, 1000), Rate(600, 100)
 DOWN = StoreUnavailable("store: down for a test")
 
 POLICY = """\
@@ -161,6 +166,9 @@ class House:
         facts = {fact.name: fact for fact in WORDS.terms.facts}
         self.recorder = Recorder(AUTHORITY, Sealer(self.entropy, facts), self.now, self.entropy)
         self.knowledge = Knowledge(self.store)
+        self.over_budget: list[str] = []
+        self.refusals = RefusalRecords(self.store, self.recorder, self.clock, self.now)
+        self.rates = self.new_rates()
         self.registrations = Registrations()
         self.guarded: list[str] = []
         self.guard_refuses: SvcError | None = None
@@ -179,6 +187,17 @@ class House:
         self.ada = self.person(ADA)
         self.eve = self.person(EVE)
         self.refresh()
+
+    def new_rates(
+        self,
+        opens: Rate = OPENS,
+        denials: Rate = OPENS,
+        calls: Rate = CALLS,
+        at_once: int = 512,
+    ) -> AskRates:
+        """The budgets of this Authority."""
+        refusals = Refusals(self.refusals.tally, self.clock.seconds, self.over_budget.append)
+        return AskRates.of(refusals, opens, denials, calls, at_once)
 
     async def _guard(self, text: str) -> None:
         self.guarded.append(text)
@@ -255,7 +274,7 @@ class House:
             CLUSTER, self.knowledge, lambda: self.policy.engine, self.registrations, KINDS,
             self.store, self.recorder, self.world.verifier, self.world.keys.signer(Purpose.GRANT),
             self.clock, self.now, self.entropy,
-            lambda kind, word, _: self.told.append((kind, word)),
+            lambda kind, word, _: self.told.append((kind, word)), self.rates, self.refusals,
         )  # fmt: skip
 
     def serve(self, *resources: str) -> Registered:

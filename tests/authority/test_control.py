@@ -11,11 +11,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
+from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
-from svc.errors import Denied, Malformed, SvcError, Unauthenticated
+from svc.errors import Denied, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
 from svc.messages.control import (
+    AUTHORIZE_METHOD,
+    END_METHOD,
     Departure,
     Ended,
     Lanes,
@@ -24,10 +27,14 @@ from svc.messages.control import (
     ended_message,
     hello_message,
 )
+from svc.messages.refusals import refused_message
 from svc.messages.snapshot import SnapshotFrame, decode_frame, decode_snapshot
+from svc.model.audit import Actor
 from svc.model.principal import Role
+from svc.model.rate import Rate
 from svc.model.session import Session, SessionState
 from svc.model.signing import Purpose
+from svc.model.tally import Refused
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
@@ -48,6 +55,7 @@ class ControlTests(SynchronousTestCase):
         intake = Intake(
             CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
             house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
+            house.rates, house.refusals,
         )  # fmt: skip
         explainer = Explainer(
             CLUSTER, house.knowledge, lambda: house.policy.engine, KINDS, house.store,
@@ -56,10 +64,64 @@ class ControlTests(SynchronousTestCase):
         self.control = ControlService(
             house.knowledge, house.world.verifier, house.issuance(), intake, self.ends,
             house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
-            self.seen,
+            self.seen, house.rates,
+            ToldRefusals(house.store, house.refusals, house.knowledge, house.rates),
         )  # fmt: skip
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
+
+    def refused(self, method: str, *messages: Any) -> str:
+        _, got = self.call(method, *messages)
+        error: Any = self.failureResultOf(got).value
+        return str(error.reason)
+
+    def test_greetings(self) -> None:
+        """A Proxy that greets without end is told to wait, and the store is left alone."""
+        hello = hello_message("0.11.0", "first", ())
+        for _ in range(60):
+            self.successResultOf(self.call("Hello", hello)[1])
+        written = self.house.store.written
+        self.assertEqual(self.refused("Hello", hello), "too_many_requests")
+        self.assertEqual(self.house.store.written, written)
+
+    def test_ends_have_their_own_places(self) -> None:
+        """While all the requests a Proxy may have are in work, its sessions' ends are taken."""
+        self.open("u1")
+        held = [self.house.rates.asking(self.house.proxy.id) for _ in range(512)]
+        for one in held:
+            one.__enter__()
+        asked = ask_message(self.house.ask(self.house.ada))
+        self.assertEqual(self.refused("Authorize", asked), "too_many_requests")
+        call, got = self.call("EndSessions", ended_message([Ended("u1", "closed")]))
+        self.successResultOf(got)
+        [ended] = pb.EndSessionsResponse.FromString(call.sent[0]).outcomes
+        self.assertEqual(ended.outcome, "closed")
+
+    def test_reports_at_once(self) -> None:
+        """A Proxy has few reports in work."""
+        self.house.store.mood = "silent"
+        ended = ended_message([Ended("u1", "closed")])
+        waiting = [self.call("EndSessions", ended)[1] for _ in range(8)]
+        self.assertEqual(self.refused("EndSessions", ended), "too_many_requests")
+        for one in waiting:
+            one.addErrback(lambda _: None)
+            one.cancel()
+        self.house.store.mood = "well"
+        self.successResultOf(self.call("EndSessions", ended)[1])
+
+    def test_proves_nothing_too_often(self) -> None:
+        """Only what has to prove something is shut off from a Proxy that proved too little."""
+        self.house.rates.unproven.buckets.rate = Rate(60, 0.5)
+        with self.assertRaises(TooMany):
+            self.control.admit(AUTHORIZE_METHOD, self.peer)
+        self.control.admit(END_METHOD, self.peer)
+
+    def test_what_a_proxy_refused(self) -> None:
+        """A Proxy's summary is on record when it is answered."""
+        one = Refused(Actor("person", ADA), "denials", 7, 100.0, 130.5)
+        _, got = self.call("Refused", refused_message("1" * 32, [one]))
+        self.successResultOf(got)
+        self.assertEqual(len(self.house.records("refusals.summary")), 1)
 
     async def seen(self, node_id: str, version: str) -> None:
         at = self.house.now()

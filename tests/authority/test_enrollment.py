@@ -165,7 +165,7 @@ class RenewalTests(SynchronousTestCase):
         self.revoked: list[str] = []
         self.desk = RenewalDesk(
             EnrollmentDesk(house.world.keys), house.knowledge, house.world.verifier, house.store,
-            house.recorder, house.now, self.revoked.append,
+            house.recorder, house.now, self.revoked.append, house.rates.renewals,
         )  # fmt: skip
 
     def shown(self, chain: Any) -> Any:

@@ -23,6 +23,7 @@ from svc.messages.control import (
 )
 from svc.messages.tunnel import Nonce, encode_registration
 from svc.model.principal import Role
+from svc.model.rate import Rate
 from svc.model.registration import DeclaredResource, Registration, Withheld
 from svc.model.resource import Resource
 from svc.model.signing import Purpose, Signed, sign
@@ -41,6 +42,7 @@ class IntakeTests(SynchronousTestCase):
         self.intake = Intake(
             CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
             house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
+            house.rates, house.refusals,
         )  # fmt: skip
 
     def begin(
@@ -202,6 +204,38 @@ class IntakeTests(SynchronousTestCase):
         self.verdict(resources=self.declared(("db1", "")))
         reasons = [one["reason"] for one in self.house.records("tunnel.refused")]
         self.assertEqual(reasons, ["catalog_permits_none", "no_resource_kinds"])
+
+    def test_too_many(self) -> None:
+        """A Connector that registers without end is refused before a record, and counted."""
+        self.house.rates.registrations.buckets.rate = Rate(60, 2)
+        for _ in range(2):
+            self.verdict()
+        before = len(self.house.records())
+        call, serving, nonce = self.begin()
+        call.give(self.signed(nonce))
+        refusal = self.failureResultOf(serving).value
+        self.assertEqual((refusal.reason, len(call.sent)), ("too_many_requests", 1))
+        self.assertEqual(len(self.house.records()), before)
+        self.house.clock.advance(60)
+        value_of(self.house.refusals.summarise())
+        [summary] = self.house.records("refusals.summary")
+        self.assertEqual(summary["actor"]["id"], self.house.connector.id)
+        self.verdict()
+
+    def test_made_anew_costs_nothing(self) -> None:
+        """What Authority itself asks for is no Connector's doing."""
+        self.house.rates.registrations.buckets.rate = Rate(60, 2)
+        for _ in range(10):
+            self.assertTrue(self.verdict().accepted)
+            self.house.registrations.ask_again(self.house.connector.id)
+
+    def test_made_up_registrations_cost_the_connector_nothing(self) -> None:
+        """A Proxy that makes up registrations uses up nothing of the Connector it names."""
+        self.house.rates.registrations.buckets.rate = Rate(60, 1)
+        for _ in range(10):
+            call, _, nonce = self.begin()
+            call.give(evolve_signature(self.signed(nonce), sign_by=self.house.proxy))
+        self.assertTrue(self.verdict().accepted)
 
     def test_each_forger_is_recorded(self) -> None:
         """One Proxy's forgery hides neither another's nor what the Connector does itself."""

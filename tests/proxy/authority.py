@@ -29,6 +29,7 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
+from svc.messages.refusals import read_refused
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
     Revocation,
@@ -39,6 +40,7 @@ from svc.messages.snapshot import (
 )
 from svc.messages.tunnel import Nonce
 from svc.model.signing import Purpose, Signed
+from svc.model.tally import Refused
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.entities import GroupFacts, PersonFacts, ResourceFacts, entities_of
 from svc.policy.vocabulary import vocabulary
@@ -70,6 +72,8 @@ class Authority:
         self.holding: Deferred[None] | None = None
         self.ended: list[Ended] = []
         self.departures: list[Departure] = []
+        self.refused: list[tuple[str, tuple[Refused, ...]]] = []
+        self.refused_error: SvcError | None = None
         self.outcomes: deque[str] = deque()
         self.report_error: SvcError | None = None
         self.follows: list[DeferredQueue[SnapshotFrame]] = []
@@ -88,6 +92,7 @@ class Authority:
                 "EndSessions": unary(pb.EndSessionsRequest, self._end),
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
+                "Refused": unary(pb.RefusedRequest, self._refused),
             },
         )
 
@@ -214,6 +219,12 @@ class Authority:
         self.departures.append(departure)
         outcomes = [(uid, self._outcome()) for uid in departure.session_uids]
         return pb.DepartureAnswer(outcomes=outcome_messages(outcomes))
+
+    async def _refused(self, request: Any, call: IRpcCall) -> Any:
+        self.refused.append(read_refused(request))
+        if self.refused_error is not None:
+            raise self.refused_error
+        return pb.RefusedResponse()
 
     async def _why(self, request: Any, call: IRpcCall) -> Any:
         return session_pb2.SessionWhyResponse(decision_id="d" * 32)

@@ -33,8 +33,11 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
+from svc.model.budget import Refusals
+from svc.model.rate import Rate
 from svc.model.registration import DeclaredResource, Registration
 from svc.model.signing import Purpose, Signed
+from svc.model.tally import Tally
 from svc.model.tunnels import (
     Miss,
     SessionsLeft,
@@ -53,10 +56,12 @@ from svc.proxy.health import Health
 from svc.proxy.lanes import LaneMeters, RelayLanes
 from svc.proxy.listing import Listings
 from svc.proxy.public import PublicServices
+from svc.proxy.rates import ConnectorRates, PersonRates
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionMeters, SessionOpens
 from svc.proxy.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.summaries import RefusalSummaries
 from svc.proxy.tunnels import TunnelService
 from svc.rpc.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
@@ -192,6 +197,10 @@ def data(payload: bytes) -> bytes:
 class Site:
     """See the module."""
 
+    opens = Rate(per_minute=6000, burst=1000)
+    denials = Rate(per_minute=6000, burst=1000)
+    registrations = Rate(per_minute=600, burst=100)
+
     def __init__(self, directory: Path) -> None:
         self.clock = Clock()
         self.cluster = Cluster()
@@ -225,6 +234,7 @@ class Site:
             lambda word: self._count("abandoned", word), self.clock,
         )  # fmt: skip
         self.routes = RouteTable(self._told)
+        self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(
             lambda: self.holder.engine(), kinds, world.now, world.entropy,
@@ -233,7 +243,7 @@ class Site:
         self.sessions = SessionOpens(
             gate, self.link.channel, self.routes, self.reports, world.verifier,
             lambda who: self.holder.check_not_revoked(who), self._session_meters(), self.clock,
-            world.now, 3,
+            world.now, 3, self.person_rates,
         )  # fmt: skip
         self.listings = Listings(
             lambda: self.holder.engine(), kinds,
@@ -244,8 +254,9 @@ class Site:
             lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
         )
         self.tunnels = tunnels = TunnelService(
-            self.routes, self.link, world.verifier, streams, self.clock, world.entropy, self.times
-        )
+            self.routes, self.link, world.verifier, streams, self.clock, world.entropy,
+            self.times, self.connector_rates,
+        )  # fmt: skip
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),
             lambda lane, by: self._gauge("lane", by),
@@ -266,6 +277,15 @@ class Site:
         self.holder.on_change(self.listings.changed)
         self.holder.on_change(self.sessions.recheck)
         self.link.on_connected(self.reports.deliver)
+
+    def _assemble_rates(self) -> None:
+        world = self.cluster.world
+        self.refusals = Refusals(
+            Tally(world.now), self.clock.seconds, lambda budget: self._count("budget", budget)
+        )
+        self.refused = RefusalSummaries(self.refusals.tally, self.link.channel, world.entropy)
+        self.person_rates = PersonRates.of(self.refusals, self.opens, self.denials)
+        self.connector_rates = ConnectorRates.of(self.refusals, self.registrations)
 
     def new_holder(self) -> SnapshotHolder:
         async def compiled(bundle: PolicyBundle, base: CompiledPolicy | None) -> CompiledPolicy:

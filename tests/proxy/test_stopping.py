@@ -15,7 +15,9 @@ class StoppingTests(ProxyTests):
     def stop(self, seconds: float = 10.0) -> Any:
         site = self.site
         stopping = Stopping(site.clock, seconds)
-        stopping.work = Work(site.health, site.routes, site.sessions, site.listings, site.reports)
+        stopping.work = Work(
+            site.health, site.routes, site.sessions, site.listings, site.reports, site.refused
+        )
         stopping.startService()
         stopped = stopping.stopService()
         site.turn()

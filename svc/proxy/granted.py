@@ -1,0 +1,77 @@
+"""A session between the Proxy's decision and its lane: what is asked, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+from twisted.logger import Logger
+
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.tracing import Span
+from svc.messages.control import Answer, ProxyDecision
+from svc.messages.session import decode_grant
+from svc.model.grant import Grant
+from svc.model.principal import Principal
+from svc.model.session_request import SessionRequest
+from svc.model.signing import Signed
+
+_log = Logger(namespace="svc_proxy")
+
+_OURS = frozenset({"unknown_node", "revoked_node"})
+
+
+@frozen
+class Opening:
+    """One session on its way; its span ends when it is open, or refused."""
+
+    person: Principal
+    chain: tuple[bytes, ...]
+    data: bytes
+    signature: bytes
+    request: SessionRequest
+    kind: IResourceKind
+    decision: ProxyDecision
+    span: Span
+
+
+@frozen
+class Granted:
+    """One session that Authority granted: the grant as signed, and what it says."""
+
+    signed: Signed
+    grant: Grant
+    answer: Answer
+
+
+def read_granted(answer: Answer, request: SessionRequest) -> Granted | None:
+    """The grant of an answer, read once; None where there is none.
+
+    Raises:
+        Malformed: it is no grant, or one of another session.
+    """
+    if answer.grant is None:
+        return None
+    grant = decode_grant(answer.grant.payload)
+    if grant.session_uid != request.session_uid:
+        raise SvcError("Authority granted another session", reason="grant_session")
+    return Granted(answer.grant, grant, answer)
+
+
+def as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
+    """A refusal of the request itself: Authority recorded it under the id of our decision."""
+    if refusal.reason in _OURS:
+        # It was this Proxy that Authority did not admit; that is not the person's concern.
+        _log.error("Authority refuses this Proxy", reason=refusal.reason, text=refusal.text)
+        return Unavailable(
+            "Authority cannot be reached from this Proxy; try again",
+            reason="authority_unreachable",
+        )
+    return with_decision(refusal, decision.decision_id)
+
+
+def with_decision(error: SvcError, decision_id: str) -> SvcError:
+    """The same refusal, naming the decision it came of."""
+    details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
+    return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)

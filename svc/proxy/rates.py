@@ -1,0 +1,119 @@
+"""What persons and Connectors may ask of this Proxy before anything is decided (R12, R16).
+
+The key is the authenticated principal.  A Proxy holds its own budgets, and
+Authority holds them again: neither rests on the other's.
+"""
+
+from __future__ import annotations
+
+from attrs import define
+
+from svc.model.audit import Actor
+from svc.model.budget import Budget, Refusals
+from svc.model.principal import Principal
+from svc.model.rate import Rate
+
+_COSTS = {"Open": 1.0, "Why": 1.0, "List": 10.0, "Lane": 0.2}
+"""In opens: a list is a decision on each resource there is, a lane is for a session paid for."""
+
+_STRAY_CARRIES = Rate(per_minute=600, burst=600)
+"""Carry streams that no open session waits for: a few are late, many are a flood."""
+
+_MESSAGES = Rate(per_minute=60_000, burst=5_000)
+"""What a Connector says on a tunnel: a word a lease and one a session it refuses."""
+
+
+@define
+class PersonRates:
+    """A person's opens, and how many of them may be refused."""
+
+    opens: Budget
+    denials: Budget
+
+    @classmethod
+    def of(cls, refusals: Refusals, opens: Rate, denials: Rate) -> PersonRates:
+        """With these rates for each person."""
+        return cls(
+            Budget.of("opens", refusals, opens.per_minute, opens.burst),
+            Budget.of("denials", refusals, denials.per_minute, denials.burst),
+        )
+
+    def spend(self, person: Principal, name: str) -> None:
+        """Take what one call of this method costs.
+
+        Who was denied too often may still list, and ask why.
+
+        Raises:
+            TooMany: it is not there, or the person was denied too often.
+        """
+        if name == "Open":
+            self.check(person)
+        most = self.opens.buckets.rate.burst
+        self.opens.spend(person_of(person), min(most, _COSTS.get(name, 1.0)))
+
+    def check(self, person: Principal) -> None:
+        """Right before a decision.
+
+        Raises:
+            TooMany: the person was denied too often.
+        """
+        self.denials.check(person_of(person))
+
+    def crowded(self, person: Principal) -> None:
+        """One more session than a person may have open was refused: it is counted."""
+        self.opens.refusals.count("sessions", person_of(person))
+
+    def denied(self, person: Principal) -> None:
+        """An open of theirs came to nothing, whichever way: not to be told apart (R16)."""
+        self.denials.charge(person_of(person))
+
+
+@define
+class ConnectorRates:
+    """What a Connector causes by itself."""
+
+    registrations: Budget
+    strays: Budget
+    messages: Budget
+
+    @classmethod
+    def of(cls, refusals: Refusals, calls: Rate) -> ConnectorRates:
+        """With this rate of registrations for each Connector."""
+        return cls(
+            Budget.of("registrations", refusals, calls.per_minute, calls.burst),
+            Budget.of("carries", refusals, _STRAY_CARRIES.per_minute, _STRAY_CARRIES.burst),
+            Budget.of("messages", refusals, _MESSAGES.per_minute, _MESSAGES.burst),
+        )
+
+    def spend(self, node: Principal, name: str) -> None:
+        """Take what one call of this method costs.
+
+        Raises:
+            TooMany: it is not there.
+        """
+        if name == "Register":
+            self.registrations.spend(node_of(node))
+        else:
+            self.strays.check(node_of(node))
+
+    def stray(self, node: Principal) -> None:
+        """A carry stream of it was for no open session."""
+        self.strays.charge(node_of(node))
+
+    def said(self, node: Principal) -> None:
+        """It said one thing on its tunnel.
+
+        Raises:
+            TooMany: it says too much; the tunnel is not worth keeping.
+        """
+        self.messages.spend(node_of(node))
+
+
+def person_of(principal: Principal) -> Actor:
+    """A person as records name them."""
+    return Actor("person", principal.id)
+
+
+def node_of(principal: Principal) -> Actor:
+    """A node as records name it."""
+    return Actor("node", principal.id)
