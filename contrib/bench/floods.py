@@ -1,0 +1,78 @@
+"""What one person's denied requests, sent as fast as a client can, cost another person's opens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from contrib.bench.ends import round_trip
+from contrib.bench.ours import POLICY
+from contrib.bench.rows import Row, less_is_better
+from svc.config.keys import KEYS
+from svc.testing.flood import answers, start_flood
+from svc.testing.gateway import make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import Child, until
+from svc.testing.settings import Target
+
+_ROUNDS = 4
+_OPENS = 150
+_TOO_MANY = "too_many_requests"
+_AS_SHIPPED = {
+    key.path: key.default for key in KEYS if key.path.startswith(("limits.denials", "limits.asks"))
+}
+"""The opens of who is measured are not to be refused, however fast the machine."""
+
+_AT_ONCE = ("--at-once", "900")
+"""Calls in flight over the one connection: far more than are answered in a turn."""
+
+
+def rows(sink_port: int) -> list[Row]:
+    """Opens alone and beside a flood, in turns, by the denials that a person has as shipped."""
+    target = Target("sink", f"127.0.0.1:{sink_port}")
+    gateway = make_gateway([target], policy=POLICY, numbers=_AS_SHIPPED)
+    alone: list[float] = []
+    beside: list[float] = []
+    answered: list[float] = []
+    try:
+        ann, eve = gateway.add_person("ann", "bench"), gateway.add_person("eve")
+        ann.up("sink")
+        sink = ann.endpoint("sink")
+        for _ in range(30):  # warm
+            round_trip(sink)
+        for _ in range(_ROUNDS):
+            alone += _opens(sink)
+            with flooding(eve) as flood:
+                before, began = answers(flood).total(), time.perf_counter()
+                beside += _opens(sink)
+                answered.append((answers(flood).total() - before) / (time.perf_counter() - began))
+    finally:
+        gateway.end()
+    name = "opening beside a flood of denied requests"
+    alone.sort()
+    beside.sort()
+    return [
+        less_is_better(f"{name}, p50", _at(beside, 0.5), "ms", "alone, p50", _at(alone, 0.5)),
+        less_is_better(f"{name}, p99", _at(beside, 0.99), "ms", "alone, p99", _at(alone, 0.99)),
+        Row("denied requests answered beside it", sum(answered) / _ROUNDS, "/s"),
+    ]
+
+
+@contextmanager
+def flooding(person: Person) -> Iterator[Child]:
+    """A flood that has used up its person's budget, for as long as the block runs."""
+    flood = start_flood(person, "sink", *_AT_ONCE)
+    try:
+        until("the budget is used up", lambda: answers(flood)[_TOO_MANY] > 200)
+        yield flood
+    finally:
+        flood.end()
+
+
+def _opens(sink: tuple[str, int]) -> list[float]:
+    return [round_trip(sink) for _ in range(_OPENS)]
+
+
+def _at(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

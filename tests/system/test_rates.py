@@ -1,0 +1,80 @@
+"""One person floods a real gateway with denied requests: what is answered, written, and left."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from twisted.trial.unittest import TestCase
+
+from svc.testing.flood import answers, start_flood
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import until
+from svc.testing.settings import PROXY, Target
+from tests.system.world import around
+
+TOO_MANY = "too_many_requests"
+CALLS, OPENS = 800, 15
+NUMBERS = {"limits.denials_per_minute": 60, "limits.denials_burst": 20}
+
+
+class FloodTests(TestCase):
+    """A gateway of its own: its Proxy is stopped, and its budgets are small."""
+
+    timeout = 120
+
+    def setUp(self) -> None:
+        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        self.gateway: Gateway = make_gateway([target], numbers=NUMBERS)
+        self.addCleanup(self.gateway.end)
+        self.ann = self.gateway.add_person("ann", "ops")
+        self.ann.up("echo")
+        self.eve: Person = self.gateway.add_person("eve")
+
+    def records(self, event: str) -> list[dict[str, Any]]:
+        """Those of one sort, of everything there is."""
+        shown = self.gateway.operator("audit", "show", "--last", "1000", "--json").json
+        return [one for one in shown if one["event"] == event]
+
+    def test_denied_requests_without_end(self) -> None:
+        """Each call is answered, few are written down, the rest is counted to the last one."""
+        flood = start_flood(self.eve, "echo", "--calls", str(CALLS))
+        self.addCleanup(flood.end)
+        until("the budget is used up", lambda: answers(flood)[TOO_MANY] > 0, alive=[flood])
+        for number in range(OPENS):
+            self.assertEqual(self.echo(b"%d" % number), b"%d" % number)
+        self.assertEqual(flood.wait(60), 0)
+        told = answers(flood)
+        self.assertEqual(set(told), {"denied", TOO_MANY})
+        self.assertEqual(told.total(), CALLS)
+        self.assertLess(told["denied"], CALLS // 4)
+        refused = self.gateway.metric(PROXY, "svc_budget_refused_total", budget="denials")
+        self.assertEqual(refused, told[TOO_MANY])
+        self.gateway.child(PROXY).stop()
+        self.assertOnRecord(told["denied"], told[TOO_MANY])
+
+    def assertOnRecord(self, denied: int, counted: int) -> None:
+        """A record for each decision, and one count for all that were not decided."""
+        refused = self.records("session.refused")
+        self.assertEqual(len(refused), denied)
+        [eve] = {one["actor"]["id"] for one in refused}
+        summaries = self.records("refusals.summary")
+        self.assertEqual(sum(one["details"]["count"] for one in summaries), counted)
+        # One a minute: the flood may have lasted over the end of one.
+        self.assertLessEqual(len(summaries), 2)
+        for one in summaries:
+            self.assertEqual(
+                (one["reason"], one["details"]["person_id"], one["actor"]["kind"]),
+                ("denials", eve, "node"),
+            )
+            self.assertNotIn("echo", json.dumps(one))
+        self.assertEqual(len(self.records("session.start")), OPENS)
+        self.assertIn("verified", self.gateway.verify())
+
+    def echo(self, data: bytes) -> bytes:
+        """What comes back through a session of the other person."""
+        with socket.create_connection(self.ann.endpoint("echo"), 30) as peer:
+            peer.sendall(data)
+            return peer.recv(len(data))
