@@ -22,6 +22,7 @@ from svc.client.resident import Place, Resident
 from svc.client.sessions import SessionDialer
 from svc.client.status import StatusDesk
 from svc.compose.joining import dialed, lane_to
+from svc.compose.limits import told_of, wire_limits
 from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_kinds
 from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
@@ -144,6 +145,8 @@ class PersonSide:
                 authority=str(address),
                 keepalive=keepalive,
                 handshake_secs=self.settings.limits.handshake_secs,
+                limits=wire_limits(self.settings),
+                told=told_of(reactor, "endpoints.proxy", str(address)),
             )
         except SvcError:
             if self.identity.expired:

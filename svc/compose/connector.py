@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from svc import __version__
 from svc.compose.joining import lane_to
 from svc.compose.lanes import opened_lane
+from svc.compose.limits import told_of, wire_limits
 from svc.compose.node import (
     NodeRole,
     check_identity,
@@ -167,6 +168,7 @@ class Assembling:
         self, identity: TransportIdentity, address: Address
     ) -> Callable[[], Awaitable[IRpcChannel]]:
         p = self.parts
+        told = told_of(p.runtime.reactor, "endpoints.proxy", str(address))
 
         async def to_proxy() -> IRpcChannel:
             endpoint = tls_endpoint(p.runtime.reactor, identity, address, _PROXIES)
@@ -176,6 +178,8 @@ class Assembling:
                 authority="proxy",
                 keepalive=keepalive(p.settings),
                 handshake_secs=p.settings.limits.handshake_secs,
+                limits=wire_limits(p.settings),
+                told=told,
             )
 
         return to_proxy
@@ -237,6 +241,8 @@ class Assembling:
                     clock,
                     authority="proxy",
                     handshake_secs=p.settings.limits.handshake_secs,
+                    limits=wire_limits(p.settings),
+                    told=told_of(clock, "endpoints.proxy", str(address)),
                 )
                 try:
                     stream = await opened_lane(channel, Lane.RENEWAL, clock, _LANE_SECS)

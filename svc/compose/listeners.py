@@ -19,6 +19,7 @@ from twisted.internet.interfaces import (
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
+from svc.compose.limits import wire_limits
 from svc.compose.runtime import Runtime, server_endpoint
 from svc.config import Address, RoleSettings
 from svc.interfaces.rpc import Admit, RpcService
@@ -26,9 +27,10 @@ from svc.lanes.front import FrontFactory
 from svc.lanes.meeting import Meetings
 from svc.pki.tls import ServerTLS
 from svc.rpc.crowd import Crowd
+from svc.rpc.endings import Endings
 from svc.rpc.server import RpcServerFactory, admit_all
 from svc.service import AsyncService, Listener
-from svc.wire.limits import WireLimits, anonymous
+from svc.wire.limits import anonymous
 
 
 @define(slots=False, eq=False)
@@ -127,7 +129,7 @@ def rpc_server(
     Args:
         listener: The key of what it serves, for the log.
     """
-    limits = WireLimits(max_streams=settings.limits.max_streams)
+    limits = wire_limits(settings)
     crowd = Crowd(
         runtime.reactor,
         settings.limits.max_connections,
@@ -138,6 +140,7 @@ def rpc_server(
     return RpcServerFactory(
         list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
         anonymous(limits), settings.limits.handshake_secs, crowd,
+        Endings(runtime.reactor, listener),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 
 from svc import __version__
 from svc.compose.joining import dialed, join_node, read_token
+from svc.compose.limits import told_of, wire_limits
 from svc.compose.runtime import Runtime, StateDirectory
 from svc.compose.telemetry import identity_meters
 from svc.config import Address, RoleSettings
@@ -208,6 +209,8 @@ def renewal_loop(
             runtime.reactor,
             authority="authority",
             handshake_secs=settings.limits.handshake_secs,
+            limits=wire_limits(settings),
+            told=told_of(runtime.reactor, "endpoints.renewal_listen", "authority"),
         )
         try:
             request = pb.RenewRequest(csr=csr, version=__version__)

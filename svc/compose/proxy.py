@@ -13,6 +13,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
 from svc.compose.joining import dialed
+from svc.compose.limits import told_of, wire_limits
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -256,6 +257,7 @@ class Assembling:
     def _link(self, identity: TransportIdentity, holder: SnapshotHolder) -> AuthorityLink:
         runtime, settings = self.parts.runtime, self.parts.settings
         addresses = settings.endpoints.authority
+        told = told_of(runtime.reactor, "endpoints.authority", ", ".join(map(str, addresses)))
 
         async def to_authority() -> IRpcChannel:
             context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
@@ -267,6 +269,8 @@ class Assembling:
                 keepalive=keepalive(settings),
                 headers=runtime.traces.headers,
                 handshake_secs=settings.limits.handshake_secs,
+                limits=wire_limits(settings),
+                told=told,
             )
 
         return AuthorityLink(

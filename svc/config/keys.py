@@ -154,6 +154,23 @@ def _roles() -> tuple[Key, ...]:
     )  # fmt: skip
 
 
+def _wire() -> tuple[Key, ...]:
+    return (
+        Key("limits.max_header_list_bytes", f.whole(4096, 65_536), 16_384, ROLES,
+            "The longest header list, counted as HTTP/2 counts."),
+        Key("limits.max_nuisances", f.whole(50, 1_000_000), 500, ROLES,
+            "How many frames of one useless kind (pings, settings, empty data, ...) a connection "
+            "bears in 10 s beyond what our own frames ask for."),
+        Key("limits.max_resets", f.whole(50, 1_000_000), 500, NODES,
+            "How many calls in 10 s may be reset, or broken, within a second of their beginning."),
+        Key("limits.stalled_secs", _SECS, 30, ROLES,
+            "How long a peer may leave a header block without its end, a call without its first "
+            "message, an answer without taking of it; four times as long, bytes unread."),
+        Key("limits.idle_secs", _SECS, 60, NODES,
+            "How long a connection without a certificate may stand without a call, at least."),
+    )  # fmt: skip
+
+
 def _limits() -> tuple[Key, ...]:
     return (
         Key("limits.anonymous_per_minute", _COUNT, 60, _PROXY,
@@ -228,5 +245,7 @@ def _numbers() -> tuple[Key, ...]:
     )  # fmt: skip
 
 
-KEYS: tuple[Key, ...] = (*_top(), *_endpoints(), *_telemetry(), *_roles(), *_limits(), *_numbers())
+KEYS: tuple[Key, ...] = (
+    *_top(), *_endpoints(), *_telemetry(), *_roles(), *_wire(), *_limits(), *_numbers(),
+)  # fmt: skip
 """Every key, in the order of the reference."""

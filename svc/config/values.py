@@ -133,6 +133,11 @@ class Limits:
     node_calls_burst: int
     asks_per_proxy: int
     max_streams: int
+    max_header_list_bytes: int
+    max_nuisances: int
+    max_resets: int
+    stalled_secs: float
+    idle_secs: float
     max_connections: int
     max_connections_per_address: int
     connections_per_minute: int

@@ -29,7 +29,9 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.pace import SlowReading
+from svc.rpc.patience import Patience
 from svc.rpc.peer import peer_of
+from svc.rpc.reading import Reading
 from svc.rpc.status import connection_lost
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
@@ -98,11 +100,14 @@ class WireProtocol(Protocol):
         self._keepalive = keepalive
         self._handshake_secs = handshake_secs
         self._is_paused = False
+        self._is_holding = False
         self._is_ready = False
         self._is_lost = False
         self._before: list[Callable[[], object]] = []
         self._timers: dict[str, IDelayedCall] = {}
+        self._reading = Reading(lambda: self.transport)
         self._slow: SlowReading | None = None
+        self._patience = Patience(self, self._after, self._timers)
 
     # -- the transport's side
 
@@ -136,25 +141,19 @@ class WireProtocol(Protocol):
             self._slow.received(data)
 
     def _feed(self, data: bytes) -> None:
-        """Feed the wire; its events are acted on before this returns."""
+        """Feed the wire; what it did of that is acted on before this returns."""
         if self.end_reason is not None:
             return
-        try:
-            events = self.wire.receive(data, self.clock.seconds())
-            if self._is_paused:
-                self.wire.check_held()
-        except WireError as broken:
-            self.told(broken.reason, str(broken.details.get("error", broken.text)))
-            self._write()
-            self.close(broken.reason)
-            return
-        for event in events:
-            self._act(event)
-        if self.wire.has_work:
-            self.schedule()
+        if self._is_holding:
+            # TLS hands over what it had when we asked it to wait.
+            self.wire.hold(data)
+        else:
+            self._take(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The transport is gone: every call is over."""
+        while self.wire.has_unread and self.end_reason is None:
+            self._take(b"")  # It said this before it went.
         self._is_lost = True
         for timer in self._timers.values():
             if timer.active():
@@ -177,10 +176,12 @@ class WireProtocol(Protocol):
     def pauseProducing(self) -> None:
         """The transport is full."""
         self._is_paused = True
+        self._patience.full()
 
     def resumeProducing(self) -> None:
         """The transport takes bytes again."""
         self._is_paused = False
+        self._patience.empty()
         self.schedule()
 
     def stopProducing(self) -> None:
@@ -220,7 +221,7 @@ class WireProtocol(Protocol):
         if self._is_lost or self.end_reason is not None:
             return
         if self._slow is None:
-            self._slow = SlowReading(self.clock, self.transport, self._feed)
+            self._slow = SlowReading(self.clock, self._reading.holder("asks too much"), self._feed)
         self._slow.hold(seconds)
 
     def reset(self, stream: Stream, code: ErrorCodes) -> None:
@@ -228,16 +229,23 @@ class WireProtocol(Protocol):
         self.wire.reset(stream, code)
         self.schedule()
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
         """End the connection in order; a peer that does not read is cut off soon.  Idempotent."""
         if self._is_lost or self.end_reason is not None:
             return
         self.end_reason = reason
-        self.wire.terminate()
+        self.wire.terminate(code, reason if code else "")
         self._write()
+        self._read_again()
         self.transport.unregisterProducer()
         self.transport.loseConnection()
         self._after("close", self.close_seconds, self._abort)
+
+    def give_up(self, reason: str) -> None:
+        """End the connection, telling the peer that it was asked for too much.  Idempotent."""
+        if not self._is_lost and self.end_reason is None:
+            self.told(reason, self.peer.host)
+            self.close(reason, ErrorCodes.ENHANCE_YOUR_CALM)
 
     def fail(self, reason: str) -> None:
         """End the connection at once.  Idempotent."""
@@ -272,6 +280,41 @@ class WireProtocol(Protocol):
             return
         self.met()
         self._write()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            events = self.wire.receive(data, self.clock.seconds())
+            if self._is_paused:
+                self.wire.check_held()
+        except WireError as broken:
+            self.told(broken.reason, str(broken.details.get("error", broken.text)))
+            self._write()
+            self.close(broken.reason)
+            return
+        for event in events:
+            self._act(event)
+        if self.wire.has_work:
+            self.schedule()
+        self._patience.received()
+        if self.wire.has_unread and self.end_reason is None and not self._is_holding:
+            self._is_holding = True
+            self._reading.hold("turn")
+            self._after("unread", 0, self._read_on)
+
+    def _read_on(self) -> None:
+        """Others had their turn."""
+        if self.end_reason is not None:
+            return
+        self._take(b"")
+        if self.wire.has_unread:
+            self._after("unread", 0, self._read_on)
+        else:
+            self._read_again()
+
+    def _read_again(self) -> None:
+        if self._is_holding:
+            self._is_holding = False
+            self._reading.let_go("turn")
 
     def _act(self, event: Event) -> None:
         if isinstance(event, Readable | Drained | Finished):
@@ -321,6 +364,7 @@ class WireProtocol(Protocol):
         for call in before:
             call()
         self._write()
+        self._patience.written()
         for event in self.wire.take_events():
             self._act(event)
         if self.wire.has_work and not self._is_paused:

@@ -132,6 +132,11 @@ class MessageEnd:
         """Whether a writer should wait."""
         return self._stream.queued >= self._stream.queue_limit
 
+    @property
+    def awaits_room(self) -> bool:
+        """Whether a writer is waiting."""
+        return bool(self._writers)
+
     def write(self, parts: list[Part], size: int) -> None:
         """Queue one message given in parts of *size* bytes together.
 

@@ -30,6 +30,7 @@ from svc.interfaces.rpc import (
 from svc.interfaces.tracing import Traced
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.crowd import Crowd
+from svc.rpc.endings import Endings
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.connection import Connection
@@ -40,13 +41,6 @@ from svc.wire.status import OK
 from svc.wire.streams import Stream
 
 _log = Logger(namespace="svc_rpc")
-
-
-FIRST_MESSAGE_SECONDS = 30.0
-"""How long a call may take to bring the message that its handler waits for."""
-
-IDLE_SECONDS = 60.0
-"""How long a connection without certificate may stand without a call, at least."""
 
 
 def admit_all(_method: str, _peer: Peer) -> None:
@@ -105,7 +99,8 @@ class ServerCall(MessageEnd):
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
-        self._unheard = self._clock.callLater(FIRST_MESSAGE_SECONDS, self._nothing_came)
+        patience = self._connection.wire.limits.stalled_secs
+        self._unheard = self._clock.callLater(patience, self._nothing_came)
         self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
         self._serving.addCallbacks(self._served, self._failed)
 
@@ -199,7 +194,7 @@ class ServerConnection(WireProtocol):
             factory.limits,
             is_client=False,
             plaintext=factory.plaintext,
-            told=factory.told,
+            told=factory.told_of(host),
             handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
@@ -265,7 +260,7 @@ class ServerConnection(WireProtocol):
 
     def _look_again(self) -> None:
         self._was_called = False
-        self._after("idle", IDLE_SECONDS, self._look)
+        self._after("idle", self.wire.limits.idle_secs, self._look)
 
     def _look(self) -> None:
         if self._was_called or self.wire.streams:
@@ -299,7 +294,8 @@ class RpcServerFactory(Factory):
         clock: Times deadlines and drains.
         limits: Bounds of every connection.
         told: Hears ``handshake_timeout``, ``handshake_failed``, ``no_h2``, ``plaintext_refused``,
-            ``unreadable_peer``, ``protocol_error``, ``flood``, each with a detail.
+            ``unreadable_peer``, ``header_block_timeout``, ``answer_not_taken``, ``not_reading`` and
+            the reasons of :class:`~svc.wire.errors.WireError`, each with a detail.
         admit: Runs when a call starts, also of a method that is not served; raises SvcError to
             refuse it.
         plaintext: Whether connections without TLS are served; never a fallback.
@@ -308,6 +304,7 @@ class RpcServerFactory(Factory):
             asks nothing; None: as all others.
         handshake_secs: From the connection to the caller's first word of HTTP/2, TLS included.
         crowd: How many connections there may be.
+        endings: Logs what *told* hears, with the peer's address; None: nobody does.
     """
 
     services: Iterable[RpcService]
@@ -320,6 +317,7 @@ class RpcServerFactory(Factory):
     anonymous: WireLimits | None = None
     handshake_secs: float = HANDSHAKE_SECONDS
     crowd: Crowd = field()
+    endings: Endings | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)
@@ -344,6 +342,18 @@ class RpcServerFactory(Factory):
         A layer below (TLS) that asked only us would begin with nobody to talk to.
         """
         return self._drained is not None or self.crowd.refuses(_host(addr))
+
+    def told_of(self, host: str) -> Told:
+        """Who hears what becomes of a connection from *host*."""
+        if self.endings is None:
+            return self.told
+        logged = self.endings.of(host)
+
+        def both(what: str, detail: str) -> None:
+            self.told(what, detail)
+            logged(what, detail)
+
+        return both
 
     def find(self, method: str) -> Serve:
         """What serves *method*.

@@ -1,28 +1,14 @@
-"""What one connection may hold, and how much useless work its peer may cause.
+"""What one connection may hold, and how long its peer may leave things half done.
 
 All sizes are bytes.  The defaults suit a public listener; a tunnel asks for more streams.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-
-from attrs import define, evolve, field, frozen
-
-from svc.wire.errors import WireError
+from attrs import evolve, frozen
 
 KIB = 1024
 MIB = 1024 * KIB
-
-
-class Nuisance(Enum):
-    """Things a peer may do that cost us and bring nobody forward."""
-
-    RESET = "reset"
-    PING = "ping"
-    SETTINGS = "settings"
-    EMPTY_DATA = "empty_data"
-    PRIORITY = "priority"
 
 
 @frozen
@@ -31,7 +17,7 @@ class WireLimits:
 
     Attributes:
         max_streams: Calls a peer may have open; the next one is refused alone.
-        max_frame: The longest frame we accept.
+        max_frame: The longest DATA frame we accept.
         small_window: What every stream may be sent at first.
         first_window: What it may be sent once it carries bulk data.
         full_window: What it grows to while its reader keeps up.
@@ -40,10 +26,20 @@ class WireLimits:
         max_message: The longest message a reader takes.
         run_ahead: Bytes of unfinished messages longer than their windows, over all streams; the
             stream that would hold more is reset.
-        max_header_list: The longest header list, counted as HTTP/2 counts.
+        max_header_list: The longest header list, counted as HTTP/2 counts; no header block is
+            longer on its way either.
+        held_heads: Header lists of open calls together; the call past it is refused alone.
         send_queue: Bytes a stream's writer may queue before it waits.
         held_control: Answers (acknowledgements, window updates) held for a peer that does not read.
-        nuisances: How many of each :class:`Nuisance` in ``nuisance_seconds`` are borne.
+        nuisances: How many frames of one useless kind (``svc.wire.floods``) are borne in
+            ``nuisance_seconds``.
+        resets: And how many calls that end within a second of their beginning, by the peer's
+            reset or by its mistake.
+        turn_work: How much is made of received frames before others have their turn, in small
+            frames; each is about 20 us.
+        stalled_secs: How long a peer may leave what it began: a header block without its end, a
+            call without its first message, an answer of which it takes nothing.
+        idle_secs: How long a connection without certificate may stand without a call, at least.
     """
 
     max_streams: int = 1000
@@ -55,11 +51,16 @@ class WireLimits:
     connection_window: int = 16 * MIB
     max_message: int = 4 * MIB
     run_ahead: int = 64 * MIB
-    max_header_list: int = 32 * KIB
+    max_header_list: int = 16 * KIB
+    held_heads: int = 4 * MIB
     send_queue: int = 256 * KIB
     held_control: int = 64 * KIB
     nuisances: int = 500
     nuisance_seconds: float = 10.0
+    resets: int = 500
+    turn_work: int = 256
+    stalled_secs: float = 30.0
+    idle_secs: float = 60.0
 
 
 def anonymous(limits: WireLimits) -> WireLimits:
@@ -72,27 +73,5 @@ def anonymous(limits: WireLimits) -> WireLimits:
         limits,
         max_streams=min(limits.max_streams, 32),
         max_message=min(limits.max_message, 257 * KIB),
+        held_heads=min(limits.held_heads, 256 * KIB),
     )
-
-
-@define
-class FloodGuard:
-    """Counts nuisances in fixed spans of time and ends a connection that has too many."""
-
-    _limits: WireLimits
-    _began: float = 0.0
-    _counts: dict[Nuisance, int] = field(factory=dict)
-
-    def count(self, what: Nuisance, now: float) -> None:
-        """Note one.
-
-        Raises:
-            WireError: with reason ``flood`` when this span holds too many.
-        """
-        if now - self._began >= self._limits.nuisance_seconds:
-            self._began = now
-            self._counts.clear()
-        seen = self._counts.get(what, 0) + 1
-        self._counts[what] = seen
-        if seen > self._limits.nuisances:
-            raise WireError(f"too many frames of kind {what.value}", reason="flood")

@@ -9,6 +9,10 @@ Changed, each for a reason that was measured or found:
 - DATA is received in the pieces it came in (``reader``) and not traced.
 - DATA is written as header and parts, never joined here, because its bytes would be copied four
   times on their way out.
+- Frames are taken one by one, so that a peer's flood is judged frame by frame and never holds the
+  reactor; ``h2`` alone works off whatever has been read.
+- What a peer can make us remember is bounded: settings that nobody defined are forgotten (``h2``
+  alone keeps each of 65,536), and so are all but the latest of closed streams.
 - Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
 
 Nothing outside this module touches a private name of ``h2``.
@@ -22,9 +26,12 @@ from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, Event
+from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from h2.stream import StreamClosedBy, StreamInputs
-from hyperframe.frame import DataFrame, Frame, GoAwayFrame
+from h2.utilities import SizeLimitDict
+from hyperframe.exceptions import HyperframeError
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, SettingsFrame
 
 from svc.wire.limits import WireLimits
 from svc.wire.reader import FrameReader
@@ -33,6 +40,11 @@ _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
 _LAST_STREAM = (1 << 31) - 1
 _HEADER_TABLE = 4096
+_FEWEST_CLOSED = 1024
+_HEADERS_WORK = 8
+_BYTES_A_WORK = 128
+_STREAMS_A_WORK = 32
+_SETTINGS = frozenset(int(code) for code in SettingCodes)
 
 Part = bytes | bytearray | memoryview
 
@@ -61,7 +73,9 @@ class Machine(H2Connection):
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list
-        self.incoming_buffer = FrameReader(server=not is_client)
+        self._reader = FrameReader(limits.max_header_list, limits.max_frame, server=not is_client)
+        self.incoming_buffer = self._reader
+        self.forget_closed(limits)
         self._parts: list[Part] = []
         self.initiate_connection()
         self.increment_flow_control_window(limits.connection_window - 65_535)
@@ -85,6 +99,69 @@ class Machine(H2Connection):
     def held_control(self) -> int:
         """Bytes of control frames waiting to be written."""
         return len(self._data_to_send)
+
+    def forget_closed(self, limits: WireLimits) -> None:
+        """Remember no more closed streams than late frames can concern."""
+        most = max(_FEWEST_CLOSED, 2 * limits.max_streams)
+        known, self._closed_streams = self._closed_streams, SizeLimitDict(size_limit=most)
+        self._closed_streams.update(known)
+
+    def feed(self, data: bytes) -> None:
+        """Keep what was read, for :meth:`take_frame`.
+
+        Raises:
+            ProtocolError: it does not begin as HTTP/2 does.
+        """
+        self._reader.add_data(data)
+
+    def take_frame(self) -> Frame | None:
+        """The next whole frame of what was read.
+
+        Raises:
+            ProtocolError: it is none, or one that is not taken.
+        """
+        try:
+            return next(self._reader, None)
+        except HyperframeError as broken:
+            raise ProtocolError(str(broken)) from broken
+
+    def act_on(self, frame: Frame) -> list[Event]:
+        """Do what a frame asks; its answers wait to be written.
+
+        Raises:
+            ProtocolError: the peer may not send it, or not now.
+        """
+        try:
+            return self._receive_frame(frame)
+        except HyperframeError as broken:
+            raise ProtocolError(str(broken)) from broken
+
+    def work_of(self, frame: Frame) -> int:
+        """What a frame costs, in small frames."""
+        if isinstance(frame, HeadersFrame):
+            return _HEADERS_WORK + self._reader.fragments + len(frame.data) // _BYTES_A_WORK
+        if isinstance(frame, SettingsFrame):
+            # Each may change the window of every stream.
+            return 1 + frame.body_len // _BYTES_A_WORK + len(self.streams) // _STREAMS_A_WORK
+        return 1
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether :meth:`take_frame` may give one without more bytes; it may turn out not to."""
+        return self._reader.has_frame
+
+    @property
+    def is_amid_head(self) -> bool:
+        """Whether a header block, or a frame other than DATA, has begun and not ended."""
+        return self._reader.is_amid_head
+
+    def reset_by_peer(self, stream_id: int) -> bool:
+        """Note that the peer reset a closed stream; False if it had done so before."""
+        was = self._closed_streams.get(stream_id)
+        if was in (None, StreamClosedBy.RECV_RST_STREAM):
+            return False
+        self._closed_streams[stream_id] = StreamClosedBy.RECV_RST_STREAM
+        return True
 
     def bound_encoder(self) -> None:
         """Keep the table of sent headers small, however large a one the peer offers to keep."""
@@ -127,11 +204,12 @@ class Machine(H2Connection):
         frame.last_stream_id = _LAST_STREAM if last_stream_id is None else last_stream_id
         self._data_to_send += frame.serialize()
 
-    def terminate(self, code: ErrorCodes) -> None:
-        """Write a GOAWAY that ends the connection."""
+    def terminate(self, code: ErrorCodes, why: str = "") -> None:
+        """Write a GOAWAY that ends the connection; *why* is for whoever debugs the peer."""
         frame = GoAwayFrame(0)
         frame.last_stream_id = self.highest_inbound_stream_id
         frame.error_code = code
+        frame.additional_data = why.encode("ascii")
         self._data_to_send += frame.serialize()
 
     def forget(self, stream_id: int) -> None:
@@ -158,6 +236,12 @@ class Machine(H2Connection):
         frames, events = self._receive_data_frame(frame)
         self._prepare_for_sending(frames)
         return events
+
+    def _receive_settings_frame(self, frame: SettingsFrame) -> tuple[list[Frame], list[Event]]:
+        unknown = [code for code in frame.settings if code not in _SETTINGS]
+        for code in unknown:
+            del frame.settings[code]
+        return super()._receive_settings_frame(frame)
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         event = ConnectionTerminated()

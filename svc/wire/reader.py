@@ -9,17 +9,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from h2.exceptions import FrameTooLargeError
+from h2.errors import ErrorCodes
+from h2.exceptions import FrameTooLargeError, ProtocolError
 from h2.frame_buffer import FrameBuffer
 from hyperframe.frame import DataFrame, Frame
 
+from svc.wire.limits import KIB
+
 Piece = bytes | memoryview
 _HEAD = 9
-_DATA = 0
+_KIND_AT = 3
+_DATA, _HEADERS, _SETTINGS, _PUSH, _CONTINUATION = 0, 1, 4, 5, 9
+_HEADS = (_HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM = 0x01
 _PADDED = 0x08
-_CONTROL_BYTES = 64 * 1024
-"""No other frame than DATA is longer, nor is a header block in all its frames."""
+_BESIDE_BLOCK = 6 + 256
+"""What a HEADERS frame may hold beside its part of the block: priority and padding."""
+
+_LONGEST_SETTINGS = KIB
+_LONGEST = 16 * KIB
+"""Of any other frame: as long as everybody must take them."""
+
+_EMPTY_FRAGMENTS = 4
+"""Nobody who means well sends even one."""
+
+
+class HeaderBlockTooLong(ProtocolError):
+    """A header block is longer than its list could be."""
+
+    error_code = ErrorCodes.ENHANCE_YOUR_CALM
+
+
+class NoSettings(ProtocolError):
+    """The peer's first frame is not its settings."""
+
+
+class EmptyFragments(ProtocolError):
+    """A header block comes in frames that bring nothing."""
+
+    error_code = ErrorCodes.ENHANCE_YOUR_CALM
 
 
 class Pieces:
@@ -38,12 +66,32 @@ class Pieces:
 class FrameReader(FrameBuffer):
     """A frame buffer that gathers a long DATA frame instead of copying it."""
 
-    def __init__(self, *, server: bool) -> None:
+    def __init__(self, max_block: int, max_frame: int, *, server: bool) -> None:
         super().__init__(server=server)
+        self.max_frame_size = max_frame
+        self.fragments = 0
+        self._max_block = max_block
+        self._block = 0
+        self._empty = 0
         self._frame: DataFrame | None = None
         self._parts: list[Piece] = []
         self._length = 0
         self._missing = 0
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether a frame may be whole: one that is long is only known to be once it is taken."""
+        if self._frame is not None:
+            return not self._missing
+        data = self._data
+        return len(data) >= _HEAD and len(data) - _HEAD >= int.from_bytes(data[:_KIND_AT], "big")
+
+    @property
+    def is_amid_head(self) -> bool:
+        """Whether a header block, or a frame other than DATA, has begun and not ended."""
+        if self._headers_buffer:
+            return True
+        return len(self._data) > _KIND_AT and self._data[_KIND_AT] != _DATA
 
     def add_data(self, data: Any) -> None:
         """Take what was read."""
@@ -78,12 +126,30 @@ class FrameReader(FrameBuffer):
         data = self._data
         if len(data) < _HEAD:
             return
-        if data[3] == _DATA:
-            limit = self.max_frame_size
-        else:
-            limit = _CONTROL_BYTES - sum(len(frame.data) for frame in self._headers_buffer)
-        if int.from_bytes(data[:3], "big") > limit:
+        kind, length = data[_KIND_AT], int.from_bytes(data[:_KIND_AT], "big")
+        if kind in _HEADS:
+            if length > self._max_block - self._block + _BESIDE_BLOCK:
+                raise HeaderBlockTooLong("the header block is longer than is taken here")
+            return
+        longest = _LONGEST_SETTINGS if kind == _SETTINGS else _LONGEST
+        if length > (self.max_frame_size if kind == _DATA else longest):
             raise FrameTooLargeError("the frame is longer than is taken here")
+
+    def _update_header_buffer(self, f: Frame | None) -> Frame | None:
+        whole = super()._update_header_buffer(f)
+        if self._headers_buffer:
+            added = len(self._headers_buffer[-1].data)
+            self._block += added
+            self._empty += not added
+            if self._empty > _EMPTY_FRAGMENTS:
+                raise EmptyFragments("frames of a header block bring nothing")
+            self.fragments = len(self._headers_buffer)
+        elif whole is not None and self._block + self._empty:
+            # The frame that has just ended a block: ``fragments`` is read with it.
+            self._block = self._empty = 0
+        else:
+            self.fragments = 0
+        return whole
 
     def _begins_long_data(self) -> bool:
         data = self._data

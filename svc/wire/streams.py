@@ -17,7 +17,7 @@ from svc.wire.machine import Part
 from svc.wire.status import Status, trailers
 
 if TYPE_CHECKING:
-    from svc.wire.connection import Connection
+    from svc.wire.sending import SendingHalf
 
 
 class Stream:
@@ -25,6 +25,8 @@ class Stream:
 
     Attributes:
         id: The HTTP/2 stream id.
+        began: When, on the connection's clock.
+        head: The size of the header list it began with.
         queued: Bytes waiting to be sent.
         input_ended: The peer has ended its half; the inbox may still hold messages.
         is_over: Finished or reset; nothing is sent or received any more.
@@ -44,8 +46,10 @@ class Stream:
         "_taken",
         "_window",
         "answered",
+        "began",
         "context",
         "fields",
+        "head",
         "id",
         "inbox",
         "input_ended",
@@ -58,8 +62,12 @@ class Stream:
         "status",
     )
 
-    def __init__(self, connection: Connection, stream_id: int) -> None:
+    def __init__(
+        self, connection: SendingHalf, stream_id: int, began: float = 0.0, head: int = 0
+    ) -> None:
         self.id = stream_id
+        self.began = began
+        self.head = head
         self._connection = connection
         self.inbox = Inbox(connection.limits.max_message)
         self.fields: dict[bytes, bytes] = {}

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import RpcService, unary
 from svc.proto.gate.v1 import health_pb2
-from svc.rpc.server import FIRST_MESSAGE_SECONDS, IDLE_SECONDS, RpcServerFactory
+from svc.rpc.server import RpcServerFactory
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.framing import prefix
@@ -176,7 +176,7 @@ class TimeTests(SynchronousTestCase):
         stream = self.pair.channel.stream("/a.B/C", timeout=10_000_000)
         self.pair.turn()
         self.assertEqual(len(self.pair.server.wire.streams), 1)
-        self.pair.clock.advance(FIRST_MESSAGE_SECONDS + 1)
+        self.pair.clock.advance(WireLimits().stalled_secs + 1)
         self.pair.turn()
         self.assertEqual(len(self.pair.server.wire.streams), 0)
         self.assertEqual(stream.outcome.reason if stream.outcome else "", "deadline_exceeded")
@@ -184,7 +184,7 @@ class TimeTests(SynchronousTestCase):
     def test_idle_connection(self) -> None:
         """A connection without certificate that calls nothing is closed."""
         for _ in range(3):
-            self.pair.clock.advance(IDLE_SECONDS)
+            self.pair.clock.advance(WireLimits().idle_secs)
             self.pair.turn()
         self.assertNotEqual(self.pair.server.end_reason, None)
 
@@ -192,7 +192,7 @@ class TimeTests(SynchronousTestCase):
         """One that calls now and then stays, and so does one with a call open."""
         request = health_pb2.HealthCheckRequest()
         for _ in range(4):
-            self.pair.clock.advance(IDLE_SECONDS - 1)
+            self.pair.clock.advance(WireLimits().idle_secs - 1)
             got = self.pair.settle(
                 self.pair.channel.unary(
                     "/a.B/C", request, health_pb2.HealthCheckResponse, timeout=5

@@ -296,14 +296,14 @@ class FlowTests(SynchronousTestCase):
 
 
 class FloodTests(SynchronousTestCase):
-    def assert_flood(self, nuisance: Any) -> None:
-        caller = Caller(WireLimits(nuisances=50))
+    def assert_flood(self, nuisance: Any, reason: str) -> None:
+        caller = Caller(WireLimits(nuisances=50, resets=50))
         with self.assertRaises(WireError) as caught:
             for _ in range(60):
                 nuisance(caller)
                 caller.turn()
-        self.assertEqual(caught.exception.reason, "flood")
-        caller = Caller(WireLimits(nuisances=50))
+        self.assertEqual(caught.exception.reason, reason)
+        caller = Caller(WireLimits(nuisances=50, resets=50))
         for _ in range(60):
             caller.now += 1
             nuisance(caller)
@@ -315,15 +315,16 @@ class FloodTests(SynchronousTestCase):
         def reset(caller: Any) -> None:
             caller.h2.reset_stream(caller.request())
 
-        self.assert_flood(reset)
+        self.assert_flood(reset, "reset_flood")
 
     def test_pings(self) -> None:
         """So do pings."""
-        self.assert_flood(lambda caller: caller.h2.ping(b"12345678"))
+        self.assert_flood(lambda caller: caller.h2.ping(b"12345678"), "ping_flood")
 
     def test_settings(self) -> None:
         """So do settings."""
-        self.assert_flood(lambda caller: caller.h2.update_settings({SettingCodes.ENABLE_PUSH: 0}))
+        change = {SettingCodes.ENABLE_PUSH: 0}
+        self.assert_flood(lambda caller: caller.h2.update_settings(change), "settings_flood")
 
     def test_empty_data(self) -> None:
         """So does empty DATA."""
@@ -334,7 +335,7 @@ class FloodTests(SynchronousTestCase):
                 streams[caller] = caller.request()
             caller.h2.send_data(streams[caller], b"")
 
-        self.assert_flood(empty)
+        self.assert_flood(empty, "empty_data_flood")
 
     def test_answers_never_read(self) -> None:
         """A peer that asks and does not read is ended by what is held for it."""

@@ -1,0 +1,60 @@
+"""Why connections were ended, in the log: the word, the listener, the peer's address.
+
+Whoever is cut off may come again at once: past a number of lines of one reason only their count
+is kept, and told with the next line.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.rpc.ends import Told
+
+_log = Logger(namespace="svc_rpc")
+
+LINES = 20
+SPAN_SECS = 10.0
+"""At most so many lines of each reason in this time."""
+
+
+@define
+class Span:
+    """What was logged of one reason in the span that goes on."""
+
+    began: float
+    lines: int = 0
+    unlogged: int = 0
+
+
+@define
+class Endings:
+    """Logs the ends of one listener's connections, or of those dialed to one peer.
+
+    Attributes:
+        clock: Measures the spans.
+        where: The key of the configuration that names listener or peer.
+    """
+
+    clock: IReactorTime
+    where: str
+    _spans: dict[str, Span] = field(factory=dict, init=False)
+
+    def of(self, peer: str) -> Told:
+        """What a connection with *peer* tells its end."""
+        return lambda what, detail: self._tell(what, detail, peer)
+
+    def _tell(self, what: str, detail: str, peer: str) -> None:
+        now = self.clock.seconds()
+        span = self._spans.setdefault(what, Span(now))
+        if now - span.began >= SPAN_SECS:
+            span.began, span.lines = now, 0
+        if span.lines >= LINES:
+            span.unlogged += 1
+            return
+        span.lines += 1
+        count, span.unlogged = span.unlogged + 1, 0
+        _log.warn(
+            "connection ended", reason=what, detail=detail, at=self.where, peer=peer, count=count
+        )

@@ -1,0 +1,182 @@
+"""The sending half of a connection: its open calls, and what of them goes out next.
+
+Streams take turns, each as far as its window and the budget go.  A stream that waits for its
+peer's window stands aside until that window opens; nothing is tried again before.
+"""
+
+from __future__ import annotations
+
+from h2.errors import ErrorCodes
+
+from svc.wire.events import Drained, Event, Finished
+from svc.wire.floods import FloodGuard
+from svc.wire.headers import Headers, response_headers
+from svc.wire.limits import KIB, WireLimits
+from svc.wire.machine import Machine, Part
+from svc.wire.status import Status, status_of_reset
+from svc.wire.streams import Stream
+
+_QUANTUM = 256 * KIB
+
+
+class SendingHalf:
+    """Open calls and their output; ``Connection`` adds the receiving.
+
+    Attributes:
+        limits: Its bounds.
+        streams: Open calls by stream id.
+        blocked: Those of them that wait for their peer's window.
+    """
+
+    def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
+        self.limits = limits
+        self.streams: dict[int, Stream] = {}
+        self.blocked: dict[int, Stream] = {}
+        self._is_client = is_client
+        self._machine = Machine(limits, is_client=is_client)
+        self._floods = FloodGuard(limits)
+        self._events: list[Event] = []
+        self._dirty: dict[int, Stream] = {}
+        self._windows = 0
+        self._ahead = 0
+        self._heads = 0
+        self._is_dead = False
+        self._now = 0.0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether :meth:`pump` would give anything now."""
+        return bool(self._dirty) or self._machine.held_control > 0
+
+    def pump(self, budget: int) -> list[Part]:
+        """Move queued bytes into frames, streams in turn, about *budget* bytes at most.
+
+        Returns:
+            What to write, in order.  :meth:`take_events` may have news afterwards.
+        """
+        while self._dirty and budget > 0 and not self._is_dead:
+            stream_id = next(iter(self._dirty))
+            stream = self._dirty.pop(stream_id)
+            budget -= self._pump_stream(stream, min(budget, _QUANTUM))
+        return self._machine.take_parts()
+
+    def take_events(self) -> list[Event]:
+        """Hand over the events that have gathered."""
+        events, self._events = self._events, []
+        return events
+
+    def reset(self, stream: Stream, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
+        """End *stream* at once, whatever is queued.  Idempotent; no event follows."""
+        if stream.is_over:
+            return
+        self._reset(stream.id, code)
+        self._forget(stream)
+
+    # -- for streams
+
+    def wants_to_send(self, stream: Stream) -> None:
+        """*stream* has something to send."""
+        if stream.id not in self.blocked:
+            self._dirty[stream.id] = stream
+
+    def unblock(self, stream: Stream) -> None:
+        """*stream* waits for no window any more."""
+        self.blocked.pop(stream.id, None)
+        if stream.wants_to_send:
+            self._dirty[stream.id] = stream
+
+    def grant(self, size: int) -> int:
+        """How much of *size* a stream may add to its window: all, or 0 once we are crowded."""
+        if self._windows >= self.limits.crowded:
+            return 0
+        self._windows += size
+        return size
+
+    def run_ahead(self, stream: Stream, by: int) -> None:
+        """A stream holds *by* bytes more of an unfinished message than its window covers."""
+        self._ahead += by
+        if by > 0 and self._ahead > self.limits.run_ahead:
+            self._reset(stream.id, ErrorCodes.ENHANCE_YOUR_CALM)
+            self._over(stream, status_of_reset(ErrorCodes.ENHANCE_YOUR_CALM))
+
+    def open_window(self, stream: Stream, size: int) -> None:
+        """Let the peer send *size* more bytes on *stream*."""
+        if not self._is_dead and self._machine.is_open(stream.id):
+            self._machine.increment_flow_control_window(size, stream.id)
+
+    # -- inside
+
+    def _pump_stream(self, stream: Stream, budget: int) -> int:
+        machine = self._machine
+        if stream.is_over or not machine.is_open(stream.id):
+            return 0
+        if not self._is_client and not stream.answered and stream.queued:
+            stream.answered = True
+            machine.send_headers(stream.id, response_headers())
+        sent = 0
+        was_full = stream.queued >= self.limits.send_queue
+        while stream.queued and sent < budget:
+            room = machine.room(stream.id)
+            if room <= 0:
+                self.blocked[stream.id] = stream
+                break
+            parts, size = stream.cut(min(room, budget - sent))
+            machine.send_parts(stream.id, parts, size)
+            self._floods.earned.sent += 1
+            sent += size
+        if sent and stream.on_sent is not None:
+            stream.on_sent(sent)
+        if was_full and stream.queued < self.limits.send_queue:
+            self._events.append(Drained(stream))
+        if stream.queued:
+            if stream.id not in self.blocked:
+                self._dirty[stream.id] = stream
+        elif stream.ending is not None and not stream.output_ended:
+            self._end_output(stream, stream.ending)
+        return sent
+
+    def _end_output(self, stream: Stream, fields: Headers) -> None:
+        stream.output_ended = True
+        if self._is_client:
+            self._machine.end_stream(stream.id)
+            return
+        if not stream.answered:
+            fields = response_headers() + fields
+        self._machine.send_headers(stream.id, fields, end_stream=True)
+        if not stream.input_ended:
+            # The answer is whole: what the caller still sends has no reader (RFC 9113 8.1).
+            self._reset(stream.id, ErrorCodes.NO_ERROR)
+        self._forget(stream)
+
+    def _add(self, stream_id: int, head: int = 0) -> Stream:
+        """A call begins; *head* is the size of its header list, kept as long as it is open."""
+        stream = Stream(self, stream_id, self._now, head)
+        self.streams[stream_id] = stream
+        self._windows += stream.window
+        self._heads += head
+        self._floods.earned.opened += 1
+        return stream
+
+    def _forget(self, stream: Stream) -> None:
+        if self.streams.pop(stream.id, None) is not None:
+            self._windows -= stream.window
+            self._heads -= stream.head
+            if not stream.input_ended:
+                self._floods.earned.cut += 1
+        self._dirty.pop(stream.id, None)
+        self.blocked.pop(stream.id, None)
+        stream.drop()
+        self._machine.forget(stream.id)
+
+    def _reset(self, stream_id: int, code: ErrorCodes) -> None:
+        if not self._is_dead and self._machine.is_open(stream_id):
+            self._machine.reset_stream(stream_id, code)
+
+    def _over(self, stream: Stream, status: Status) -> None:
+        stream.status = status
+        self._forget(stream)
+        self._events.append(Finished(stream))
+
+    def _unblock(self) -> None:
+        self._dirty.update(self.blocked)
+        self.blocked.clear()
