@@ -22,6 +22,7 @@ from h2.exceptions import (
     FrameTooLargeError,
     ProtocolError,
 )
+from hpack import HPACKError
 from hyperframe.frame import (
     AltSvcFrame,
     DataFrame,
@@ -121,7 +122,9 @@ class Connection(SendingHalf):
             self._work()
         except ProtocolError as broken:
             reason = _REASONS.get(type(broken), "protocol_error")
-            raise self._end(broken.error_code, reason, type(broken).__name__) from broken
+            is_hpack = reason == "protocol_error" and isinstance(broken.__cause__, HPACKError)
+            code = ErrorCodes.COMPRESSION_ERROR if is_hpack else broken.error_code
+            raise self._end(code, reason, type(broken).__name__) from broken
         except WireError as flood:
             raise self._end(ErrorCodes.ENHANCE_YOUR_CALM, flood.reason) from None
         if self._returned >= self.limits.connection_window // 4:

@@ -1,0 +1,282 @@
+"""The attackers: each a name, what it sends, and how it must end.
+
+Frames by hyperframe, header blocks by hpack; what neither would write is written by hand.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from struct import pack
+
+from attrs import frozen
+from hyperframe.frame import (
+    AltSvcFrame,
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    PriorityFrame,
+    PushPromiseFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+
+from tests.system.raw import EMPTY_MESSAGE, HEALTH, Fields, Raw, whole
+
+MANY = 5000
+CALM, PROTOCOL, FLOW, CLOSED, SIZE, REFUSED, COMPRESSION = 11, 1, 3, 5, 6, 7, 9
+LARGEST = 2**31 - 1
+WATCH = "/grpc.health.v1.Health/Watch"
+
+
+@frozen
+class Attacker:
+    """One attack that is over as soon as it is answered.
+
+    Attributes:
+        attack: Sends it.
+        goaway: The code it must end with; None: the connection goes on.
+        word: The reason, in GOAWAY and in the log; empty where none is logged.
+        answers: ``grpc-status`` words that must come.
+        resets: The RST_STREAM codes that must come.
+    """
+
+    name: str
+    attack: Callable[[Raw], object]
+    goaway: int | None = None
+    word: str = ""
+    answers: tuple[str, ...] = ()
+    resets: tuple[int, ...] = ()
+
+
+def frame(kind: int, flags: int = 0, stream: int = 0, body: bytes = b"") -> bytes:
+    """A frame as it is on the wire, whatever it is."""
+    head = len(body).to_bytes(3, "big") + bytes((kind, flags))
+    return head + stream.to_bytes(4, "big") + body
+
+
+def flood(one: Frame | bytes, open_stream: bool = False) -> Callable[[Raw], object]:
+    """The same frame again and again; on a call that is open where the frame is of stream 1."""
+
+    def attack(raw: Raw) -> None:
+        if open_stream:
+            raw.send(raw.head(1, WATCH))
+        data = one if isinstance(one, bytes) else one.serialize()
+        raw.send(data * MANY)
+
+    return attack
+
+
+def after_reset(one: Callable[[Raw], Frame]) -> Callable[[Raw], object]:
+    """A frame again and again on a call that its caller has reset."""
+
+    def attack(raw: Raw) -> None:
+        raw.send(raw.head(1), RstStreamFrame(1, 8))
+        raw.send(*(one(raw) for _ in range(MANY)))
+
+    return attack
+
+
+def each_stream(make: Callable[[Raw, int], bytes], count: int = MANY) -> Callable[[Raw], object]:
+    """A new call again and again."""
+
+    def attack(raw: Raw) -> None:
+        for first in range(0, count, 100):
+            calls = range(first, first + 100)
+            if not raw.send(b"".join(make(raw, 2 * number + 1) for number in calls)):
+                return
+
+    return attack
+
+
+def once(*frames: Frame | bytes) -> Callable[[Raw], object]:
+    """A few frames."""
+    return lambda raw: raw.send(*frames)
+
+
+def headed(**head: object) -> Callable[[Raw], object]:
+    """One call with an unusual head."""
+    return lambda raw: raw.send(raw.head(1, **head))  # type: ignore[arg-type]
+
+
+def called(
+    path: str = HEALTH, message: bytes = EMPTY_MESSAGE, more: Fields = ()
+) -> Callable[[Raw], object]:
+    """One call with an unusual path, message or metadata."""
+    return lambda raw: raw.send(raw.head(1, path, more=more), whole(1, message))
+
+
+def rapid_reset(raw: Raw, stream: int) -> bytes:
+    """A call and its reset."""
+    return raw.head(stream).serialize() + RstStreamFrame(stream, 8).serialize()
+
+
+def overflown(raw: Raw, stream: int) -> bytes:
+    """A call that we must reset, because its window grows past what a window can be."""
+    return raw.head(stream).serialize() + WindowUpdateFrame(stream, LARGEST).serialize()
+
+
+def written_past_its_end(raw: Raw, stream: int) -> bytes:
+    """A call that we must reset, because it goes on after its end."""
+    return raw.head(stream, end=True).serialize() + DataFrame(stream, b"x").serialize()
+
+
+def fragments(count: int, body: bytes) -> Callable[[Raw], object]:
+    """A header block in many frames."""
+    return once(
+        HeadersFrame(1, b"\x82"), *(ContinuationFrame(1, body) for _ in range(count)),
+    )  # fmt: skip
+
+
+def bomb(raw: Raw) -> None:
+    """One long field in the table, then named again and again by one byte."""
+    raw.send(raw.head(1, more=[("x", "y" * 3000)], end=True))
+    block = raw.head(3, end=True).data + b"\xbe" * 5000
+    raw.send(HeadersFrame(3, block, flags=["END_HEADERS", "END_STREAM"]))
+
+
+def grown_table(raw: Raw) -> None:
+    """A table of a gigabyte."""
+    size = b"\x3f" + b"\xe1\xff\xff\xff\x03"
+    block = size + raw.head(1).data
+    raw.send(HeadersFrame(1, block, flags=["END_HEADERS"]))
+
+
+def unknown_settings(raw: Raw) -> None:
+    """All settings that nobody has defined."""
+    codes = list(range(0x100, 0x10000))
+    for at in range(0, len(codes), 150):
+        body = b"".join(pack("!HL", code, 1) for code in codes[at : at + 150])
+        if not raw.send(frame(4, body=body)):
+            return
+
+
+def goes_on_after_leaving(raw: Raw) -> None:
+    """A GOAWAY, then a call."""
+    raw.send(GoAwayFrame(0), raw.request(1))
+    raw.until_answered()
+
+
+def back_in_time(raw: Raw) -> None:
+    """A call with a number below the last."""
+    raw.send(raw.head(5), raw.head(3))
+
+
+def two_heads(raw: Raw) -> None:
+    """Trailers that end nothing."""
+    raw.send(raw.head(1, WATCH), raw.head(1, WATCH))
+
+
+def tiny_messages(raw: Raw) -> None:
+    """A call with messages of no bytes, as many as its window takes."""
+    raw.send(raw.head(1, WATCH), DataFrame(1, EMPTY_MESSAGE * 10).serialize() * 1000)
+
+
+def bomb_of(megabytes: int) -> bytes:
+    """A compressed message that is long once it is not."""
+    packed = gzip.compress(bytes(megabytes << 20))
+    return pack("!BL", 1, len(packed)) + packed
+
+
+GZIP_BOMB = bomb_of(10)
+
+
+def _fields(*changed: tuple[str, str]) -> Fields:
+    fields = {":method": "POST", ":scheme": "https", ":path": HEALTH, ":authority": "localhost"}
+    fields |= {"te": "trailers", "content-type": "application/grpc"}
+    return [*(fields | dict(changed)).items()]
+
+
+FLOODS = (
+    Attacker("rapid reset", each_stream(rapid_reset), CALM, "reset_flood"),
+    Attacker("MadeYouReset by a window", each_stream(overflown), CALM, "reset_flood"),
+    Attacker("MadeYouReset by DATA", each_stream(written_past_its_end), CALM, "reset_flood"),
+    Attacker("PING", flood(PingFrame(0, b"12345678")), CALM, "ping_flood"),
+    Attacker("PING answers", flood(PingFrame(0, b"12345678", flags=["ACK"])), CALM,
+             "acknowledgement_flood"),
+    Attacker("SETTINGS", flood(SettingsFrame(0, settings={4: 70_000})), CALM, "settings_flood"),
+    Attacker("SETTINGS answers", flood(SettingsFrame(0, flags=["ACK"])), CALM,
+             "acknowledgement_flood"),
+    Attacker("unknown settings", unknown_settings),
+    Attacker("empty DATA", flood(DataFrame(1, b""), True), CALM, "empty_data_flood"),
+    Attacker("padding alone", flood(DataFrame(1, b"", pad_length=3, flags=["PADDED"]), True),
+             CALM, "empty_data_flood"),
+    Attacker("PRIORITY", flood(PriorityFrame(1, depends_on=3)), CALM, "priority_flood"),
+    Attacker("WINDOW_UPDATE", flood(WindowUpdateFrame(0, 1)), CALM, "window_update_flood"),
+    Attacker("WINDOW_UPDATE of a call", flood(WindowUpdateFrame(1, 1), True), CALM,
+             "window_update_flood"),
+    Attacker("unknown frames", flood(frame(0xB, 0xFF, 1, b"?")), CALM, "unknown_frame_flood"),
+    Attacker("ALTSVC", flood(AltSvcFrame(0, b"a", b"b")), CALM, "unknown_frame_flood"),
+    Attacker("GOAWAY", flood(GoAwayFrame(0)), CALM, "goaway_flood"),
+    Attacker("RST_STREAM of a closed call", after_reset(lambda raw: RstStreamFrame(1, 8)), CALM,
+             "closed_stream_flood"),
+    Attacker("DATA of a closed call", after_reset(lambda raw: DataFrame(1, b"x")), CALM,
+             "closed_stream_flood"),
+    Attacker("HEADERS of a closed call", after_reset(lambda raw: raw.head(1)), CALM,
+             "closed_stream_flood"),
+    Attacker("empty CONTINUATION", fragments(MANY, b""), CALM, "continuation_flood"),
+    Attacker("CONTINUATION", fragments(MANY, b"\x82"), PROTOCOL, "protocol_error"),
+    Attacker("long header block", fragments(MANY, b"\0" * 8192), CALM, "header_list_too_long"),
+    Attacker("long header list", headed(more=[("x", "y" * 17_000)]), CALM, "header_list_too_long"),
+    Attacker("HPACK bomb", bomb, CALM, "header_list_too_long"),
+)  # fmt: skip
+"""Much of something; with a certificate as without."""
+
+WRONGS = (
+    Attacker("table of a gigabyte", grown_table, COMPRESSION, "protocol_error"),
+    Attacker("broken HPACK", once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])), COMPRESSION,
+             "protocol_error"),
+    Attacker("interleaved CONTINUATION", once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
+             PROTOCOL, "protocol_error"),
+    Attacker("CONTINUATION of nothing", once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
+             PROTOCOL, "protocol_error"),
+    Attacker("PUSH_PROMISE", once(frame(5, 4, 1, pack("!L", 2) + b"\x82")), PROTOCOL,
+             "protocol_error"),
+    Attacker("DATA before HEADERS", once(DataFrame(1, b"x")), PROTOCOL, "protocol_error"),
+    Attacker("RST_STREAM of no call", once(RstStreamFrame(1, 8)), PROTOCOL, "protocol_error"),
+    Attacker("WINDOW_UPDATE of no call", once(WindowUpdateFrame(1, 1)), PROTOCOL,
+             "protocol_error"),
+    Attacker("a server's stream", lambda raw: raw.send(raw.head(2)), PROTOCOL, "protocol_error"),
+    Attacker("a lower number", back_in_time, PROTOCOL, "protocol_error"),
+    Attacker("trailers without end", two_heads, PROTOCOL, "protocol_error"),
+    Attacker("increment of zero", once(frame(8, body=bytes(4))), PROTOCOL, "protocol_error"),
+    Attacker("overflown window", once(WindowUpdateFrame(0, LARGEST)), FLOW, "flow_control"),
+    Attacker("long DATA", once(frame(0, 0, 1, bytes(300_000))), SIZE, "frame_too_long"),
+    Attacker("long SETTINGS", once(frame(4, body=bytes(6000))), SIZE, "frame_too_long"),
+    Attacker("frames of no length", once(SettingsFrame(0, settings={5: 0})), PROTOCOL,
+             "protocol_error"),
+    Attacker("initial window too large", once(frame(4, body=pack("!HL", 4, 2**31))), FLOW,
+             "protocol_error"),
+    Attacker("dependent on itself", once(PriorityFrame(1, depends_on=1)), PROTOCOL,
+             "protocol_error"),
+    Attacker("upper case", headed(more=[("X-Upper", "1")]), PROTOCOL, "protocol_error"),
+    Attacker("line break in a value", headed(more=[("x", "a\r\nb")]), PROTOCOL, "protocol_error"),
+)  # fmt: skip
+"""What no HTTP/2 peer may send."""
+
+CALLS = (
+    Attacker("no slash", called("grpc.health.v1.Health/Check"), answers=("12",)),
+    Attacker("two slashes", called("//grpc.health.v1.Health/Check"), answers=("12",)),
+    Attacker("slash behind", called(HEALTH + "/"), answers=("12",)),
+    Attacker("escaped slash", called("/grpc.health.v1.Health%2fCheck"), answers=("12",)),
+    Attacker("another case", called("/GRPC.health.v1.Health/Check"), answers=("12",)),
+    Attacker("message of 4 GiB", called(message=b"\0\xff\xff\xff\xffabc"), answers=("8",)),
+    Attacker("compressed without a word", called(message=b"\1\0\0\0\1x"), answers=("12",)),
+    Attacker("gzip bomb", called(message=GZIP_BOMB, more=[("grpc-encoding", "gzip")]),
+             answers=("12",)),
+    Attacker("message cut short", called(message=b"\0\0\0\0\x09abc"), answers=("13",)),
+    Attacker("not POST", headed(over=_fields((":method", "GET")), end=True), answers=("405",)),
+    Attacker("not gRPC", headed(over=_fields(("content-type", "text/html")), end=True),
+             answers=("415",)),
+    Attacker("timeout of no form", called(more=[("grpc-timeout", "1x")]), answers=("3",)),
+    Attacker("timeout of nothing", called(more=[("grpc-timeout", "0n")]), answers=("4",)),
+    Attacker("calls after GOAWAY", goes_on_after_leaving, resets=(REFUSED,)),
+    Attacker("calls past the limit", each_stream(lambda raw, s: raw.head(s, WATCH).serialize(), 100),
+             resets=(REFUSED,)),
+    Attacker("tiny messages", tiny_messages),
+)  # fmt: skip
+"""What is refused alone: the connection goes on."""
