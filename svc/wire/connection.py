@@ -325,7 +325,6 @@ class Connection(SendingHalf):
             self._unblock()
 
     def _on_settings(self, _event: h2e.RemoteSettingsChanged) -> None:
-        self._machine.bound_encoder()
         if not self._is_ready:
             self._is_ready = True
             self._events.append(Ready())

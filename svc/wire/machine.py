@@ -163,11 +163,6 @@ class Machine(H2Connection):
         self._closed_streams[stream_id] = StreamClosedBy.RECV_RST_STREAM
         return True
 
-    def bound_encoder(self) -> None:
-        """Keep the table of sent headers small, however large a one the peer offers to keep."""
-        if self.encoder.header_table_size > _HEADER_TABLE:
-            self.encoder.header_table_size = _HEADER_TABLE
-
     def is_open(self, stream_id: int) -> bool:
         """Whether the stream may still send or receive."""
         stream = self.streams.get(stream_id)
@@ -241,7 +236,11 @@ class Machine(H2Connection):
         unknown = [code for code in frame.settings if code not in _SETTINGS]
         for code in unknown:
             del frame.settings[code]
-        return super()._receive_settings_frame(frame)
+        answer = super()._receive_settings_frame(frame)
+        # Small, however large a table of our headers the peer offers to keep.
+        if self.encoder.header_table_size > _HEADER_TABLE:
+            self.encoder.header_table_size = _HEADER_TABLE
+        return answer
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         event = ConnectionTerminated()
