@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import define, field
 
 from contrib.bench import (
+    attacked,
     calls,
     deciding,
     figures,
@@ -129,6 +130,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "stalled": lambda bench: figures.stalled_rows(bench.tunnelled, bench.megabytes),
     "silent": lambda bench: silent.rows(bench.ours),
     "floods": lambda bench: floods.rows(bench.sink.port),
+    "attacked": lambda bench: attacked.attacked_rows(bench.ours, bench.megabytes),
     "opening": lambda bench: figures.opening_rows(bench.ours, bench.ssh),
     "lag": lambda bench: calls.lag_rows(bench.ours, bench.load),
     "unary": lambda bench: calls.unary_rows(bench.ours),

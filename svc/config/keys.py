@@ -162,7 +162,8 @@ def _wire() -> tuple[Key, ...]:
             "How many frames of one useless kind (pings, settings, empty data, ...) a connection "
             "bears in 10 s beyond what our own frames ask for."),
         Key("limits.max_resets", f.whole(50, 1_000_000), 500, NODES,
-            "How many calls in 10 s may be reset, or broken, within a second of their beginning."),
+            "How many calls in 10 s may be reset, or broken, unanswered and within a second of "
+            "their beginning."),
         Key("limits.stalled_secs", _SECS, 30, ROLES,
             "How long a peer may leave a header block without its end, a call without its first "
             "message, an answer without taking of it; four times as long, bytes unread."),

@@ -65,7 +65,7 @@ _NUISANCES: dict[type[Frame], Nuisance] = {
     ExtensionFrame: Nuisance.UNKNOWN,
     AltSvcFrame: Nuisance.UNKNOWN,
 }
-_REASONS: dict[type[ProtocolError], str] = {
+REASONS: dict[type[ProtocolError], str] = {
     DenialOfServiceError: "header_list_too_long",
     HeaderBlockTooLong: "header_list_too_long",
     EmptyFragments: "continuation_flood",
@@ -121,7 +121,7 @@ class Connection(SendingHalf):
             self._machine.feed(data)
             self._work()
         except ProtocolError as broken:
-            reason = _REASONS.get(type(broken), "protocol_error")
+            reason = REASONS.get(type(broken), "protocol_error")
             is_hpack = reason == "protocol_error" and isinstance(broken.__cause__, HPACKError)
             code = ErrorCodes.COMPRESSION_ERROR if is_hpack else broken.error_code
             raise self._end(code, reason, type(broken).__name__) from broken
@@ -309,8 +309,9 @@ class Connection(SendingHalf):
         stream = self.streams.get(event.stream_id)
         if stream is None:
             return
-        if not self._is_client and self._now - stream.began < YOUNG_SECS:
-            # Whoever of us reset it: the peer made it so.
+        is_young = self._now - stream.began < YOUNG_SECS
+        if not self._is_client and is_young and not stream.answered:
+            # Whoever of us reset it: the peer made it so, and waited for nothing.
             self._floods.count(Nuisance.RESET, self._now)
         if event.remote_reset:
             stream.input_ended = True

@@ -15,7 +15,8 @@ from svc.wire.errors import WireError
 from svc.wire.limits import WireLimits
 
 YOUNG_SECS = 1.0
-"""Resetting an older call brings no more calls than the limit of open ones allows anyway."""
+"""Resetting an older call brings no more calls than the limit of open ones allows anyway; nor does
+resetting one that was answered, as a session is that ends abruptly."""
 
 _UPDATES_A_FRAME = 10
 _UPDATES_A_CALL = 5

@@ -33,8 +33,8 @@ class WireLimits:
         held_control: Answers (acknowledgements, window updates) held for a peer that does not read.
         nuisances: How many frames of one useless kind (``svc.wire.floods``) are borne in
             ``nuisance_seconds``.
-        resets: And how many calls that end within a second of their beginning, by the peer's
-            reset or by its mistake.
+        resets: And how many calls that end unanswered within a second of their beginning, by the
+            peer's reset or by its mistake.
         turn_work: How much is made of received frames before others have their turn, in small
             frames; each is about 20 us.
         stalled_secs: How long a peer may leave what it began: a header block without its end, a

@@ -34,7 +34,7 @@ from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, SettingsFrame
 
 from svc.wire.limits import WireLimits
-from svc.wire.reader import FrameReader
+from svc.wire.reader import FrameReader, check_size_updates
 
 _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
@@ -231,6 +231,10 @@ class Machine(H2Connection):
         frames, events = self._receive_data_frame(frame)
         self._prepare_for_sending(frames)
         return events
+
+    def _receive_headers_frame(self, frame: HeadersFrame) -> tuple[list[Frame], list[Event]]:
+        check_size_updates(frame.data)
+        return super()._receive_headers_frame(frame)
 
     def _receive_settings_frame(self, frame: SettingsFrame) -> tuple[list[Frame], list[Event]]:
         unknown = [code for code in frame.settings if code not in _SETTINGS]

@@ -19,7 +19,6 @@ from hyperframe.frame import (
     HeadersFrame,
     PingFrame,
     PriorityFrame,
-    PushPromiseFrame,
     RstStreamFrame,
     SettingsFrame,
     WindowUpdateFrame,
@@ -115,6 +114,11 @@ def rapid_reset(raw: Raw, stream: int) -> bytes:
     return raw.head(stream).serialize() + RstStreamFrame(stream, 8).serialize()
 
 
+def half_open(raw: Raw, stream: int) -> bytes:
+    """A call without its message."""
+    return bytes(raw.head(stream, WATCH).serialize())
+
+
 def overflown(raw: Raw, stream: int) -> bytes:
     """A call that we must reset, because its window grows past what a window can be."""
     return raw.head(stream).serialize() + WindowUpdateFrame(stream, LARGEST).serialize()
@@ -143,6 +147,12 @@ def grown_table(raw: Raw) -> None:
     """A table of a gigabyte."""
     size = b"\x3f" + b"\xe1\xff\xff\xff\x03"
     block = size + raw.head(1).data
+    raw.send(HeadersFrame(1, block, flags=["END_HEADERS"]))
+
+
+def resized_table(raw: Raw) -> None:
+    """A table that changes its size thousands of times before the first field."""
+    block = b"\x20\x3f\x01" * 5000 + raw.head(1).data
     raw.send(HeadersFrame(1, block, flags=["END_HEADERS"]))
 
 
@@ -228,8 +238,9 @@ FLOODS = (
 
 WRONGS = (
     Attacker("table of a gigabyte", grown_table, COMPRESSION, "protocol_error"),
-    Attacker("broken HPACK", once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])), COMPRESSION,
-             "protocol_error"),
+    Attacker("changes of the table", resized_table, COMPRESSION, "protocol_error"),
+    Attacker("broken HPACK", once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])),
+             COMPRESSION, "protocol_error"),
     Attacker("interleaved CONTINUATION", once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
              PROTOCOL, "protocol_error"),
     Attacker("CONTINUATION of nothing", once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
@@ -275,8 +286,7 @@ CALLS = (
     Attacker("timeout of no form", called(more=[("grpc-timeout", "1x")]), answers=("3",)),
     Attacker("timeout of nothing", called(more=[("grpc-timeout", "0n")]), answers=("4",)),
     Attacker("calls after GOAWAY", goes_on_after_leaving, resets=(REFUSED,)),
-    Attacker("calls past the limit", each_stream(lambda raw, s: raw.head(s, WATCH).serialize(), 100),
-             resets=(REFUSED,)),
+    Attacker("calls past the limit", each_stream(half_open, 100), resets=(REFUSED,)),
     Attacker("tiny messages", tiny_messages),
 )  # fmt: skip
 """What is refused alone: the connection goes on."""

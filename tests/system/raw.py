@@ -64,7 +64,7 @@ class Raw:
     _data: bytearray = field(factory=bytearray)
 
     def send(self, *frames: Frame | bytes) -> bool:
-        """Send what the other side takes; what it sent meanwhile is read.  False once it is over."""
+        """Send what is taken; what came meanwhile is read.  False once the connection is over."""
         data = b"".join(each if isinstance(each, bytes) else each.serialize() for each in frames)
         for at in range(0, len(data), _CHUNK):
             if self.ending.is_closed:
@@ -167,9 +167,10 @@ class Raw:
         elif isinstance(frame, RstStreamFrame):
             self.ending.resets.add(frame.error_code)
         elif isinstance(frame, HeadersFrame):
-            found = dict(self._decoder.decode(frame.data))
+            found = dict(self._decoder.decode(frame.data, raw=True))
             if "END_STREAM" in frame.flags:
-                self.ending.statuses.add(found.get("grpc-status") or found[":status"])
+                status = found.get(b"grpc-status") or found[b":status"]
+                self.ending.statuses.add(status.decode("ascii"))
         elif isinstance(frame, PingFrame) and "ACK" in frame.flags:
             self.pongs += 1
 

@@ -116,6 +116,17 @@ class GoodPeerTests(SynchronousTestCase):
             busy.server.receive(data, busy.now)
         self.assertEqual(len(busy.server.streams), 0)
 
+    def test_breaks_off_what_was_answered(self) -> None:
+        """Short sessions that end abruptly are no rapid resets."""
+        busy = Busy()
+        for _ in range(200):
+            (stream,) = busy.ask(1)
+            busy.streams[-1].send_message(b"an answer")
+            busy.turn()
+            busy.h2.reset_stream(stream)
+            busy.turn()
+        self.assertEqual(len(busy.server.streams), 0)
+
     def test_many_calls_in_one_read(self) -> None:
         """A full read of calls is served whole, in several turns."""
         busy = Busy()
