@@ -54,9 +54,10 @@ class Ending:
 
 @define(slots=False)
 class Raw:
-    """One connection; ``ending`` grows with what is read."""
+    """One connection; ``ending`` grows with what is read, past the first *skip* bytes."""
 
     sock: Any
+    skip: int = 0
     ending: Ending = field(factory=Ending)
     encoder: Encoder = field(factory=Encoder)
     pongs: int = 0
@@ -142,7 +143,9 @@ class Raw:
         if not data:
             self.ending.is_closed = True
             return
-        self._data += data
+        kept = data[self.skip :]
+        self.skip -= len(data) - len(kept)
+        self._data += kept
         self._parse()
 
     def _read_rest(self) -> None:

@@ -13,13 +13,15 @@ from itertools import count
 from typing import Any
 
 from attrs import define
+from hyperframe.frame import PingFrame
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway import Gateway, make_gateway
 from svc.testing.person import Person
 from svc.testing.processes import until
-from svc.testing.settings import PROXY, Target
-from tests.system.attackers import CALLS, FLOODS, WRONGS, Attacker
+from svc.testing.settings import AUTHORITY, PROXY, Target
+from tests.system.attackers import CALLS, CALM, FLOODS, MANY, WRONGS, Attacker
+from tests.system.hostile_server import hostile_server
 from tests.system.raw import Ending, greeted
 from tests.system.slow_attackers import WAITERS
 from tests.system.test_health import pair
@@ -59,9 +61,9 @@ class Attacked:
             got += piece
         return got == b"still here"
 
-    def words(self, source: str) -> set[str]:
-        """The reasons logged for a peer's connections."""
-        ended = self.gateway.child(PROXY).events("connection ended")
+    def words(self, source: str, role: str = PROXY) -> set[str]:
+        """The reasons that a role logged for a peer's connections."""
+        ended = self.gateway.child(role).events("connection ended")
         return {event["reason"] for event in ended if event["peer"] == source}
 
 
@@ -76,7 +78,7 @@ def attacked() -> Attacked:
     made = Attacked(gateway, person, session, 0)
     made.echoes()
     for each in (FLOODS[0], WRONGS[0], *CALLS[:2]):
-        run(made, each, source())
+        run(made.address, each, source())
     made.rss = gateway.child(PROXY).rss()
     return made
 
@@ -87,9 +89,9 @@ def source() -> str:
     return f"127.0.{1 + number // 200}.{1 + number % 200}"
 
 
-def run(on: Attacked, attacker: Attacker, origin: str, certificate: Iterable[str] = ()) -> Ending:
+def run(address: str, attacker: Attacker, origin: str, certificate: Iterable[str] = ()) -> Ending:
     """One attack to its end."""
-    raw = greeted(on.address, origin, tuple(certificate))
+    raw = greeted(address, origin, tuple(certificate))
     try:
         attacker.attack(raw)
         if attacker.goaway is not None:
@@ -109,7 +111,7 @@ class AttackTests(SynchronousTestCase):
         wanted: dict[str, Any] = {}
         for one in attackers:
             origin = source()
-            ending = run(self.on, one, origin, certificate)
+            ending = run(self.on.address, one, origin, certificate)
             if one.word:
                 until("word in the log", lambda o=origin: self.on.words(o))  # type: ignore[misc]
             told[one.name] = (
@@ -131,6 +133,47 @@ class AttackTests(SynchronousTestCase):
     def test_floods_with_a_certificate(self) -> None:
         """So do a person's."""
         self.assert_ends(FLOODS, pair(self.on.person.directory))
+
+    def test_other_listeners(self) -> None:
+        """Authority's listeners have the same limits, for a Proxy as for a stranger."""
+        gateway = self.on.gateway
+        proxy = pair(gateway.files.state(PROXY))
+        told, wanted = {}, {}
+        for name, address in gateway.listening(AUTHORITY).items():
+            if name == "telemetry":
+                continue
+            for one in (FLOODS[3], FLOODS[0], WRONGS[0]):
+                origin = source()
+                ending = run(address, one, origin, proxy)
+                until("word", lambda o=origin: self.on.words(o, AUTHORITY))  # type: ignore[misc]
+                told[name, one.name] = (ending.goaway, self.on.words(origin, AUTHORITY))
+                wanted[name, one.name] = (one.goaway, {one.word})
+        self.assertEqual(told, wanted)
+        self.assertGreaterEqual(len(told), 9)
+
+    def test_dialed_servers(self) -> None:
+        """A Proxy that floods whoever dials it is left by Connectors and by people."""
+        gateway = self.on.gateway
+        person = gateway.add_person("bob", "ops")
+        gateway.make_connector([], "edge")
+        ping = PingFrame(0, b"12345678").serialize() * MANY
+        with hostile_server(pair(gateway.files.state(PROXY)), ping) as server:
+            gateway.configure("edge", {"endpoints.proxy": [server.address]})
+            gateway.child("edge").kill()
+            child = gateway.start("edge", ready=False)
+            ended = until("flood ended", lambda: child.events("connection ended"), alive=[child])
+            child.kill()
+            self.assertEqual(
+                [ended[0][name] for name in ("reason", "at", "peer")],
+                ["ping_flood", "endpoints.proxy", server.address],
+            )
+            config = person.directory / "client.toml"
+            text = config.read_text("utf-8")
+            self.assertIn(gateway.public, text)
+            config.write_text(text.replace(gateway.public, server.address), "utf-8")
+            self.assertNotEqual(person.svc("resources", "list").status, 0)
+            until("both endings", lambda: len(server.endings) > 1)
+        self.assertEqual({(one.goaway, one.word) for one in server.endings}, {(CALM, "ping_flood")})
 
     def test_wrongs(self) -> None:
         """What breaks HTTP/2 ends the connection that sent it."""
