@@ -14,7 +14,7 @@ from svc.rpc.ends import Told
 
 _log = Logger(namespace="svc_rpc")
 
-LINES = 20
+LINES = 50
 SPAN_SECS = 10.0
 """At most so many lines of each reason in this time."""
 

@@ -198,6 +198,9 @@ ANSWERS: dict[str, tuple[Callable[[Server], None], str]] = {
     "no status": (answer_head_then(DataFrame(1, b"", flags=["END_STREAM"])), "unknown"),
     "window overflown": (
         lambda server: server.send(WindowUpdateFrame(1, LARGEST)), "internal"),
+    "takes no calls": (
+        lambda server: server.send(GoAwayFrame(0, 0), SettingsFrame(0, settings={3: 0})),
+        "unavailable"),
     "goes away": (lambda server: server.send(GoAwayFrame(0, 0)), "unavailable"),
 }  # fmt: skip
 

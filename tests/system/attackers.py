@@ -265,6 +265,11 @@ WRONGS = (
     Attacker("dependent on itself", once(PriorityFrame(1, depends_on=1)), PROTOCOL,
              "protocol_error"),
     Attacker("upper case", headed(more=[("X-Upper", "1")]), PROTOCOL, "protocol_error"),
+    Attacker("another Host", headed(more=[("host", "elsewhere")]), PROTOCOL, "protocol_error"),
+    Attacker("two paths", headed(over=[*_fields(), (":path", "/a.B/C")]), PROTOCOL,
+             "protocol_error"),
+    Attacker("two lengths", headed(more=[("content-length", "5"), ("content-length", "6")]),
+             PROTOCOL, "protocol_error"),
     Attacker("line break in a value", headed(more=[("x", "a\r\nb")]), PROTOCOL, "protocol_error"),
 )  # fmt: skip
 """What no HTTP/2 peer may send."""
@@ -281,6 +286,10 @@ CALLS = (
              answers=("12",)),
     Attacker("message cut short", called(message=b"\0\0\0\0\x09abc"), answers=("13",)),
     Attacker("not POST", headed(over=_fields((":method", "GET")), end=True), answers=("405",)),
+    Attacker("CONNECT", headed(over=[(":method", "CONNECT"), (":authority", "localhost")]),
+             answers=("405",)),
+    Attacker("streams of nobody", once(GoAwayFrame(0), SettingsFrame(0, settings={3: 0}))),
+    Attacker("reserved bits", once(frame(0xF, 0xFF, 2**32 - 1, b"?"))),
     Attacker("not gRPC", headed(over=_fields(("content-type", "text/html")), end=True),
              answers=("415",)),
     Attacker("timeout of no form", called(more=[("grpc-timeout", "1x")]), answers=("3",)),
