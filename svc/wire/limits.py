@@ -58,7 +58,7 @@ class WireLimits:
     nuisances: int = 500
     nuisance_seconds: float = 10.0
     resets: int = 500
-    turn_work: int = 256
+    turn_work: int = 128
     stalled_secs: float = 30.0
     idle_secs: float = 60.0
 
