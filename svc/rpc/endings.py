@@ -58,3 +58,16 @@ class Endings:
         _log.warn(
             "connection ended", reason=what, detail=detail, at=self.where, peer=peer, count=count
         )
+
+
+def logged_too(told: Told, endings: Endings | None, peer: str) -> Told:
+    """Who hears what becomes of a connection with *peer*: *told*, and the log if there is one."""
+    if endings is None:
+        return told
+    logged = endings.of(peer)
+
+    def both(what: str, detail: str) -> None:
+        told(what, detail)
+        logged(what, detail)
+
+    return both

@@ -30,7 +30,7 @@ from svc.interfaces.rpc import (
 from svc.interfaces.tracing import Traced
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.crowd import Crowd
-from svc.rpc.endings import Endings
+from svc.rpc.endings import Endings, logged_too
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.connection import Connection
@@ -194,7 +194,7 @@ class ServerConnection(WireProtocol):
             factory.limits,
             is_client=False,
             plaintext=factory.plaintext,
-            told=factory.told_of(host),
+            told=logged_too(factory.told, factory.endings, host),
             handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
@@ -342,18 +342,6 @@ class RpcServerFactory(Factory):
         A layer below (TLS) that asked only us would begin with nobody to talk to.
         """
         return self._drained is not None or self.crowd.refuses(_host(addr))
-
-    def told_of(self, host: str) -> Told:
-        """Who hears what becomes of a connection from *host*."""
-        if self.endings is None:
-            return self.told
-        logged = self.endings.of(host)
-
-        def both(what: str, detail: str) -> None:
-            self.told(what, detail)
-            logged(what, detail)
-
-        return both
 
     def find(self, method: str) -> Serve:
         """What serves *method*.

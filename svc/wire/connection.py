@@ -90,12 +90,6 @@ class Connection(SendingHalf):
         self._returned = 0
         self._is_ready = False
 
-    def narrow(self, limits: WireLimits) -> None:
-        """Go by *limits* from now on; before the first byte is received."""
-        self.limits = limits
-        self._floods.limits = limits
-        self._machine.forget_closed(limits)
-
     # -- receiving
 
     def receive(self, data: bytes, now: float) -> list[Event]:

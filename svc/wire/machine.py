@@ -75,7 +75,8 @@ class Machine(H2Connection):
         self.decoder.max_header_list_size = limits.max_header_list
         self._reader = FrameReader(limits.max_header_list, limits.max_frame, server=not is_client)
         self.incoming_buffer = self._reader
-        self.forget_closed(limits)
+        # No more than late frames can concern.
+        self._closed_streams = SizeLimitDict(size_limit=max(_FEWEST_CLOSED, 2 * limits.max_streams))
         self._parts: list[Part] = []
         self.initiate_connection()
         self.increment_flow_control_window(limits.connection_window - 65_535)
@@ -99,12 +100,6 @@ class Machine(H2Connection):
     def held_control(self) -> int:
         """Bytes of control frames waiting to be written."""
         return len(self._data_to_send)
-
-    def forget_closed(self, limits: WireLimits) -> None:
-        """Remember no more closed streams than late frames can concern."""
-        most = max(_FEWEST_CLOSED, 2 * limits.max_streams)
-        known, self._closed_streams = self._closed_streams, SizeLimitDict(size_limit=most)
-        self._closed_streams.update(known)
 
     def feed(self, data: bytes) -> None:
         """Keep what was read, for :meth:`take_frame`.
