@@ -158,10 +158,10 @@ def _wire() -> tuple[Key, ...]:
     return (
         Key("limits.max_header_list_bytes", f.whole(4096, 65_536), 16_384, ROLES,
             "The longest header list, counted as HTTP/2 counts."),
-        Key("limits.max_nuisances", f.whole(50, 1_000_000), 500, ROLES,
+        Key("limits.max_nuisances", f.whole(50, 1_000_000), 200, ROLES,
             "How many frames of one useless kind (pings, settings, empty data, ...) a connection "
             "bears in 10 s beyond what our own frames ask for."),
-        Key("limits.max_resets", f.whole(50, 1_000_000), 500, NODES,
+        Key("limits.max_resets", f.whole(50, 1_000_000), 200, NODES,
             "How many calls in 10 s may be reset, or broken, unanswered and within a second of "
             "their beginning."),
         Key("limits.stalled_secs", _SECS, 30, ROLES,

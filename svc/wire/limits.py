@@ -55,9 +55,9 @@ class WireLimits:
     held_heads: int = 4 * MIB
     send_queue: int = 256 * KIB
     held_control: int = 64 * KIB
-    nuisances: int = 500
+    nuisances: int = 200
     nuisance_seconds: float = 10.0
-    resets: int = 500
+    resets: int = 200
     turn_work: int = 128
     stalled_secs: float = 30.0
     idle_secs: float = 60.0
