@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from contrib.bench.ends import round_trip
 from contrib.bench.ours import POLICY
-from contrib.bench.rows import Row, less_is_better
+from contrib.bench.rows import Row, less_is_better, more_is_better
 from svc.config.keys import KEYS
 from svc.testing.flood import answers, start_flood
 from svc.testing.gateway import make_gateway
@@ -55,7 +55,9 @@ def rows(sink_port: int) -> list[Row]:
     return [
         less_is_better(f"{name}, p50", _at(beside, 0.5), "ms", "alone, p50", _at(alone, 0.5)),
         less_is_better(f"{name}, p99", _at(beside, 0.99), "ms", "alone, p99", _at(alone, 0.99)),
-        Row("denied requests answered beside it", sum(answered) / _ROUNDS, "/s"),
+        more_is_better(
+            "denied requests answered beside it", sum(answered) / _ROUNDS, "/s", "in flight", 900
+        ),
     ]
 
 
