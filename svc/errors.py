@@ -217,6 +217,17 @@ class Unavailable(SvcError):
     reason = "unavailable"
 
 
+class Unprocessed(Unavailable):
+    """The other end did nothing for the call: it may be made again, elsewhere.
+
+    Only what this process saw of its own connection is of this class; a refusal that a peer tells
+    of never is, whatever its reason.  ``reason`` is ``unprocessed``, or why the connection takes
+    no call (``going_away``, ``lost``).
+    """
+
+    reason = "unprocessed"
+
+
 class ListenRefused(SvcError):
     """An address of the configuration could not be bound.
 

@@ -30,7 +30,7 @@ from svc.client.local import (
 )
 from svc.client.refused import Refusals
 from svc.client.sessions import SessionDialer, Wish
-from svc.errors import SvcError
+from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import IResourceKind
 from svc.lanes.relay import Relay
 from svc.messages.session import Listed
@@ -39,7 +39,6 @@ from svc.service import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 
-GOING_AWAY = "going_away"
 UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
 
 
@@ -253,9 +252,7 @@ class Resident(AsyncService):
     async def _connect(self, wish: Wish, relay: Relay) -> None:
         try:
             await self.dialer.endpoint(wish).connect(only_side(relay.right))
-        except SvcError as refusal:
-            if refusal.reason != GOING_AWAY:
-                raise
-            # The Proxy drains and took nothing: the next one may.
+        except Unprocessed:
+            # The Proxy leaves and did nothing for the session: the next one may.
             await self.moved()
             await self.dialer.endpoint(wish).connect(only_side(relay.right))

@@ -24,7 +24,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from svc.client.lanes import Lanes
-from svc.errors import Fault, Malformed, SvcError
+from svc.errors import Fault, Malformed, SvcError, Unprocessed
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcChannel
@@ -178,6 +178,8 @@ class Session:
             endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, dialer.handshake_secs)
         try:
             return await endpoint.connect(factory)
+        except Unprocessed:
+            raise  # as what it is: it may be asked elsewhere, and nothing was decided
         except SvcError as e:
             raise _with_decision(e, self.decision_id) from e.__cause__
 

@@ -119,10 +119,18 @@ class PersonSide:
         return tuple(self._way(address) for address in self.settings.endpoints.proxy)
 
     def _way(self, address: Address) -> Way:
-        return Way(str(address), lambda: self.dial(address))
+        pings = self._pings()
+        return Way(str(address), lambda: self.dial(address, pings))
 
-    async def dial(self, address: Address) -> IRpcChannel:
+    def _pings(self) -> Keepalive:
+        tunnel = self.settings.tunnel
+        return Keepalive(tunnel.keepalive_secs, tunnel.keepalive_timeout_secs)
+
+    async def dial(self, address: Address, pings: Keepalive | None = None) -> IRpcChannel:
         """A channel to one Proxy, its certificate checked.
+
+        Args:
+            pings: The same for all connections to this Proxy; as configured where not given.
 
         Raises:
             SvcError: nobody answers, or somebody who is no Proxy of our cluster.
@@ -136,14 +144,12 @@ class PersonSide:
             server_name=_server_name(address.host),
             refused=refused.append,
         )
-        tunnel = self.settings.tunnel
-        keepalive = Keepalive(tunnel.keepalive_secs, tunnel.keepalive_timeout_secs)
         try:
             return await dial(
                 wrapClientTLS(tls, dialed(reactor, address)),
                 reactor,
                 authority=str(address),
-                keepalive=keepalive,
+                keepalive=pings or self._pings(),
                 handshake_secs=self.settings.limits.handshake_secs,
                 limits=wire_limits(self.settings),
                 told=told_of(reactor, "endpoints.proxy", str(address)),

@@ -169,6 +169,7 @@ class Assembling:
     ) -> Callable[[], Awaitable[IRpcChannel]]:
         p = self.parts
         told = told_of(p.runtime.reactor, "endpoints.proxy", str(address))
+        pings = keepalive(p.settings)
 
         async def to_proxy() -> IRpcChannel:
             endpoint = tls_endpoint(p.runtime.reactor, identity, address, _PROXIES)
@@ -176,7 +177,7 @@ class Assembling:
                 endpoint,
                 p.runtime.reactor,
                 authority="proxy",
-                keepalive=keepalive(p.settings),
+                keepalive=pings,
                 handshake_secs=p.settings.limits.handshake_secs,
                 limits=wire_limits(p.settings),
                 told=told,

@@ -19,6 +19,7 @@ def wire_limits(settings: RoleSettings) -> WireLimits:
         max_header_list=limits.max_header_list_bytes,
         nuisances=limits.max_nuisances,
         resets=limits.max_resets,
+        least_ping_secs=limits.least_ping_secs,
         stalled_secs=limits.stalled_secs,
         idle_secs=limits.idle_secs,
     )

@@ -156,7 +156,7 @@ def tunnel_times(settings: RoleSettings) -> TunnelTimes:
 
 
 def keepalive(settings: RoleSettings) -> Keepalive:
-    """The configured pings."""
+    """The configured pings, for all connections to one server."""
     return Keepalive(settings.tunnel.keepalive_secs, settings.tunnel.keepalive_timeout_secs)
 
 

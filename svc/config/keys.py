@@ -169,6 +169,10 @@ def _wire() -> tuple[Key, ...]:
             "message, an answer without taking of it; four times as long, bytes unread."),
         Key("limits.idle_secs", _SECS, 60, NODES,
             "How long a connection without a certificate may stand without a call, at least."),
+        Key("limits.least_ping_secs", f.seconds(0, 3600), 5, NODES,
+            "Least time between pings of a caller who is sent nothing meanwhile; one who pings "
+            "sooner a third time is cut off with `too_many_pings`. Keep it below every peer's "
+            "`tunnel.keepalive_secs`."),
     )  # fmt: skip
 
 

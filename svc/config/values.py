@@ -138,6 +138,7 @@ class Limits:
     max_resets: int
     stalled_secs: float
     idle_secs: float
+    least_ping_secs: float
     max_connections: int
     max_connections_per_address: int
     connections_per_minute: int

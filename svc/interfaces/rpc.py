@@ -83,6 +83,15 @@ class IRpcCall(Interface):
             SvcError: as :meth:`receive`, once the call is over.
         """
 
+    def answer_with(*, initial: Metadata = (), trailing: Metadata = ()) -> None:
+        """Metadata to send with the answer: before its first message, and with its status.
+
+        Called before the first message is sent; a second time replaces the first.
+
+        Raises:
+            Malformed: for metadata that cannot travel.
+        """
+
     def on_cancel(told: Callable[[SvcError], object]) -> None:
         """Call *told* once, if the call ends before its handler does.
 
@@ -110,6 +119,12 @@ class IRpcStream(Interface):
     method: str = Attribute("``/package.Service/Method``.")
     closed: Deferred[None] = Attribute(
         "Fires with None when the server ended the call with OK, fails with SvcError otherwise."
+    )
+    initial_metadata: Mapping[str, MetadataValue] = Attribute(
+        "What the server sent before its first message; empty until that has come."
+    )
+    trailing_metadata: Mapping[str, MetadataValue] = Attribute(
+        "What the server sent with its status; empty until that has come."
     )
 
     async def receive() -> bytes | None:
@@ -156,15 +171,18 @@ class IRpcChannel(Interface):
             timeout: Seconds from now; it travels to the server.  None: no end.
 
         Raises:
+            Unprocessed: the server did nothing for the call; only then it may be made again
+                without asking what became of it.
             SvcError: the server's refusal (``reason`` from its ErrorInfo), ``DEADLINE``,
                 or ``UNAVAILABLE`` when the connection is gone.
         """
 
     def stream(method: str, *, timeout: float | None = None, metadata: Metadata = ()) -> IRpcStream:
-        """Begin a streaming call.
+        """Begin a streaming call; past the server's limit of calls it waits a while for its turn.
 
         Raises:
-            SvcError: ``UNAVAILABLE`` when the connection is gone or is going away.
+            Unprocessed: the connection is gone or is going away.
+            SvcError: ``EXHAUSTED`` where too many calls wait already.
         """
 
     async def close() -> None:
@@ -272,6 +290,10 @@ def unary(
     """
 
     async def serve(call: IRpcCall) -> None:
+        # A caller that reads slowly keeps the answer's bytes here, and nothing else.
+        await call.send(await answered(call))
+
+    async def answered(call: IRpcCall) -> bytes:
         data = await call.receive()
         if data is None:
             raise SvcError("the call holds no request", reason="no_request", fault=Fault.INTERNAL)
@@ -279,8 +301,8 @@ def unary(
             request = request_type.FromString(data)
         except DecodeError:
             raise Malformed("the request is not of its message type") from None
-        response = await answer(request, call)
-        await call.send(response.SerializeToString())
+        del data
+        return (await answer(request, call)).SerializeToString()
 
     return serve
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -14,16 +14,26 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 from twisted.internet.protocol import Factory
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from svc.errors import Fault, Malformed, SvcError, Unavailable
-from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, Peer
+from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
+from svc.wire.events import GoingAway
+from svc.wire.headers import parse_metadata
 from svc.wire.limits import WireLimits
+from svc.wire.pings import TOO_MANY_PINGS
 from svc.wire.streams import Stream
+from svc.wire.turns import too_many_streams
+
+_log = Logger(namespace="svc_rpc")
+
+TURN_SECONDS = 10.0
+"""How long a call waits for its turn where the server allows no further one now."""
 
 _Response = TypeVar("_Response", bound=Message)
 
@@ -41,6 +51,25 @@ class ClientStream(MessageEnd):
         self._timer: IDelayedCall | None = None
         if timeout is not None:
             self._timer = connection.clock.callLater(max(timeout, 0.0), self._time_is_up)
+        self._turn: IDelayedCall | None = None
+        if not stream.id:
+            self._turn = connection.clock.callLater(TURN_SECONDS, self._no_turn)
+
+    @property
+    def initial_metadata(self) -> Mapping[str, MetadataValue]:
+        """See :class:`svc.interfaces.rpc.IRpcStream`."""
+        stream = self._stream
+        # Of an answer without messages there is one list of fields, and it is the trailers.
+        is_one = stream.status is not None and not stream.trailers
+        return {} if is_one else parse_metadata(stream.headers)
+
+    @property
+    def trailing_metadata(self) -> Mapping[str, MetadataValue]:
+        """See :class:`svc.interfaces.rpc.IRpcStream`."""
+        stream = self._stream
+        if stream.status is None:
+            return {}
+        return parse_metadata(stream.trailers or stream.headers)
 
     @property
     def closed(self) -> Deferred[None]:
@@ -87,10 +116,15 @@ class ClientStream(MessageEnd):
         self._timer = None
         self.break_off(deadline_exceeded())
 
+    def _no_turn(self) -> None:
+        if not self._stream.id:
+            self.break_off(too_many_streams())
+
     def _stop_timer(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
+        for timer in (self._timer, self._turn):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._timer = self._turn = None
 
     def _close(self) -> None:
         self._is_closed = True
@@ -141,9 +175,18 @@ class ClientConnection(WireProtocol):
         if not self.ready.called:
             self.ready.callback(None)
 
-    def going_away(self) -> None:
+    def going_away(self, event: GoingAway) -> None:
         """The server drains: what is open goes on, then the connection ends."""
         self.is_draining = True
+        if event.words == TOO_MANY_PINGS.encode() and self._keepalive is not None:
+            self._keepalive.slow_down()
+            self.told(TOO_MANY_PINGS, self.peer.host)
+            _log.warn(
+                "a server finds our pings too many; raise tunnel.keepalive_secs here",
+                reason=TOO_MANY_PINGS,
+                server=self.peer.host,
+                next_interval_secs=self._keepalive.interval,
+            )
         self._close_if_idle()
 
     def _flush(self) -> None:
@@ -206,7 +249,7 @@ class RpcChannel:
     @property
     def open_streams(self) -> int:
         """How many calls are open now."""
-        return len(self._connection.wire.streams)
+        return len(self._connection.wire.calls)
 
     async def unary(
         self,
@@ -240,7 +283,7 @@ class RpcChannel:
         """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         connection = self._connection
         if connection.end_reason is not None:
-            raise connection_lost(connection.end_reason)
+            raise connection_lost(connection.end_reason, has_begun=False)
         if self._headers is not None:
             metadata = (*metadata, *self._headers())
         scheme = "https" if connection.peer.tls else "http"
@@ -280,7 +323,7 @@ async def dial(
         authority: The name in ``:authority``.
         plaintext: Whether a connection without TLS is meant.
         limits: Bounds of the connection.
-        keepalive: Pings, or none.
+        keepalive: Pings, or none; it is slowed down where the server wants fewer.
         told: Hears how the connection failed.
         headers: Gives metadata that each call carries beside its own.
         handshake_secs: From the connection to the server's first word of HTTP/2, TLS included.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 from h2.errors import ErrorCodes
 from OpenSSL.SSL import Error as SSLError
 from twisted.internet.interfaces import (
@@ -42,14 +42,19 @@ from svc.wire.streams import Stream
 HANDSHAKE_SECONDS = 10.0
 """How long a connection may take to speak HTTP/2, TLS included, where nobody says otherwise."""
 
+PERMITTED_SECONDS = 300.0
+"""Pings so far apart are borne by every gRPC server that is left as it comes."""
+
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _log = Logger(namespace="svc_rpc")
 
 
-@frozen
+@define
 class Keepalive:
     """When a silent connection is asked for a sign of life, and how long it has to give one.
+
+    Whoever dials the same server again and again keeps one of these for it.
 
     Attributes:
         interval: Seconds between pings.
@@ -58,6 +63,13 @@ class Keepalive:
 
     interval: float
     timeout: float
+
+    def slow_down(self) -> None:
+        """The server finds that too often: the next connection's pings come half as often.
+
+        Never further apart than what every gRPC server permits unasked.
+        """
+        self.interval = max(self.interval, min(2 * self.interval, PERMITTED_SECONDS))
 
 
 def ignore(_what: str, _detail: str) -> None:
@@ -166,10 +178,10 @@ class WireProtocol(Protocol):
             self.told(self.end_reason, _told_of(reason.value))
         self.end_reason = self.end_reason or "lost"
         self.lost_because = _told_of(reason.value)
-        refusal = connection_lost(self.end_reason)
-        for stream in list(self.wire.streams.values()):
+        for stream in self.wire.calls:
             if isinstance(stream.context, MessageEnd):
-                stream.context.lost(refusal)
+                has_begun = bool(stream.id)
+                stream.context.lost(connection_lost(self.end_reason, has_begun=has_begun))
             stream.drop()
         self.ended(self.end_reason)
 
@@ -263,8 +275,8 @@ class WireProtocol(Protocol):
     def settled(self) -> None:
         """The peer speaks HTTP/2; subclasses that wait for it override this."""
 
-    def going_away(self) -> None:
-        """The peer takes no further call."""
+    def going_away(self, event: GoingAway) -> None:
+        """The peer takes no further call, or begins none."""
 
     def ended(self, reason: str) -> None:
         """The connection is over; subclasses tell whoever waits."""
@@ -332,7 +344,7 @@ class WireProtocol(Protocol):
         elif isinstance(event, Ponged):
             self._cancel("pong")
         elif isinstance(event, GoingAway):
-            self.going_away()
+            self.going_away(event)
         else:
             self.opened(event)
 

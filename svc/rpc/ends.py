@@ -14,9 +14,8 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawSink
-from svc.rpc.status import refusal_of
+from svc.rpc.status import refusal_of_stream
 from svc.wire.machine import Part
-from svc.wire.status import Code
 from svc.wire.streams import Stream
 
 
@@ -119,8 +118,7 @@ class MessageEnd:
         """Why the call is over, other than well; None while it goes on."""
         if self.refusal is not None:
             return self.refusal
-        status = self._stream.status
-        return None if status is None or status.code is Code.OK else refusal_of(status)
+        return refusal_of_stream(self._stream)
 
     @property
     def has_ended(self) -> bool:
@@ -263,12 +261,12 @@ class _Diversion:
         """Pass on what is held, then the end, once."""
         for chunk in self._stream.take_raw():
             self._sink.raw_received(chunk)
-        status = self._stream.status
-        if self._told_end or not (self._stream.input_ended or status is not None):
+        if self._told_end or not (self._stream.input_ended or self._stream.status is not None):
             return
         self._told_end = True
-        if status is not None and status.code is not Code.OK:
-            self._sink.raw_failed(refusal_of(status))
+        refusal = refusal_of_stream(self._stream)
+        if refusal is not None:
+            self._sink.raw_failed(refusal)
         else:
             self._sink.raw_ended()
 

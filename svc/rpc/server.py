@@ -22,6 +22,7 @@ from svc.interfaces.rpc import (
     Admit,
     IRawEnd,
     IRpcCall,
+    Metadata,
     MetadataValue,
     Peer,
     RpcService,
@@ -32,10 +33,11 @@ from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignor
 from svc.rpc.crowd import Crowd
 from svc.rpc.endings import Endings, logged_too
 from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.leaving import Leaving
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.connection import Connection
-from svc.wire.events import Event, Opened
-from svc.wire.headers import RequestHead
+from svc.wire.events import Event, GoingAway, Opened
+from svc.wire.headers import Headers, RequestHead, encode_metadata
 from svc.wire.limits import WireLimits
 from svc.wire.status import OK
 from svc.wire.streams import Stream
@@ -61,9 +63,18 @@ class ServerCall(MessageEnd):
         self._serving: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
         self._unheard: IDelayedCall | None = None
+        self._trailing: Headers = []
         self._on_cancel: list[Callable[[SvcError], object]] = []
         if head.timeout is not None:
             self.deadline = self._clock.seconds() + head.timeout
+
+    def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        fields = encode_metadata(initial)
+        if fields and self._stream.answered:
+            raise SvcError("the answer has begun already", reason="answered")
+        self._stream.initial = fields
+        self._trailing = encode_metadata(trailing)
 
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
         """See :class:`svc.interfaces.rpc.IRpcCall`."""
@@ -152,7 +163,7 @@ class ServerCall(MessageEnd):
 
     def _served(self, _result: None) -> None:
         self._stop_timer()
-        self._stream.finish(OK)
+        self._stream.finish(OK, self._trailing)
         self._owner.schedule()
 
     def _failed(self, failure: Failure) -> None:
@@ -167,7 +178,7 @@ class ServerCall(MessageEnd):
             self._answer(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
 
     def _answer(self, refusal: SvcError) -> None:
-        self._stream.finish(status_of(refusal))
+        self._stream.finish(status_of(refusal), self._trailing)
         self._owner.schedule()
 
     def _stop_timer(self) -> None:
@@ -199,7 +210,7 @@ class ServerConnection(WireProtocol):
         )
         self._factory = factory
         self.host = host
-        self._is_draining = False
+        self._leaving = Leaving(self, self._after)
         self._was_called = False
         self._is_unnamed = False
 
@@ -269,19 +280,16 @@ class ServerConnection(WireProtocol):
             self.close("idle")
 
     def drain(self) -> None:
-        """Take no further call; close once the open ones are over."""
-        self._is_draining = True
-        self.wire.go_away()
-        self.schedule()
-        self._close_if_idle()
+        """Serve what the caller has begun, take no further call; close once those are over."""
+        self._leaving.drain(is_ready=self._is_ready)
+
+    def going_away(self, event: GoingAway) -> None:
+        """The caller leaves; its calls are served to their end."""
+        self._leaving.caller_leaves()
 
     def _flush(self) -> None:
         super()._flush()
-        self._close_if_idle()
-
-    def _close_if_idle(self) -> None:
-        if self._is_draining and not self.wire.streams and not self.wire.has_work:
-            self.close("drained")
+        self._leaving.look()
 
 
 @implementer(IProtocolFactory)

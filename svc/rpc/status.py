@@ -11,8 +11,9 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as RichStatus
 
-from svc.errors import Fault, SvcError
+from svc.errors import Fault, SvcError, Unavailable, Unprocessed
 from svc.wire.status import Code, Status
+from svc.wire.streams import Stream
 
 DOMAIN = "svc"
 
@@ -71,6 +72,19 @@ def refusal_of(status: Status) -> SvcError:
     )
 
 
+def refusal_of_stream(stream: Stream) -> SvcError | None:
+    """Why the peer's answer to a call is no OK; None while it is, or while there is none.
+
+    Its class is :class:`~svc.errors.Unprocessed` where the peer did nothing for the call.
+    """
+    status = stream.status
+    if status is None or status.code is Code.OK:
+        return None
+    if stream.is_unprocessed:
+        return Unprocessed(status.message)
+    return refusal_of(status)
+
+
 def _read_details(details: bytes) -> tuple[ErrorInfo | None, float | None]:
     """The first ErrorInfo of ours, and the seconds of a RetryInfo; what is unreadable is absent."""
     if not details:
@@ -100,6 +114,7 @@ def deadline_exceeded() -> SvcError:
     return SvcError("the call's time is up", reason="deadline_exceeded", fault=Fault.DEADLINE)
 
 
-def connection_lost(reason: str) -> SvcError:
-    """The refusal of a call whose connection ended."""
-    return SvcError("the connection has ended", reason=reason, fault=Fault.UNAVAILABLE)
+def connection_lost(reason: str, *, has_begun: bool = True) -> SvcError:
+    """The refusal of a call whose connection ended; one that had not begun may be made again."""
+    refusal = Unavailable if has_begun else Unprocessed
+    return refusal("the connection has ended", reason=reason)

@@ -31,6 +31,7 @@ SHORT: Mapping[str, Any] = {
     "snapshot.heartbeat_secs": 0.5,
     "snapshot.reload_secs": 1,
     "limits.drain_secs": 1,
+    "limits.least_ping_secs": 0.2,
     "limits.anonymous_per_minute": 6000,
     "limits.anonymous_burst": 1000,
     "limits.connections_per_minute": 1_000_000,

@@ -37,7 +37,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from svc.errors import Fault, Malformed, SvcError
+from svc.errors import Malformed, Unprocessed
 from svc.wire.errors import WireError
 from svc.wire.events import Event, GoingAway, Opened, Ponged, Readable, Ready
 from svc.wire.floods import YOUNG_SECS, Nuisance
@@ -55,6 +55,7 @@ from svc.wire.status import Code, Status, parse_trailers, status_of_reset
 from svc.wire.streams import Stream
 
 _FIELD_BYTES = 32
+_LEAVING = b"svc-away"
 
 _NUISANCES: dict[type[Frame], Nuisance] = {
     PingFrame: Nuisance.PING,
@@ -79,7 +80,7 @@ class Connection(SendingHalf):
     """The state of one connection, client or server side.
 
     Attributes:
-        is_going_away: The peer or we have said that no further call begins.
+        is_going_away: A server (the peer or we) has said that no further call begins.
         taken: How many frames have come.
     """
 
@@ -87,6 +88,7 @@ class Connection(SendingHalf):
         super().__init__(limits, is_client=is_client)
         self.taken = 0
         self.is_going_away = False
+        self._is_leaving = False
         self._returned = 0
         self._is_ready = False
 
@@ -162,29 +164,24 @@ class Connection(SendingHalf):
         timeout: float | None,
         metadata: Iterable[tuple[str, MetadataValue]],
     ) -> Stream:
-        """Begin a call (client).
+        """Begin a call (client); past the peer's limit of streams it waits for its turn.
 
         Raises:
-            SvcError: ``UNAVAILABLE`` once the connection goes away, ``EXHAUSTED`` past the
-                peer's limit of streams.
+            Unprocessed: once the connection goes away.
+            SvcError: ``EXHAUSTED`` where too many wait already.
             Malformed: for metadata that cannot travel.
         """
         if self._is_dead or self.is_going_away:
-            raise SvcError(
-                "the connection takes no further call", reason="going_away", fault=Fault.UNAVAILABLE
-            )
-        if len(self.streams) >= self._machine.peer_max_streams:
-            raise SvcError(
-                "the peer allows no further call on this connection",
-                reason="too_many_streams",
-                fault=Fault.EXHAUSTED,
-            )
+            raise Unprocessed("the connection takes no further call", reason="going_away")
         fields = request_headers(
             method, scheme=scheme, authority=authority, timeout=timeout, metadata=metadata
         )
-        stream_id = self._machine.get_next_available_stream_id()
-        self._machine.send_headers(stream_id, fields)
-        return self._add(stream_id)
+        stream = Stream(self, 0, self._now)
+        if self._turns or not self._has_turn:
+            self._turns.wait(stream, fields)
+        else:
+            self._begin(stream, fields)
+        return stream
 
     def ping(self, payload: bytes) -> None:
         """Ask for an answer; :class:`Ponged` follows."""
@@ -192,7 +189,19 @@ class Connection(SendingHalf):
             self._machine.ping(payload)
 
     def go_away(self) -> None:
-        """Tell the peer to begin no further call; open ones go on.  Idempotent."""
+        """Tell the peer to begin no further call (server); what it has begun is served.
+
+        The first of two notices: the second, :meth:`refuse_further`, follows by itself once the
+        peer has answered the ping behind this one, because by then it has read this one and all
+        calls that it began before have come.  Idempotent.
+        """
+        if not self._is_leaving and not self._is_dead:
+            self._is_leaving = True
+            self._machine.send_goaway()
+            self._machine.ping(_LEAVING)
+
+    def refuse_further(self) -> None:
+        """Refuse every call that comes from now on; open ones go on.  Idempotent."""
         if not self.is_going_away and not self._is_dead:
             self.is_going_away = True
             self._machine.send_goaway(last_stream_id=self._machine.highest_inbound_stream_id)
@@ -238,6 +247,8 @@ class Connection(SendingHalf):
         if what is not None:
             if "ACK" in frame.flags:
                 what = Nuisance.ACKNOWLEDGEMENT
+            elif what is Nuisance.PING and not self._is_client:
+                self._pings.came(self._now)
             self._floods.count(what, self._now)
         elif events:
             return
@@ -271,7 +282,7 @@ class Connection(SendingHalf):
             self._reset(event.stream_id, ErrorCodes.REFUSED_STREAM)
             self._machine.forget(event.stream_id)
             return
-        stream = self._add(event.stream_id, size)
+        stream = self._add(Stream(self, 0, self._now, size), event.stream_id)
         try:
             head = parse_request(fields)
         except NotGrpc as refused:
@@ -279,12 +290,18 @@ class Connection(SendingHalf):
         except Malformed as refused:
             stream.finish(Status(Code.INVALID_ARGUMENT, refused.text))
         else:
+            stream.inbox.encoding = head.encoding
             self._events.append(Opened(stream, head))
 
-    def _on_response(self, event: h2e.ResponseReceived | h2e.TrailersReceived) -> None:
+    def _on_response(self, event: h2e.ResponseReceived) -> None:
+        stream = self.streams.get(event.stream_id)
+        if stream is not None:
+            stream.headers = list(event.headers or ())
+
+    def _on_trailers(self, event: h2e.TrailersReceived) -> None:
         stream = self.streams.get(event.stream_id)
         if stream is not None and self._is_client:
-            stream.fields.update(event.headers or ())
+            stream.trailers = list(event.headers or ())
 
     def _on_informational(self, _event: h2e.InformationalResponseReceived) -> None:
         self._floods.count(Nuisance.INFORMATIONAL, self._now)
@@ -297,7 +314,7 @@ class Connection(SendingHalf):
         self._events.append(Readable(stream))
         if self._is_client:
             self._reset(stream.id, ErrorCodes.NO_ERROR)
-            self._over(stream, parse_trailers(stream.fields))
+            self._over(stream, parse_trailers(dict(stream.headers + stream.trailers)))
 
     def _on_reset(self, event: h2e.StreamReset) -> None:
         stream = self.streams.get(event.stream_id)
@@ -309,7 +326,10 @@ class Connection(SendingHalf):
             self._floods.count(Nuisance.RESET, self._now)
         if event.remote_reset:
             stream.input_ended = True
-        self._over(stream, status_of_reset(int(event.error_code or 0)))
+        code = int(event.error_code or 0)
+        # RFC 9113 8.7; not believed of a call that was answered.
+        stream.is_unprocessed = code == ErrorCodes.REFUSED_STREAM and not stream.headers
+        self._over(stream, status_of_reset(code))
 
     def _on_window(self, event: h2e.WindowUpdated) -> None:
         if event.stream_id:
@@ -323,19 +343,26 @@ class Connection(SendingHalf):
         if not self._is_ready:
             self._is_ready = True
             self._events.append(Ready())
+        self._next_turns()
         self._unblock()
 
-    def _on_pong(self, _event: h2e.PingAckReceived) -> None:
+    def _on_pong(self, event: h2e.PingAckReceived) -> None:
+        if event.ping_data == _LEAVING and self._is_leaving:
+            self.refuse_further()
         self._events.append(Ponged())
 
     def _on_goaway(self, event: h2e.ConnectionTerminated) -> None:
-        self.is_going_away = True
         last = event.last_stream_id or 0
-        self._events.append(GoingAway(last, int(event.error_code or 0)))
-        if self._is_client:
-            unserved = [stream for stream in self.streams.values() if stream.id > last]
-            for stream in unserved:
-                self._over(stream, Status(Code.UNAVAILABLE, "the server went away before the call"))
+        words = event.additional_data or b""
+        self._events.append(GoingAway(last, int(event.error_code or 0), words))
+        if not self._is_client:
+            return  # about streams of ours, of which there are none; what is begun is served
+        self.is_going_away = True
+        # Those that wait first: none of them may begin when another one ends.
+        for stream in [*self._turns.streams, *self.streams.values()]:
+            if not stream.id or stream.id > last:
+                stream.is_unprocessed = True
+                self._over(stream, Status(Code.UNAVAILABLE, "the server left before the call"))
 
 
 _DISPATCH: dict[type[h2e.Event], Callable[[Connection, Any], None]] = {
@@ -343,7 +370,7 @@ _DISPATCH: dict[type[h2e.Event], Callable[[Connection, Any], None]] = {
     h2e.RequestReceived: Connection._on_request,
     h2e.ResponseReceived: Connection._on_response,
     h2e.InformationalResponseReceived: Connection._on_informational,
-    h2e.TrailersReceived: Connection._on_response,
+    h2e.TrailersReceived: Connection._on_trailers,
     h2e.StreamEnded: Connection._on_ended,
     h2e.StreamReset: Connection._on_reset,
     h2e.WindowUpdated: Connection._on_window,

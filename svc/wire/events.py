@@ -56,10 +56,14 @@ class Ponged:
 
 @frozen
 class GoingAway:
-    """The peer takes no stream above ``last_stream_id``; ``error_code`` 0 is a drain."""
+    """The peer takes no stream above ``last_stream_id``; ``error_code`` 0 is a drain.
+
+    ``words`` is what else the peer said of it.
+    """
 
     last_stream_id: int
     error_code: int
+    words: bytes = b""
 
 
 Event = Opened | Readable | Drained | Finished | Ready | Ponged | GoingAway

@@ -14,6 +14,7 @@ from svc.errors import Fault, SvcError
 _PREFIX = Struct("!BI")
 PREFIX_BYTES = _PREFIX.size
 _SMALL = 2048
+_IDENTITY = "identity"
 
 
 def prefix(length: int) -> bytes:
@@ -22,15 +23,23 @@ def prefix(length: int) -> bytes:
 
 
 class Inbox:
-    """Bytes received and not yet taken."""
+    """Bytes received and not yet taken.
 
-    __slots__ = ("_chunks", "_limit", "_need", "_refusal", "held")
+    Attributes:
+        held: How many.
+        need: Size of the message that has begun; -1 where none has, or its prefix has not come.
+        encoding: How compressed messages would be, as the peer named it; empty where it did not.
+    """
+
+    __slots__ = ("_chunks", "_flag", "_limit", "_refusal", "encoding", "held", "need")
 
     def __init__(self, limit: int) -> None:
         self._chunks: deque[bytes | memoryview] = deque()
         self._limit = limit
-        self._need = -1
+        self.need = -1
         self._refusal: SvcError | None = None
+        self._flag = 0
+        self.encoding = ""
         self.held = 0
 
     def add(self, data: bytes | memoryview) -> None:
@@ -39,6 +48,9 @@ class Inbox:
         self.held += size
         chunks = self._chunks
         if size >= _SMALL:
+            if isinstance(data, memoryview) and 2 * size < memoryview(data.obj).nbytes:
+                # A part of a larger read would keep all of it for as long as it waits.
+                data = bytes(data)
             chunks.append(data)
         elif size:
             # Small pieces are put together: each alone would cost many times its bytes.
@@ -52,24 +64,23 @@ class Inbox:
         """The next message, or None until more bytes come.
 
         Raises:
-            SvcError: ``EXHAUSTED`` for a message past the limit, ``UNIMPLEMENTED`` for a
-                compressed one; the stream's remaining bytes mean nothing then.
+            SvcError: ``EXHAUSTED`` for a message past the limit, ``UNIMPLEMENTED`` or
+                ``INTERNAL`` for a compressed one; the stream's remaining bytes mean nothing then.
         """
         if not self.is_whole:
             return None
         if self._refusal is not None:
             raise self._refusal
-        size, self._need = self._need, -1
+        size, self.need = self.need, -1
         return self._cut(size)
 
     def take_raw(self) -> list[bytes | memoryview]:
         """Everything held, uncut.  Only between two messages."""
         chunks = list(self._chunks)
-        if self._need >= 0:
+        if self.need >= 0:
             # Whether a message is whole was asked before: its prefix is off already.
-            is_compressed = self._refusal is not None and self._refusal.reason == "compressed"
-            chunks.insert(0, _PREFIX.pack(is_compressed, self._need))
-            self._need, self._refusal = -1, None
+            chunks.insert(0, _PREFIX.pack(self._flag, self.need))
+            self.need, self._refusal = -1, None
         self._chunks.clear()
         self.held = 0
         return chunks
@@ -77,23 +88,21 @@ class Inbox:
     @property
     def is_whole(self) -> bool:
         """Whether :meth:`take` would give a message, or refuse one."""
-        if self._need < 0:
+        if self.need < 0:
             if self.held < PREFIX_BYTES:
                 return False
-            self._need = self._cut_prefix()
-        return self._refusal is not None or self.held >= self._need
+            self.need = self._cut_prefix()
+        return self._refusal is not None or self.held >= self.need
 
     @property
     def is_partial(self) -> bool:
         """Whether a message was begun and is not whole."""
-        return self._need >= 0 or self.held > 0
+        return self.need >= 0 or self.held > 0
 
     def _cut_prefix(self) -> int:
-        flag, length = _PREFIX.unpack(self._cut(PREFIX_BYTES))
-        if flag:
-            self._refusal = SvcError(
-                "compressed messages are not taken", reason="compressed", fault=Fault.UNIMPLEMENTED
-            )
+        self._flag, length = _PREFIX.unpack(self._cut(PREFIX_BYTES))
+        if self._flag:
+            self._refusal = self._compressed()
         elif length > self._limit:
             self._refusal = SvcError(
                 "a message is longer than the limit",
@@ -101,6 +110,20 @@ class Inbox:
                 fault=Fault.EXHAUSTED,
             )
         return int(length)
+
+    def _compressed(self) -> SvcError:
+        """Why a message with a flag is not taken, as gRPC's page on compression says it."""
+        if self._flag == 1 and self.encoding not in ("", _IDENTITY):
+            return SvcError(
+                f"messages compressed with {self.encoding} are not taken here; {_IDENTITY} is",
+                reason="compressed",
+                fault=Fault.UNIMPLEMENTED,
+            )
+        return SvcError(
+            f"a message's Compressed-Flag was not agreed on; {_IDENTITY} is taken here",
+            reason="compressed",
+            fault=Fault.INTERNAL,
+        )
 
     def _cut(self, size: int) -> bytes | memoryview:
         if not size:

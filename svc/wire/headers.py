@@ -24,6 +24,8 @@ _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])\Z")
 _KEY = re.compile(r"[a-z0-9_.-]+\Z")
 _TEXT = re.compile(r"[\x20-\x7e]*\Z")
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+_ENCODING = re.compile(rb"[a-z0-9_.-]{1,32}\Z")
+_SCHEMES = (b"http", b"https")
 _OURS = frozenset({b"te", b"content-type", b"user-agent", b"host", b"content-length"})
 _RESPONSE: Headers = [
     (b":status", b"200"),
@@ -48,11 +50,13 @@ class RequestHead:
         method: ``/package.Service/Method``; empty where ``:path`` is not of that form.
         timeout: Seconds the caller gives; None without end.
         metadata: The caller's own fields; ``-bin`` as bytes.
+        encoding: How messages with a Compressed-Flag are compressed; empty where it is not said.
     """
 
     method: str
     timeout: float | None
     metadata: Mapping[str, MetadataValue]
+    encoding: str = ""
 
 
 def request_headers(
@@ -75,18 +79,21 @@ def request_headers(
         (b":authority", authority.encode("ascii")),
         (b"te", b"trailers"),
         (b"content-type", b"application/grpc"),
+        (b"grpc-accept-encoding", b"identity"),
     ]
     if timeout is not None:
         fields.append((b"grpc-timeout", encode_timeout(timeout)))
-    fields.extend(_encode_metadata(metadata))
+    fields.extend(encode_metadata(metadata))
     return fields
 
 
 def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     """The head of a call.
 
+    A caller without ``te: trailers`` is served: nothing here depends on what stands between us.
+
     Raises:
-        NotGrpc: when the method or content type is not gRPC's.
+        NotGrpc: when the method, the scheme or the content type is not gRPC's.
         Malformed: for a broken ``grpc-timeout`` or ``-bin`` value.
     """
     pseudo: dict[bytes, bytes] = {}
@@ -98,6 +105,8 @@ def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
             own.append((name, value))
     if pseudo.get(b":method") != b"POST":
         raise NotGrpc(405)
+    if pseudo.get(b":scheme") not in _SCHEMES:
+        raise NotGrpc(400)
     if not _is_grpc(pseudo.get(b"content-type", b"")):
         raise NotGrpc(415)
     path = pseudo.get(b":path", b"")
@@ -106,12 +115,28 @@ def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
         method=path.decode("ascii") if _PATH.match(path) else "",
         timeout=None if raw_timeout is None else decode_timeout(raw_timeout),
         metadata=_decode_metadata(own),
+        encoding=_encoding(pseudo.get(b"grpc-encoding", b"")),
     )
 
 
-def response_headers() -> Headers:
-    """The header fields before a call's first answer."""
-    return _RESPONSE
+def parse_metadata(fields: Headers) -> dict[str, MetadataValue]:
+    """The peer's own fields in an answer.
+
+    Raises:
+        Malformed: for a broken ``-bin`` value.
+    """
+    return _decode_metadata(
+        [
+            (name, value)
+            for name, value in fields
+            if not name.startswith((b":", b"grpc-")) and name not in _OURS
+        ]
+    )
+
+
+def response_headers(metadata: Headers) -> Headers:
+    """The header fields before a call's first answer, with *metadata* of the server's own."""
+    return [*_RESPONSE, *metadata]
 
 
 def http_refusal(http_status: int) -> Headers:
@@ -157,13 +182,25 @@ def decode_binary(raw: bytes) -> bytes:
     return b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
 
 
+def _encoding(raw: bytes) -> str:
+    """The word as it may be told to anybody."""
+    if not raw:
+        return ""
+    return raw.decode("ascii") if _ENCODING.match(raw) else "an unknown coding"
+
+
 def _is_grpc(content_type: bytes) -> bool:
     return content_type == b"application/grpc" or content_type.startswith(
         (b"application/grpc+", b"application/grpc;")
     )
 
 
-def _encode_metadata(metadata: Iterable[tuple[str, MetadataValue]]) -> Headers:
+def encode_metadata(metadata: Iterable[tuple[str, MetadataValue]]) -> Headers:
+    """Metadata as header fields.
+
+    Raises:
+        Malformed: for a name or value that cannot travel.
+    """
     fields: Headers = []
     for name, value in metadata:
         if not _KEY.match(name) or name.startswith("grpc-"):

@@ -25,12 +25,13 @@ class WireLimits:
         connection_window: What may be under way to us over all streams.
         max_message: The longest message a reader takes.
         run_ahead: Bytes of unfinished messages longer than their windows, over all streams; the
-            stream that would hold more is reset.
+            streams that would hold more wait until others are done.
         max_header_list: The longest header list, counted as HTTP/2 counts; no header block is
             longer on its way either.
         held_heads: Header lists of open calls together; the call past it is refused alone.
         send_queue: Bytes a stream's writer may queue before it waits.
         held_control: Answers (acknowledgements, window updates) held for a peer that does not read.
+        least_ping_secs: Between pings of a caller who is sent nothing meanwhile (``pings``).
         nuisances: How many frames of one useless kind (``svc.wire.floods``) are borne in
             ``nuisance_seconds``.
         resets: And how many calls that end unanswered within a second of their beginning, by the
@@ -55,6 +56,7 @@ class WireLimits:
     held_heads: int = 4 * MIB
     send_queue: int = 256 * KIB
     held_control: int = 64 * KIB
+    least_ping_secs: float = 5.0
     nuisances: int = 200
     nuisance_seconds: float = 10.0
     resets: int = 200

@@ -13,8 +13,11 @@ from svc.wire.floods import FloodGuard
 from svc.wire.headers import Headers, response_headers
 from svc.wire.limits import KIB, WireLimits
 from svc.wire.machine import Machine, Part
-from svc.wire.status import Status, status_of_reset
+from svc.wire.pings import PingGuard
+from svc.wire.room import Room
+from svc.wire.status import Status
 from svc.wire.streams import Stream
+from svc.wire.turns import Turns
 
 _QUANTUM = 256 * KIB
 
@@ -25,6 +28,7 @@ class SendingHalf:
     Attributes:
         limits: Its bounds.
         streams: Open calls by stream id.
+        room: What they may hold together.
         blocked: Those of them that wait for their peer's window.
     """
 
@@ -37,11 +41,17 @@ class SendingHalf:
         self._floods = FloodGuard(limits)
         self._events: list[Event] = []
         self._dirty: dict[int, Stream] = {}
-        self._windows = 0
-        self._ahead = 0
+        self.room = Room(lambda: self.limits)
+        self._pings = PingGuard(limits.least_ping_secs)
+        self._turns = Turns(limits.max_streams, self._begin)
         self._heads = 0
         self._is_dead = False
         self._now = 0.0
+
+    @property
+    def calls(self) -> list[Stream]:
+        """Every call that is not over, those that wait for their turn included."""
+        return [*self.streams.values(), *self._turns.streams]
 
     @property
     def has_work(self) -> bool:
@@ -75,29 +85,15 @@ class SendingHalf:
     # -- for streams
 
     def wants_to_send(self, stream: Stream) -> None:
-        """*stream* has something to send."""
-        if stream.id not in self.blocked:
+        """*stream* has something to send; one that waits for its turn says so when it begins."""
+        if stream.id and stream.id not in self.blocked:
             self._dirty[stream.id] = stream
 
     def unblock(self, stream: Stream) -> None:
         """*stream* waits for no window any more."""
         self.blocked.pop(stream.id, None)
         if stream.wants_to_send:
-            self._dirty[stream.id] = stream
-
-    def grant(self, size: int) -> int:
-        """How much of *size* a stream may add to its window: all, or 0 once we are crowded."""
-        if self._windows >= self.limits.crowded:
-            return 0
-        self._windows += size
-        return size
-
-    def run_ahead(self, stream: Stream, by: int) -> None:
-        """A stream holds *by* bytes more of an unfinished message than its window covers."""
-        self._ahead += by
-        if by > 0 and self._ahead > self.limits.run_ahead:
-            self._reset(stream.id, ErrorCodes.ENHANCE_YOUR_CALM)
-            self._over(stream, status_of_reset(ErrorCodes.ENHANCE_YOUR_CALM))
+            self.wants_to_send(stream)
 
     def open_window(self, stream: Stream, size: int) -> None:
         """Let the peer send *size* more bytes on *stream*."""
@@ -112,7 +108,8 @@ class SendingHalf:
             return 0
         if not self._is_client and not stream.answered and stream.queued:
             stream.answered = True
-            machine.send_headers(stream.id, response_headers())
+            machine.send_headers(stream.id, response_headers(stream.initial))
+            self._pings.sent()
         sent = 0
         was_full = stream.queued >= self.limits.send_queue
         while stream.queued and sent < budget:
@@ -124,8 +121,10 @@ class SendingHalf:
             machine.send_parts(stream.id, parts, size)
             self._floods.earned.sent += 1
             sent += size
-        if sent and stream.on_sent is not None:
-            stream.on_sent(sent)
+        if sent:
+            self._pings.sent()
+            if stream.on_sent is not None:
+                stream.on_sent(sent)
         if was_full and stream.queued < self.limits.send_queue:
             self._events.append(Drained(stream))
         if stream.queued:
@@ -141,25 +140,40 @@ class SendingHalf:
             self._machine.end_stream(stream.id)
             return
         if not stream.answered:
-            fields = response_headers() + fields
+            fields = response_headers(stream.initial) + fields
         self._machine.send_headers(stream.id, fields, end_stream=True)
+        self._pings.sent()
         if not stream.input_ended:
             # The answer is whole: what the caller still sends has no reader (RFC 9113 8.1).
             self._reset(stream.id, ErrorCodes.NO_ERROR)
         self._forget(stream)
 
-    def _add(self, stream_id: int, head: int = 0) -> Stream:
-        """A call begins; *head* is the size of its header list, kept as long as it is open."""
-        stream = Stream(self, stream_id, self._now, head)
+    def _add(self, stream: Stream, stream_id: int) -> Stream:
+        """A call begins; the size of its header list counts as long as it is open."""
+        stream.id = stream_id
         self.streams[stream_id] = stream
-        self._windows += stream.window
-        self._heads += head
+        self.room.windows += stream.window
+        self._heads += stream.head
         self._floods.earned.opened += 1
         return stream
 
+    @property
+    def _has_turn(self) -> bool:
+        return len(self.streams) < self._machine.peer_max_streams
+
+    def _begin(self, stream: Stream, fields: Headers) -> None:
+        self._add(stream, self._machine.get_next_available_stream_id())
+        self._machine.send_headers(stream.id, fields)
+        self.unblock(stream)
+
+    def _next_turns(self) -> None:
+        while self._turns and self._has_turn and not self._is_dead:
+            self._turns.next()
+
     def _forget(self, stream: Stream) -> None:
+        self._turns.forget(stream)
         if self.streams.pop(stream.id, None) is not None:
-            self._windows -= stream.window
+            self.room.windows -= stream.window
             self._heads -= stream.head
             if not stream.input_ended:
                 self._floods.earned.cut += 1
@@ -167,6 +181,7 @@ class SendingHalf:
         self.blocked.pop(stream.id, None)
         stream.drop()
         self._machine.forget(stream.id)
+        self._next_turns()
 
     def _reset(self, stream_id: int, code: ErrorCodes) -> None:
         if not self._is_dead and self._machine.is_open(stream_id):

@@ -24,20 +24,23 @@ class Stream:
     """A call's two halves.
 
     Attributes:
-        id: The HTTP/2 stream id.
+        id: The HTTP/2 stream id; 0 while the call waits for its turn to begin.
         began: When, on the connection's clock.
         head: The size of the header list it began with.
         queued: Bytes waiting to be sent.
         input_ended: The peer has ended its half; the inbox may still hold messages.
         is_over: Finished or reset; nothing is sent or received any more.
         status: How the peer ended the call, once it did.
+        is_unprocessed: The peer has said that it did nothing for the call.
+        headers: What the server's answer began with (client).
+        trailers: What it ended with (client); of an answer without messages, its only fields.
+        initial: Further fields to begin our answer with (server).
         on_sent: Told how many queued bytes went to the transport (a relay's way to give credit).
         on_gone: Told once, when nothing is held for the stream any more; must not raise.
         context: The owner's object for this stream.
     """
 
     __slots__ = (
-        "_ahead",
         "_connection",
         "_ending",
         "_grown_at",
@@ -48,18 +51,21 @@ class Stream:
         "answered",
         "began",
         "context",
-        "fields",
         "head",
+        "headers",
         "id",
         "inbox",
+        "initial",
         "input_ended",
         "is_over",
+        "is_unprocessed",
         "is_waiting",
         "on_gone",
         "on_sent",
         "output_ended",
         "queued",
         "status",
+        "trailers",
     )
 
     def __init__(
@@ -70,11 +76,14 @@ class Stream:
         self.head = head
         self._connection = connection
         self.inbox = Inbox(connection.limits.max_message)
-        self.fields: dict[bytes, bytes] = {}
+        self.headers: Headers = []
+        self.trailers: Headers = []
+        self.initial: Headers = []
         self.context: object = None
         self.input_ended = False
         self.output_ended = False
         self.is_over = False
+        self.is_unprocessed = False
         self.status: Status | None = None
         self.answered = False
         self.is_waiting = False
@@ -86,7 +95,6 @@ class Stream:
         self._window = connection.limits.small_window
         self._taken = 0
         self._owed = 0
-        self._ahead = 0
         self._grown_at = 0
 
     # -- receiving
@@ -110,6 +118,8 @@ class Stream:
         message = self.inbox.take()
         # A message whose reader waits for it may be longer than the window.
         self.is_waiting = message is None
+        if message is not None:
+            self._connection.room.release(self.id)
         self.settle()
         return message
 
@@ -125,9 +135,8 @@ class Stream:
 
     def take_raw(self) -> list[bytes | memoryview]:
         """All bytes held, unread; each must be given back with :meth:`credit` once it went on."""
-        chunks = self.inbox.take_raw()
-        self._count_ahead()
-        return chunks
+        self._connection.room.release(self.id)
+        return self.inbox.take_raw()
 
     def credit(self, size: int) -> None:
         """*size* bytes have been taken: let the peer send as many more."""
@@ -154,21 +163,23 @@ class Stream:
         return self._window
 
     def settle(self) -> None:
-        """Give back what is taken, or all that is held for a reader who waits for the rest."""
-        held = 0 if self.is_waiting else self.inbox.held
+        """Give back what is taken, and as much of what a reader waits with as its message needs."""
+        held = self.inbox.held
+        if self.is_waiting and not self.is_over:
+            held -= min(held, self._room_ahead())
         if self._owed > held:
             self.credit(self._owed - held)
-        self._count_ahead()
 
-    def _count_ahead(self) -> None:
-        """Tell the connection what is held though the peer may send as much again."""
-        ahead = 0 if self.is_over else max(0, self.inbox.held - self._owed)
-        if ahead != self._ahead:
-            by, self._ahead = ahead - self._ahead, ahead
-            self._connection.run_ahead(self, by)
+    def _room_ahead(self) -> int:
+        """How much of the unfinished message the peer may send anew, as if it had been taken."""
+        # A quarter of the window may not have been given back yet; the rest of it must do.
+        missing = self.inbox.need - self._window // 2
+        if missing <= 0 or self.inbox.is_whole:
+            return 0
+        return self._connection.room.run_ahead(self.id, missing, self.settle)
 
     def _grow(self, window: int) -> None:
-        grant = self._connection.grant(window - self._window)
+        grant = self._connection.room.grant(window - self._window)
         if grant and not self.input_ended:
             self._window += grant
             self._grown_at = 0
@@ -196,9 +207,13 @@ class Stream:
             self.queued += len(chunk)
             self._connection.wants_to_send(self)
 
-    def finish(self, status: Status) -> None:
-        """End the call with *status* once the queue is empty (server).  Idempotent."""
-        self._end(trailers(status))
+    def finish(self, status: Status, metadata: Headers | None = None) -> None:
+        """End the call with *status* once the queue is empty (server).  Idempotent.
+
+        Args:
+            metadata: Further fields after the status.
+        """
+        self._end(trailers(status) + (metadata or []))
 
     def answer_http(self, fields: Headers) -> None:
         """Answer what is not gRPC, with these fields alone."""
@@ -221,8 +236,7 @@ class Stream:
     def drop(self) -> None:
         """Forget what is queued: the stream is over."""
         self.is_over = True
-        self._connection.run_ahead(self, -self._ahead)
-        self._ahead = 0
+        self._connection.room.release(self.id)
         self._queue.clear()
         self.queued = 0
         told, self.on_gone = self.on_gone, None

@@ -23,7 +23,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
 from svc.authority.snapshots import SnapshotPublisher
 from svc.errors import Fault, StoreUnavailable, SvcError
-from svc.interfaces.rpc import IRpcCall, Peer
+from svc.interfaces.rpc import IRpcCall, Metadata, Peer
 from svc.interfaces.store import IStore, ITransaction
 from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp
@@ -121,6 +121,9 @@ class Call:
         self.room: Deferred[None] | None = None
         self._coming: list[bytes | SvcError | None] = []
         self._reader: Deferred[None] | None = None
+
+    def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
+        self.answered = list(initial), list(trailing)
 
     def give(self, *messages: bytes | SvcError | None) -> None:
         self._coming += messages

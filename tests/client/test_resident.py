@@ -79,7 +79,7 @@ class ResidentCase(SynchronousTestCase):
 
     async def moved(self) -> None:
         self.moves.append("moved")
-        self.gate.refuse = None
+        self.gate.pair.server.wire.is_going_away = False
 
     def address(self, name: str) -> str:
         return addresses(CLUSTER, UID, [name])[name]
@@ -197,12 +197,19 @@ class ResidentTests(ResidentCase):
         self.assertEqual(self.refusals.kept[0].reason, "proxy_unreachable")
 
     def test_draining_proxy(self) -> None:
-        """A Proxy that drains costs no session: the next one is asked."""
-        self.gate.refuse = SvcError("no further call", reason="going_away")
+        """A Proxy that leaves and did nothing for a session costs none: the next one is asked."""
+        self.gate.pair.server.wire.is_going_away = True
         local = self.connected()
         self.assertFalse(local.aborted)
-        self.assertEqual((self.moves, len(self.gate.requests)), (["moved"], 2))
+        self.assertEqual((self.moves, len(self.gate.requests)), (["moved"], 1))
         self.assertEqual(len(self.refusals.kept), 0)
+
+    def test_told_of_a_drain(self) -> None:
+        """What a Proxy only tells of another connection is no reason to ask again."""
+        self.gate.refuse = SvcError("no further call", reason="going_away")
+        self.assertTrue(self.connected().aborted)
+        self.assertEqual((self.moves, len(self.gate.requests)), ([], 1))
+        self.assertEqual(self.refusals.kept[0].reason, "going_away")
 
     def test_held_port(self) -> None:
         """A port that another user holds is reported and not moved."""

@@ -9,9 +9,11 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from svc.errors import Denied, Fault, SvcError
+from svc.errors import Denied, Fault, SvcError, Unprocessed
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming, unary
-from svc.rpc.connection import Keepalive
+from svc.rpc.channel import TURN_SECONDS
+from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
+from svc.rpc.leaving import AWAY_SECONDS
 from svc.rpc.server import ServerCall
 from svc.wire.limits import WireLimits
 from tests.proof import proves
@@ -35,6 +37,16 @@ async def echo(call: Any) -> None:
         await call.send(message)
 
 
+async def tell(call: Any) -> None:
+    call.answer_with(initial=[("x-first", "a b")], trailing=[("x-last-bin", b"\0\xff")])
+    await call.send(b"")
+
+
+async def tell_and_refuse(call: Any) -> None:
+    call.answer_with(initial=[("x-first", "a b")], trailing=[("x-last-bin", b"\0\xff")])
+    raise Denied("no")
+
+
 class CallsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.calls: list[ServerCall] = []
@@ -52,6 +64,8 @@ class CallsTests(SynchronousTestCase):
                         "Stall": streaming(self.stall),
                         "Pour": streaming(self.pour),
                         "Leave": streaming(self.leave),
+                        "Tell": streaming(tell),
+                        "TellAndRefuse": streaming(tell_and_refuse),
                     },
                 )
             ],
@@ -186,14 +200,64 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(self.pair.settle(drain(), 400), [200])
 
     def test_past_the_stream_limit(self) -> None:
-        """A call past the peer's limit is refused before it is sent."""
+        """A call past the peer's limit waits for its turn, and has it once another is over."""
+        first, *_ = [self.pair.channel.stream("/test.Echo/Stall") for _ in range(4)]
+        self.pair.turn()
+        waiting = self.unary("Greet")
+        self.assertEqual((waiting, len(self.calls)), ([], 4))
+        self.assertEqual(self.pair.channel.open_streams, 5)
+        first.cancel()
+        self.pair.turn()
+        self.assertEqual(waiting[0].value, "hello you")
+        self.assertEqual(self.pair.channel.open_streams, 3)
+
+    def test_no_turn(self) -> None:
+        """One that has no turn in time is refused, and was never begun."""
         for _ in range(4):
             self.pair.channel.stream("/test.Echo/Stall")
+        waiting = self.unary("Greet")
+        self.pair.clock.advance(TURN_SECONDS)
         self.pair.turn()
-        with self.assertRaises(SvcError) as caught:
-            self.pair.channel.stream("/test.Echo/Greet")
-        self.assertEqual(caught.exception.reason, "too_many_streams")
+        refusal = self.refusal(waiting)
+        self.assertEqual((refusal.fault, refusal.reason), (Fault.EXHAUSTED, "too_many_streams"))
         self.assertEqual(len(self.calls), 4)
+
+    def test_lost_while_waiting(self) -> None:
+        """One that waits when the connection is lost fails with it, and with its deadline."""
+        for _ in range(4):
+            self.pair.channel.stream("/test.Echo/Stall")
+        short = self.unary("Greet", timeout=1)
+        waiting = self.unary("Greet")
+        self.pair.clock.advance(1)
+        self.pair.turn()
+        self.assertEqual(self.refusal(short).fault, Fault.DEADLINE)
+        self.pair.client_side.abortConnection()
+        self.pair.server_side.abortConnection()
+        self.pair.turn()
+        refusal = self.refusal(waiting)
+        self.assertIsInstance(refusal, Unprocessed)
+        self.assertEqual(refusal.reason, "lost")
+        with self.assertRaises(Unprocessed):
+            self.pair.channel.stream("/test.Echo/Greet")
+
+    def test_metadata_of_the_answer(self) -> None:
+        """A server's metadata comes before its first message and with its status."""
+
+        async def talk(method: str) -> Any:
+            stream = self.pair.channel.stream(f"/test.Echo/{method}")
+            stream.end()
+            try:
+                await stream.receive()
+                await stream.receive()
+            except SvcError:
+                pass
+            return stream.initial_metadata, stream.trailing_metadata
+
+        [(initial, trailing)] = self.pair.settle(talk("Tell"))
+        self.assertEqual((initial, trailing), ({"x-first": "a b"}, {"x-last-bin": b"\0\xff"}))
+        [(initial, trailing)] = self.pair.settle(talk("TellAndRefuse"))
+        self.assertEqual(initial, {})
+        self.assertEqual(trailing, {"x-first": "a b", "x-last-bin": b"\0\xff"})
 
     def test_drain(self) -> None:
         """A draining server lets open calls end, takes no new one, then closes."""
@@ -210,6 +274,38 @@ class CallsTests(SynchronousTestCase):
         self.pair.turn(60)
         self.assertEqual(drained, [None])
         self.assertEqual(reasons, ["going_away"])
+
+    def test_drain_of_a_silent_caller(self) -> None:
+        """A caller that does not answer is not waited for longer than a moment."""
+        self.pair.server.drain()
+        self.assertFalse(self.pair.server.wire.is_going_away)
+        self.pair.clock.advance(AWAY_SECONDS)
+        self.assertTrue(self.pair.server.wire.is_going_away)
+        self.assertEqual(self.pair.server.end_reason, "drained")
+
+    def test_call_under_way_when_a_drain_begins(self) -> None:
+        """A call that crosses the server's notice is served."""
+        answer = Deferred.fromCoroutine(
+            self.pair.channel.unary(
+                "/test.Echo/Greet", StringValue(value="you"), StringValue, timeout=5
+            )
+        )
+        drained = self.pair.settle(self.pair.factory.drain(30))
+        self.assertEqual(self.successResultOf(answer).value, "hello you")
+        self.pair.turn(60)
+        self.assertEqual(drained, [None])
+
+    def test_caller_leaves(self) -> None:
+        """A caller that says it leaves has its calls served; then the server closes."""
+        stream = self.pair.channel.stream("/test.Echo/Both")
+        self.pair.turn()
+        self.pair.client.wire.go_away()
+        self.pair.client.schedule()
+        self.pair.turn()
+        self.assertIs(self.pair.server.end_reason, None)
+        self.assertEqual(self.pair.settle(echo_once(stream)), [b"still here"])
+        self.pair.turn()
+        self.assertEqual(self.pair.server.end_reason, "going_away")
 
     def test_drain_has_an_end(self) -> None:
         """Calls that outlast the drain are broken off."""
@@ -306,6 +402,27 @@ async def echo_once(stream: Any) -> Any:
 
 
 class KeepaliveTests(SynchronousTestCase):
+    def test_too_many_pings(self) -> None:
+        """A caller that is told so pings half as often on its next connection, within bounds."""
+        pings = Keepalive(2, 3)
+        pair = Pair([], keepalive=pings)
+        for _ in range(8):
+            pair.clock.advance(2)
+            pair.turn()
+        self.assertIn("too_many_pings", [what for what, _ in pair.told])
+        self.assertEqual((pings.interval, pair.server.end_reason), (4, "too_many_pings"))
+        for _ in range(20):
+            pings.slow_down()
+        self.assertEqual(pings.interval, PERMITTED_SECONDS)
+
+    def test_permitted(self) -> None:
+        """A keepalive of our roles, as it is by default, is borne."""
+        pair = Pair([], keepalive=Keepalive(15, 10))
+        for _ in range(100):
+            pair.clock.advance(15)
+            pair.turn()
+        self.assertIs(pair.server.end_reason, None)
+
     def test_silent_server(self) -> None:
         """A server that stops answering is found out in interval plus timeout."""
         pair = Pair([], keepalive=Keepalive(10, 3))

@@ -182,7 +182,7 @@ WRONGS: dict[str, tuple[Callable[[Server], None], int, str]] = {
 }  # fmt: skip
 
 ANSWERS: dict[str, tuple[Callable[[Server], None], str]] = {
-    "reset at once": (lambda server: server.send(RstStreamFrame(1, 7)), "unavailable"),
+    "reset at once": (lambda server: server.send(RstStreamFrame(1, 7)), "unprocessed"),
     "reset after its head": (answer_head_then(RstStreamFrame(1, 8)), "cancelled"),
     "reset amid its message": (
         answer_head_then(DataFrame(1, b"\0\0\0\0\x09abc"), RstStreamFrame(1, 2)), "internal"),
@@ -200,8 +200,8 @@ ANSWERS: dict[str, tuple[Callable[[Server], None], str]] = {
         lambda server: server.send(WindowUpdateFrame(1, LARGEST)), "internal"),
     "takes no calls": (
         lambda server: server.send(GoAwayFrame(0, 0), SettingsFrame(0, settings={3: 0})),
-        "unavailable"),
-    "goes away": (lambda server: server.send(GoAwayFrame(0, 0)), "unavailable"),
+        "unprocessed"),
+    "goes away": (lambda server: server.send(GoAwayFrame(0, 0)), "unprocessed"),
 }  # fmt: skip
 
 

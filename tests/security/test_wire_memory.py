@@ -36,6 +36,7 @@ class Attacker:
 
     def __init__(self, limits: WireLimits | None = None) -> None:
         self.server = Connection(limits or WireLimits(max_streams=4096), is_client=False)
+        self.taken: dict[int, int] = {}
         self.h2 = H2Connection()
         self.h2.initiate_connection()
         self.turn()
@@ -58,7 +59,10 @@ class Attacker:
 
     def promise(self, stream: int, size: int) -> int:
         """Announce a message of *size* and send all of it but the end; how much was taken."""
-        left = prefix(size) + bytes(size - 1)
+        return size - len(self.more(stream, prefix(size) + bytes(size - 1)))
+
+    def more(self, stream: int, left: bytes) -> bytes:
+        """Send what the window allows; what is left of it."""
         while left:
             if stream not in self.server.streams:
                 break
@@ -69,10 +73,10 @@ class Attacker:
             left = left[room:]
             self.turn()
             wire = self.server.streams.get(stream)
-            if wire is not None:
-                wire.take()
+            if wire is not None and (message := wire.take()) is not None:
+                self.taken[stream] = len(message)
             self.turn()
-        return size - len(left)
+        return left
 
     @property
     def held(self) -> int:
@@ -114,7 +118,21 @@ class MessageTests(SynchronousTestCase):
         attacker = Attacker(WireLimits(max_streams=4096, run_ahead=8 * MIB))
         for _ in range(40):
             attacker.promise(attacker.ask(), MIB)
-        self.assertLess(attacker.held, 8 * MIB + 40 * 64 * KIB)
+        # What is not set aside for a whole message waits in its stream's first window.
+        self.assertLess(attacker.held, 8 * MIB + 40 * 256 * KIB)
+
+    def test_long_messages_take_turns(self) -> None:
+        """Calls whose messages find no room wait for it; none of them is refused."""
+        attacker = Attacker(WireLimits(max_streams=4096, run_ahead=2 * MIB))
+        message = prefix(MIB) + bytes(MIB)
+        left = dict.fromkeys([attacker.ask() for _ in range(12)], message)
+        for _ in range(12):
+            left = {stream: attacker.more(stream, each) for stream, each in left.items()}
+            for stream in [each for each, rest in left.items() if not rest]:
+                self.assertEqual(attacker.taken.pop(stream), MIB)
+                del left[stream]
+            self.assertLess(attacker.held, 2 * MIB + 12 * 256 * KIB)
+        self.assertEqual((left, attacker.server.room.ahead), ({}, 0))
 
     def test_half_messages_of_one(self) -> None:
         """One long message is still taken whole."""

@@ -129,8 +129,8 @@ class Side:
         assert machine.encoder.header_table_size <= 4096
         assert wire._heads == sum(stream.head for stream in wire.streams.values())
         assert wire._heads <= LIMITS.held_heads
-        assert wire._windows == sum(stream.window for stream in wire.streams.values())
-        assert wire._ahead <= LIMITS.run_ahead + LIMITS.small_window
+        assert wire.room.windows == sum(stream.window for stream in wire.streams.values())
+        assert wire.room.ahead <= LIMITS.run_ahead
         assert len(wire._floods._counts) <= len(Nuisance)
         held = sum(stream.inbox.held for stream in wire.streams.values())
         assert held <= self.fed and held <= LIMITS.run_ahead + 4 * LIMITS.full_window

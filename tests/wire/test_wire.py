@@ -28,6 +28,7 @@ from svc.wire.headers import (
 from svc.wire.limits import KIB, MIB, WireLimits
 from svc.wire.status import Code, Status, parse_trailers, trailers
 
+LAST_STREAM = (1 << 31) - 1
 HEAD = [
     (b":method", b"POST"),
     (b":scheme", b"https"),
@@ -76,9 +77,20 @@ class HeaderTests(SynchronousTestCase):
             changed = [(name, path if name == b":path" else value) for name, value in HEAD]
             self.assertEqual(parse_request(changed).method, "", path)
 
+    def test_encoding(self) -> None:
+        """How messages are compressed is taken as a word, and as no more than that."""
+        for raw, word in ((b"gzip", "gzip"), (b"g\xfc", "an unknown coding"), (b"", "")):
+            self.assertEqual(parse_request(head(**{"grpc-encoding": raw})).encoding, word)
+
+    def test_without_te(self) -> None:
+        """A caller without ``te`` is served, as by most gRPC servers."""
+        fields = [(name, value) for name, value in HEAD if name != b"te"]
+        self.assertEqual(parse_request(fields).method, "/a.B/C")
+
     def test_not_grpc(self) -> None:
         """What is not gRPC gets an HTTP status."""
         for fields, status in (
+            (head(**{":scheme": b"ftp"}), 400),
             (head(**{":method": b"GET"}), 405),
             (head(**{"content-type": b"text/plain"}), 415),
             (head(**{"content-type": b"application/grpc-web"}), 415),
@@ -142,11 +154,15 @@ class InboxTests(SynchronousTestCase):
 
     def test_refused(self) -> None:
         """Too long and compressed messages are refused before they are whole, again and again."""
-        for data, fault in (
-            (b"\0\xff\xff\xff\xff", Fault.EXHAUSTED),
-            (b"\1\0\0\0\1x", Fault.UNIMPLEMENTED),
+        for data, encoding, fault in (
+            (b"\0\xff\xff\xff\xff", "", Fault.EXHAUSTED),
+            (b"\1\0\0\0\1x", "gzip", Fault.UNIMPLEMENTED),
+            (b"\1\0\0\0\1x", "", Fault.INTERNAL),
+            (b"\1\0\0\0\1x", "identity", Fault.INTERNAL),
+            (b"\2\0\0\0\1x", "gzip", Fault.INTERNAL),
         ):
             inbox = Inbox(100)
+            inbox.encoding = encoding
             inbox.add(data)
             self.assertTrue(inbox.is_whole)
             for _ in range(2):
@@ -280,16 +296,14 @@ class FlowTests(SynchronousTestCase):
         self.assertEqual(len(caller.opened()), 3)
 
     def test_drain_notice(self) -> None:
-        """After our GOAWAY open streams go on and new ones are refused."""
-        caller = Caller()
-        caller.request()
+        """After our GOAWAY open streams go on."""
         client = Connection(WireLimits(), is_client=True)
         server = Connection(WireLimits(), is_client=False)
         stream = client.open("/a.B/C", scheme="http", authority="", timeout=None, metadata=())
         server.receive(b"".join(client.pump(MIB)), 0)
         server.go_away()
         events = client.receive(b"".join(server.pump(MIB)), 0)
-        self.assertIn(GoingAway(1, 0), events)
+        self.assertIn(GoingAway(LAST_STREAM, 0), events)
         self.assertFalse(stream.is_over)
         stream.send_message(b"still")
         self.assertTrue(server.receive(b"".join(client.pump(MIB)), 0))
@@ -318,8 +332,13 @@ class FloodTests(SynchronousTestCase):
         self.assert_flood(reset, "reset_flood")
 
     def test_pings(self) -> None:
-        """So do pings."""
-        self.assert_flood(lambda caller: caller.h2.ping(b"12345678"), "ping_flood")
+        """So do pings, also of a caller who may ping as often as it likes."""
+        caller = Caller(WireLimits(nuisances=50, least_ping_secs=0))
+        with self.assertRaises(WireError) as caught:
+            for _ in range(60):
+                caller.h2.ping(b"12345678")
+                caller.turn()
+        self.assertEqual(caught.exception.reason, "ping_flood")
 
     def test_settings(self) -> None:
         """So do settings."""

@@ -1,0 +1,76 @@
+"""How much one connection's streams may hold: their windows, and messages longer than those.
+
+A message longer than its stream's window only becomes whole if the peer may send more before it
+was read.  That room is given for a whole message at a time, first come first served: who has it
+can finish, so those behind it wait and are not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from svc.wire.limits import WireLimits
+
+
+@define
+class Room:
+    """What the streams of one connection share.
+
+    Attributes:
+        limits: Tells the present bounds.
+        windows: What the peer may have under way, over all streams' windows.
+        ahead: What is set aside for messages longer than their windows.
+    """
+
+    limits: Callable[[], WireLimits]
+    windows: int = 0
+    ahead: int = 0
+    _held: dict[int, int] = field(factory=dict)
+    _waiting: dict[int, tuple[int, Callable[[], object]]] = field(factory=dict)
+
+    def grant(self, size: int) -> int:
+        """How much of *size* a stream may add to its window: all, or 0 once we are crowded."""
+        if self.windows >= self.limits().crowded:
+            return 0
+        self.windows += size
+        return size
+
+    def run_ahead(self, stream_id: int, size: int, told: Callable[[], object]) -> int:
+        """Set *size* bytes aside for the message that a stream is reading.
+
+        Args:
+            told: Called once there is room, if there is none now.
+
+        Returns:
+            What is set aside for the stream; 0 while it must wait.
+        """
+        held = self._held.get(stream_id)
+        if held is not None:
+            return held
+        if self._waiting or not self._fits(size):
+            self._waiting[stream_id] = size, told
+            return 0
+        return self._set_aside(stream_id, size)
+
+    def release(self, stream_id: int) -> None:
+        """The stream's message was taken, or is of no more interest; others may have its room."""
+        self._waiting.pop(stream_id, None)
+        self.ahead -= self._held.pop(stream_id, 0)
+        while self._waiting:
+            first = next(iter(self._waiting))
+            size, told = self._waiting[first]
+            if not self._fits(size):
+                return
+            del self._waiting[first]
+            self._set_aside(first, size)
+            told()
+
+    def _fits(self, size: int) -> bool:
+        return not self._held or self.ahead + size <= self.limits().run_ahead
+
+    def _set_aside(self, stream_id: int, size: int) -> int:
+        self._held[stream_id] = size
+        self.ahead += size
+        return size
