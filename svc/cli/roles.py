@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +13,18 @@ from svc.cli import Globals
 from svc.errors import ConfigError, SvcError, UsageError
 
 if TYPE_CHECKING:
+    from svc.interfaces.rpc import RpcService
     from svc.telemetry.logs import LogLines
 
 RUN_ROLES = ("authority", "proxy", "connector", "all")
 
 
-def run_role(globals_: Globals, role: str) -> int:
+def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) -> int:
     """Serve until a signal; the exit status.
+
+    Args:
+        services: Served beside a Proxy's own on its public listener, under the same limits and
+            admission; no command and no configuration gives any.
 
     Everything that document 1 refuses at start is refused here before the
     reactor runs; refusals go through the log, in its format.
@@ -41,20 +47,20 @@ def run_role(globals_: Globals, role: str) -> int:
         settings = load_settings(globals_.config, role, globals_.environ)
         profile = settings.profile
         lines.settle(log_filter, profile)
-        process = _made(globals_, reactor, settings)
+        process = _made(globals_, reactor, settings, services)
     except SvcError as refusal:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
     return Running(reactor, process, lines).run()
 
 
-def _made(globals_: Globals, reactor: Any, settings: Any) -> Any:
+def _made(globals_: Globals, reactor: Any, settings: Any, services: Iterable[RpcService]) -> Any:
     """The wired process; the rooms are imported only for a configuration that was read."""
     from svc.compose.process import make_process
     from svc.compose.runtime import Runtime
 
     runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
-    return make_process(runtime, settings)
+    return make_process(runtime, settings, services)
 
 
 def crash_point(globals_: Globals) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
 from svc.compose.telemetry import Exposure, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
+from svc.interfaces.rpc import RpcService
 from svc.lanes.pipes import MAX_PIPES
 from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness, bounded
 from svc.telemetry.metrics import Metrics
@@ -60,11 +61,16 @@ class Process(AsyncMultiService):
             raise
 
 
-def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
+def make_process(
+    runtime: Runtime, settings: RoleSettings, services: Iterable[RpcService] = ()
+) -> Process:
     """Everything of one role (or of ``all``), refused at once or ready to start.
 
     Called before the reactor runs; blocks for files.  What it opened on the
     way to a refusal is closed again.
+
+    Args:
+        services: Served beside a Proxy's own on its public listener.
     """
     roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
     metrics = Metrics(roles, settings.profile)
@@ -76,7 +82,7 @@ def make_process(runtime: Runtime, settings: RoleSettings) -> Process:
             runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint
         )
         try:
-            return _assembled(runtime, settings, roles, metrics, state, tracing)
+            return _assembled(runtime, settings, roles, metrics, state, tracing, services)
         except BaseException:
             tracing.abandon()
             raise
@@ -92,6 +98,7 @@ def _assembled(
     metrics: Metrics,
     state: StateDirectory,
     tracing: Tracing,
+    services: Iterable[RpcService],
 ) -> Process:
     if tracing.is_on:
         runtime = evolve(runtime, traces=make_traces(tracing.tracer))
@@ -101,7 +108,7 @@ def _assembled(
         for each in ended:
             each(refusal)
 
-    services: list[Any] = []
+    children: list[Any] = []
     ready: list[Readiness] = []
     listeners: dict[str, Listener] = {}
     for role in roles:
@@ -111,14 +118,14 @@ def _assembled(
             made = make_authority(runtime, settings, metrics, own)
             listeners |= _on_tcp(made.listeners)
         elif role == "proxy":
-            made = make_proxy(runtime, settings, metrics, own, stopped_by)
+            made = make_proxy(runtime, settings, metrics, own, stopped_by, services)
             listeners |= _on_tcp(made.listeners)
         else:
             made = make_connector(runtime, settings, metrics, own, stopped_by)
-        services.append(made)
+        children.append(made)
         ready.append(made.ready)
         if settings.role == "all" and role == "proxy":
-            services.append(Leading(made.ready, runtime.reactor))
+            children.append(Leading(made.ready, runtime.reactor))
     readiness = AllReady(ready)
     telemetry = telemetry_listener(runtime.reactor, settings, metrics, lambda: readiness.missing)
     if telemetry is not None:
@@ -128,7 +135,7 @@ def _assembled(
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
     first = [Holding(state), tracing, RefusedByTheSystem(runtime.reactor), *watched]
-    for service in (*first, *services, listening, Announcing(settings)):
+    for service in (*first, *children, listening, Announcing(settings)):
         process.addService(service)
     return process
 

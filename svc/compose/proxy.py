@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from attrs import define, field
@@ -38,7 +38,7 @@ from svc.compose.telemetry import (
 )
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError, Unavailable
-from svc.interfaces.rpc import IRpcChannel
+from svc.interfaces.rpc import IRpcChannel, RpcService
 from svc.lanes.meeting import Meetings
 from svc.messages.control import Departure
 from svc.model.ids import random_id
@@ -104,6 +104,7 @@ class ProxyParts:
     identities: IdentityStore
     public: RpcListener
     ready: Readiness
+    services: tuple[RpcService, ...] = ()
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
 
 
@@ -113,8 +114,13 @@ def make_proxy(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
+    services: Iterable[RpcService] = (),
 ) -> ProxyRole:
-    """Wire a Proxy; refuses at once what document 1 refuses at start."""
+    """Wire a Proxy; refuses at once what document 1 refuses at start.
+
+    Args:
+        services: Served beside its own on the public listener, under its limits and admission.
+    """
     address = settings.endpoints.public_listen
     if address is None:
         raise ConfigError("endpoints.public_listen", "required for a Proxy")
@@ -123,7 +129,9 @@ def make_proxy(
     check_identity(runtime, settings, identities)
     public = rpc_listener(runtime, settings, "endpoints.public_listen", address)
     ready = Readiness(IDENTITY, CONTROL, LISTENER, sticky=True)
-    parts = ProxyParts(runtime, settings, metrics, state, kinds, identities, public, ready)
+    parts = ProxyParts(
+        runtime, settings, metrics, state, kinds, identities, public, ready, tuple(services)
+    )
     role = ProxyRole(ready, {"public": public})
     stopping = Stopping(runtime.reactor, settings.limits.drain_secs)
     assembled = Assembling(parts, stopping)
@@ -258,6 +266,7 @@ class Assembling:
         runtime, settings = self.parts.runtime, self.parts.settings
         addresses = settings.endpoints.authority
         told = told_of(runtime.reactor, "endpoints.authority", ", ".join(map(str, addresses)))
+        pings = keepalive(settings)
 
         async def to_authority() -> IRpcChannel:
             context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
@@ -266,7 +275,7 @@ class Assembling:
                 endpoint,
                 runtime.reactor,
                 authority="authority",
-                keepalive=keepalive(settings),
+                keepalive=pings,
                 headers=runtime.traces.headers,
                 handshake_secs=settings.limits.handshake_secs,
                 limits=wire_limits(settings),
@@ -318,8 +327,8 @@ class Assembling:
         p = self.parts
         plaintext = p.settings.proxy.public_plaintext
         server = rpc_server(
-            p.runtime, p.settings, public.services(), public.admit, plaintext=plaintext,
-            listener="endpoints.public_listen",
+            p.runtime, p.settings, [*public.services(), *p.services], public.admit,
+            plaintext=plaintext, listener="endpoints.public_listen",
         )  # fmt: skip
         also_tls12 = p.settings.proxy.tls_min_version == "1.2"
         tls = None if plaintext else server_context(
