@@ -8,6 +8,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
+NODE := tests/interop/node
 PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .PHONY: help demo test test-pytest lint lint-style lint-types lint-floors lint-habits lint-generated
@@ -53,12 +54,19 @@ bytecode: $(VENV)/.checkout
 demo: bytecode
 	@$(BIN)/svc demo $(ARGS)
 
-test: bytecode $(VENV)/.test
+# Of tests/interop: a stock gRPC implementation that is none of Python's.  Where there is no npm, or no
+# way to what it would fetch, its tests are skipped and say so (or fail, with SVC_REQUIRE_TOOLS=1).
+$(NODE)/node_modules/.made: $(NODE)/package-lock.json
+	@command -v npm >/dev/null || exit 0; echo "make: installing $<"; \
+	cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/.made \
+	|| echo "make: npm ci failed in $(NODE)"
+
+test: bytecode $(VENV)/.test $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
 	$(PY) -m twisted.trial -j$(JOBS) tests
 	@$(PY) -m tests.tools
 
-test-pytest: bytecode $(VENV)/.test
+test-pytest: bytecode $(VENV)/.test $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
 	$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
@@ -118,5 +126,5 @@ wheel: $(VENV)/.checkout
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
-	rm -rf build dist *.egg-info _trial_temp* .hypothesis .pytest_cache .mypy_cache .ruff_cache bench.json
+	rm -rf build dist $(NODE)/node_modules *.egg-info _trial_temp* .hypothesis .pytest_cache .mypy_cache .ruff_cache bench.json
 	find svc tests contrib twisted -name __pycache__ -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-PROTOS = "svc/proto/gate/v1"
+PROTOS = ("svc/proto/gate/v1", "tests/interop")
 
 
 def generate(root: Path, into: Path) -> None:
@@ -20,22 +20,27 @@ def generate(root: Path, into: Path) -> None:
     from grpc_tools import protoc
 
     well_known = Path(grpc_tools.__file__).parent / "_proto"
-    names = [p.relative_to(root).as_posix() for p in sorted((root / PROTOS).glob("*.proto"))]
+    protos = [path for each in PROTOS for path in sorted((root / each).glob("*.proto"))]
+    names = [path.relative_to(root).as_posix() for path in protos]
     options = [f"-I{root}", f"-I{well_known}", f"--python_out={into}", f"--pyi_out={into}"]
     if protoc.main(["protoc", *options, *names]) != 0:
         sys.exit("protoc refused the proto files")
 
 
 def _generated(root: Path) -> dict[str, bytes]:
-    found = (root / PROTOS).glob("*_pb2.py*")
-    return {path.name: path.read_bytes() for path in found if path.suffix in {".py", ".pyi"}}
+    found = [path for each in PROTOS for path in (root / each).glob("*_pb2.py*")]
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in found
+        if path.suffix in {".py", ".pyi"}
+    }
 
 
 def differences(committed: Path, fresh: Path) -> Sequence[str]:
     """Return a sentence for each generated module that is stale, missing or left over."""
     ours, theirs = _generated(committed), _generated(fresh)
     return [
-        f"{PROTOS}/{name}: "
+        f"{name}: "
         + ("missing" if name not in ours else "left over" if name not in theirs else "stale")
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)

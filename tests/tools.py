@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from typing import NoReturn
 from unittest import SkipTest
 
 #: Every stock tool a test may ask for, and the Debian package that brings it.
@@ -24,6 +25,8 @@ PACKAGES: Mapping[str, str] = {
     "haproxy": "haproxy",
     "openssl": "openssl",
     "make": "make",
+    "node": "nodejs",
+    "npm": "npm",
 }
 
 #: Daemons live where an ordinary user's PATH does not look.
@@ -53,9 +56,18 @@ def stock_tool(
     """
     package = package or PACKAGES[name]
     path = find_tool(name)
-    if path is not None:
-        return path
-    reason = f"{name} is not installed; the Debian package {package} brings it"
+    if path is None:
+        missing(f"{name} is not installed; the Debian package {package} brings it", environ)
+    return path
+
+
+def missing(reason: str, environ: Mapping[str, str] = os.environ) -> NoReturn:
+    """Skip the calling test for this reason.
+
+    Raises:
+        SkipTest: Always, but
+        AssertionError: where ``SVC_REQUIRE_TOOLS=1`` is set.
+    """
     if environ.get("SVC_REQUIRE_TOOLS") == "1":
         raise AssertionError(reason)
     raise SkipTest(reason)

@@ -70,11 +70,9 @@ class ServerCall(MessageEnd):
 
     def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
         """See :class:`svc.interfaces.rpc.IRpcCall`."""
-        fields = encode_metadata(initial)
-        if fields and self._stream.answered:
+        if initial and self._stream.answered:
             raise SvcError("the answer has begun already", reason="answered")
-        self._stream.initial = fields
-        self._trailing = encode_metadata(trailing)
+        self._stream.initial, self._trailing = encode_metadata(initial), encode_metadata(trailing)
 
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
         """See :class:`svc.interfaces.rpc.IRpcCall`."""
@@ -283,7 +281,7 @@ class ServerConnection(WireProtocol):
         """Serve what the caller has begun, take no further call; close once those are over."""
         self._leaving.drain(is_ready=self._is_ready)
 
-    def going_away(self, event: GoingAway) -> None:
+    def going_away(self, _event: GoingAway) -> None:
         """The caller leaves; its calls are served to their end."""
         self._leaving.caller_leaves()
 
@@ -401,5 +399,4 @@ class RpcServerFactory(Factory):
 
 def _host(addr: IAddress | None) -> str:
     """The peer's address on a network; empty where it has none."""
-    host = getattr(addr, "host", "")
-    return host if isinstance(host, str) else ""
+    return str(getattr(addr, "host", ""))

@@ -16,9 +16,9 @@ class ProtoTests(SynchronousTestCase):
 
     def _tree(self, **modules: str) -> Path:
         root = Path(self.mktemp())
-        (root / PROTOS).mkdir(parents=True)
+        (root / PROTOS[0]).mkdir(parents=True)
         for name, text in modules.items():
-            (root / PROTOS / f"{name}_pb2.py").write_text(text)
+            (root / PROTOS[0] / f"{name}_pb2.py").write_text(text)
         return root
 
     def test_committed_modules_are_fresh(self) -> None:
@@ -32,8 +32,8 @@ class ProtoTests(SynchronousTestCase):
         self.assertEqual(
             differences(committed, fresh),
             [
-                f"{PROTOS}/leftover_pb2.py: left over",
-                f"{PROTOS}/missing_pb2.py: missing",
-                f"{PROTOS}/stale_pb2.py: stale",
+                f"{PROTOS[0]}/leftover_pb2.py: left over",
+                f"{PROTOS[0]}/missing_pb2.py: missing",
+                f"{PROTOS[0]}/stale_pb2.py: stale",
             ],
         )

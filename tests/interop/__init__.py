@@ -1,0 +1,1 @@
+"""gRPC's interoperability cases: stock clients and servers against a gateway's own."""
