@@ -12,7 +12,6 @@ from typing import Any
 
 from attrs import define
 from h2.errors import ErrorCodes
-from OpenSSL.SSL import Error as SSLError
 from twisted.internet.interfaces import (
     IDelayedCall,
     IHandshakeListener,
@@ -27,6 +26,7 @@ from zope.interface import implementer
 
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
+from svc.rpc.endings import told_of
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.pace import SlowReading
 from svc.rpc.patience import Patience
@@ -74,13 +74,6 @@ class Keepalive:
 
 def ignore(_what: str, _detail: str) -> None:
     """A *told* for those who want no events."""
-
-
-def _told_of(failed: BaseException | None) -> str:
-    """What broke a connection: OpenSSL's own words, or the error's name."""
-    words = failed.args[0] if isinstance(failed, SSLError) and failed.args else ()
-    texts = [entry[-1] for entry in words if isinstance(entry, tuple) and entry]
-    return "; ".join(map(str, texts)) or type(failed).__name__
 
 
 @implementer(IHandshakeListener, IPushProducer)
@@ -175,9 +168,9 @@ class WireProtocol(Protocol):
             self._slow.stop()
         if not self._is_ready and self.end_reason is None:
             self.end_reason = "handshake_failed"
-            self.told(self.end_reason, _told_of(reason.value))
+            self.told(self.end_reason, told_of(reason.value))
         self.end_reason = self.end_reason or "lost"
-        self.lost_because = _told_of(reason.value)
+        self.lost_because = told_of(reason.value)
         for stream in self.wire.calls:
             if isinstance(stream.context, MessageEnd):
                 has_begun = bool(stream.id)

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Any
 
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
-from twisted.internet.interfaces import ISSLTransport
+from twisted.internet.interfaces import IAddress, ISSLTransport
 
 from svc.interfaces.rpc import Peer
 
@@ -45,3 +45,9 @@ def _unix_peer(transport: Any, address: UNIXAddress) -> Peer:
     raw = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _gid = _CREDENTIALS.unpack(raw)
     return Peer(host, 0, uid=uid, pid=pid)
+
+
+def host_of(addr: IAddress | None) -> str:
+    """The peer's address on a network; empty where it has none."""
+    host = getattr(addr, "host", "")
+    return host if isinstance(host, str) else ""

@@ -34,6 +34,7 @@ from svc.rpc.crowd import Crowd
 from svc.rpc.endings import Endings, logged_too
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.leaving import Leaving
+from svc.rpc.peer import host_of
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.connection import Connection
 from svc.wire.events import Event, GoingAway, Opened
@@ -340,14 +341,14 @@ class RpcServerFactory(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
         """A connection, or None where it is refused: it is then closed at once."""
-        return None if self.refuses(addr) else ServerConnection(self, _host(addr))
+        return None if self.refuses(addr) else ServerConnection(self, host_of(addr))
 
     def refuses(self, addr: IAddress | None) -> bool:
         """Whether nobody is let in from there now; asked before anything is made for a peer.
 
         A layer below (TLS) that asked only us would begin with nobody to talk to.
         """
-        return self._drained is not None or self.crowd.refuses(_host(addr))
+        return self._drained is not None or self.crowd.refuses(host_of(addr))
 
     def find(self, method: str) -> Serve:
         """What serves *method*.
@@ -395,8 +396,3 @@ class RpcServerFactory(Factory):
     def _cut(self) -> None:
         for connection in list(self.connections):
             connection.close("drained")
-
-
-def _host(addr: IAddress | None) -> str:
-    """The peer's address on a network; empty where it has none."""
-    return str(getattr(addr, "host", ""))

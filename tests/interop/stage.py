@@ -52,12 +52,16 @@ def credentials(directory: Path) -> dict[str, str]:
     return {"root": str(root), "key": str(current / "key.pem"), "chain": str(whole)}
 
 
+def asked_of_gateway(cases: Sequence[str]) -> dict[str, Any]:
+    """What a stock client reads: where, as whom, which cases."""
+    return {"address": gateway().public, "cases": list(cases), **credentials(ada().directory)}
+
+
 def call_gateway(words: Sequence[str], cases: Sequence[str]) -> dict[str, str]:
     """What a stock client, a program, saw of each case: ``ok``, or what was wrong."""
-    asked = {"address": gateway().public, "cases": list(cases), **credentials(ada().directory)}
     done = subprocess.run(
         list(words),
-        input=json.dumps(asked),
+        input=json.dumps(asked_of_gateway(cases)),
         env=environment(gateway().directory, {"GRPC_VERBOSITY": "NONE"}),
         capture_output=True,
         text=True,

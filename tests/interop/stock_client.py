@@ -210,6 +210,29 @@ class Cases:
     def server_compressed_unary(self) -> None:
         assert len(self.large(response_compressed=pb.BoolValue(value=True)).payload.body) == 314159
 
+    def across_a_drain(self) -> None:
+        """A call that is open when the server begins to stop; says on stdout when it is."""
+        requests: SimpleQueue[Any] = SimpleQueue()
+        requests.put(_asking(1))
+        call = self.duplex(iter(requests.get, None), timeout=60)
+        assert len(next(call).payload.body) == 1
+        sys.stdout.write("open\n")
+        sys.stdout.flush()
+        while not self._is_refused():
+            pass
+        requests.put(_asking(300_000))
+        assert len(next(call).payload.body) == 300_000
+        requests.put(None)
+        assert list(call) == []
+
+    def _is_refused(self) -> bool:
+        try:
+            self.unary("EmptyCall", pb.Empty(), pb.Empty)(pb.Empty(), timeout=SECONDS)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE, error
+            return True
+        return False
+
     def too_many_pings(self) -> None:
         """A keepalive that the server does not permit: GOAWAY says so and calls are broken off."""
         eager = Cases(
@@ -224,6 +247,11 @@ class Cases:
         requests.put(None)
         assert error.code() == grpc.StatusCode.UNAVAILABLE, error
         assert "too_many_pings" in error.details(), error.details()
+
+
+def _asking(size: int) -> Any:
+    parameters = [pb.ResponseParameters(size=size)]
+    return pb.StreamingOutputCallRequest(response_parameters=parameters, payload=payload(size))
 
 
 def channel_of(asked: dict[str, Any], *more: tuple[str, Any]) -> grpc.Channel:

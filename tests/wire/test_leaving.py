@@ -207,7 +207,7 @@ class PingTests(SynchronousTestCase):
         """Whoever is being answered may ping as the answer comes."""
         caller = Caller()
         stream_id = caller.request()
-        for _ in range(100):
+        for _ in range(50):
             self.pinged(caller, caller.now, caller.now, caller.now)
             caller.opened()[0].send_message(b"x")
             caller.turn()
