@@ -48,11 +48,13 @@ class Earned:
         sent: DATA frames we sent.
         opened: Calls that began, on either side.
         cut: Calls we ended while the peer still sent.
+        ended: Calls that are over: of each, one more reset may be under way (RFC 9113 8.1).
     """
 
     sent: int = 0
     opened: int = 0
     cut: int = 0
+    ended: int = 0
 
 
 @define
@@ -100,5 +102,5 @@ class FloodGuard:
             # Some measure the path by pings among the data they receive.
             return now.sent + before.sent
         if what is Nuisance.CLOSED_STREAM:
-            return _LATE_A_CALL * (now.cut + before.cut)
+            return _LATE_A_CALL * (now.cut + before.cut) + now.ended + before.ended
         return 0

@@ -175,6 +175,7 @@ class SendingHalf:
         if self.streams.pop(stream.id, None) is not None:
             self.room.windows -= stream.window
             self._heads -= stream.head
+            self._floods.earned.ended += 1
             if not stream.input_ended:
                 self._floods.earned.cut += 1
         self._dirty.pop(stream.id, None)

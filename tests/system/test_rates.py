@@ -40,7 +40,7 @@ class FloodTests(TestCase):
 
     def test_denied_requests_without_end(self) -> None:
         """Each call is answered, few are written down, the rest is counted to the last one."""
-        flood = start_flood(self.eve, "echo", "--calls", str(CALLS))
+        flood = start_flood(self.eve, "echo", "--calls", str(CALLS), "--at-once", "200")
         self.addCleanup(flood.end)
         until("the budget is used up", lambda: answers(flood)[TOO_MANY] > 0, alive=[flood])
         for number in range(OPENS):
