@@ -40,6 +40,9 @@ from svc.pki.judge import (
 from svc.pki.verify import ChainVerifier
 
 H2 = (b"h2",)
+_PARTIAL_WRITE = 0x1
+"""SSL_MODE_ENABLE_PARTIAL_WRITE of SSL_CTX_set_mode(3)."""
+
 TLS_ROLES: Set[Role] = frozenset(Role) - {Role.PURPOSE}
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 _SUITES_12 = (
@@ -286,6 +289,9 @@ def _bare_context() -> SSL.Context:
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    # What is written goes to memory, which takes all of it: pyOpenSSL's mode for sockets would
+    # have us come again for every 16 KiB.
+    context.clear_mode(_PARTIAL_WRITE)
     return context
 
 
