@@ -32,10 +32,13 @@ class Buckets:
     Attributes:
         max_names: How many names are remembered; past it, the one that was
             used longest ago is forgotten.
+        idle_secs: After how long without use a name is forgotten; None: once
+            its bucket must be full again.
     """
 
     rate: Rate
     max_names: int = MAX_NAMES
+    idle_secs: float | None = None
     _buckets: dict[str, tuple[float, float]] = field(factory=dict)
 
     def __len__(self) -> int:
@@ -76,15 +79,16 @@ class Buckets:
         # Last in the table: those used longest ago are forgotten first.
         self._buckets.pop(name, None)
         self._buckets[name] = (left, now)
-        self._forget(now)
+        self.forget(now)
 
-    def _forget(self, now: float) -> None:
-        """Drop the oldest while they are full again, or too many."""
+    def forget(self, now: float) -> None:
+        """Drop the oldest while their time is over, or there are too many."""
         refilled = (self.rate.burst * 2) * 60 / self.rate.per_minute
+        idle = refilled if self.idle_secs is None else self.idle_secs
         while self._buckets:
             oldest = next(iter(self._buckets))
-            is_full = now - self._buckets[oldest][1] > refilled
-            if not is_full and len(self._buckets) <= self.max_names:
+            is_over = now - self._buckets[oldest][1] >= idle
+            if not is_over and len(self._buckets) <= self.max_names:
                 return
             del self._buckets[oldest]
 

@@ -6,6 +6,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from attrs import define, field
 
+from svc.model.rate import Buckets, Rate
+
 IPV6_PREFIX = 64
 
 MAX_SOURCES = 65_536
@@ -28,7 +30,7 @@ def source_of(host: str) -> str:
 
 @define
 class AddressBudget:
-    """A token bucket an address, in a table of bounded size.
+    """A token bucket a source, in a table of bounded size; see :class:`~svc.model.rate.Buckets`.
 
     Attributes:
         per_minute: Tokens that come back to a bucket each minute.
@@ -37,7 +39,11 @@ class AddressBudget:
 
     per_minute: float = 60.0
     burst: float = 20.0
-    _buckets: dict[str, tuple[float, float]] = field(factory=dict)
+    _buckets: Buckets = field(init=False)
+
+    @_buckets.default
+    def _none_yet(self) -> Buckets:
+        return Buckets(Rate(self.per_minute, self.burst), MAX_SOURCES, IDLE_SECS)
 
     def take(self, host: str, now: float) -> float:
         """Take one token of *host*.
@@ -48,34 +54,13 @@ class AddressBudget:
         Returns:
             0 where one was left and is taken; else in how many seconds there is one.
         """
-        wait, left = self._look(host, now)
-        key = source_of(host)
-        # Last in the table: those that asked longest ago are forgotten first.
-        self._buckets.pop(key, None)
-        self._buckets[key] = (left if wait else left - 1, now)
-        if len(self._buckets) > MAX_SOURCES:
-            del self._buckets[next(iter(self._buckets))]
-        return wait
+        return self._buckets.take(source_of(host), now)
 
     def wait(self, host: str, now: float) -> float:
         """As :meth:`take`, and nothing is taken."""
-        return self._look(host, now)[0]
+        return self._buckets.wait(source_of(host), now)
 
     def sources(self, now: float) -> int:
         """How many addresses are remembered."""
-        self._forget(now)
+        self._buckets.forget(now)
         return len(self._buckets)
-
-    def _look(self, host: str, now: float) -> tuple[float, float]:
-        """Seconds until there is a token, and how many there are."""
-        self._forget(now)
-        left, then = self._buckets.get(source_of(host), (self.burst, now))
-        left = min(self.burst, left + (now - then) * self.per_minute / 60)
-        return max(0.0, 1 - left) * 60 / self.per_minute, left
-
-    def _forget(self, now: float) -> None:
-        while self._buckets:
-            oldest = next(iter(self._buckets))
-            if now - self._buckets[oldest][1] < IDLE_SECS:
-                return
-            del self._buckets[oldest]
