@@ -120,6 +120,7 @@ lock: $(VENV)/.made
 	@$(PIP) install pip-tools
 	cd requirements && $(LOCK) -o runtime.txt runtime.in build.in
 	cd requirements && $(LOCK) -c runtime.txt -o test.txt runtime.in build.in test.in
+	cd requirements && $(LOCK) -o postgres.txt postgres.in
 	cd requirements && $(LOCK) -o release.txt release.in
 
 wheel: $(VENV)/.checkout

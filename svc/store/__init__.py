@@ -1,1 +1,1 @@
-"""The store: SQLite behind ``svc.interfaces.store``; the only room with SQL."""
+"""The store: SQLite and PostgreSQL behind ``svc.interfaces.store``; the only room with SQL."""

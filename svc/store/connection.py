@@ -16,7 +16,7 @@ from attrs import define, frozen
 
 from svc.errors import StoreUnavailable
 from svc.store.location import file_uri
-from svc.store.sql.statements import Row
+from svc.store.sql.statements import Row, storable
 
 T = TypeVar("T")
 
@@ -46,15 +46,18 @@ class SqliteStatements:
 
     def one(self, sql: str, *values: object) -> Row | None:
         """See :class:`Statements`."""
+        storable(values)
         rows = self.connection.execute(sql, values).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *values: object) -> list[Row]:
         """See :class:`Statements`."""
+        storable(values)
         return self.connection.execute(sql, values).fetchall()
 
     def change(self, sql: str, *values: object) -> int:
         """See :class:`Statements`."""
+        storable(values)
         return self.connection.execute(sql, values).rowcount
 
 

@@ -27,7 +27,7 @@ from svc.store.location import SCHEME, create_private, lock_path, require_privat
 from svc.store.lock import holder, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.sql.schema import Schema
-from svc.store.sqlite import FileStore, GlanceStore, MemoryStore
+from svc.store.sqlite import GlanceStore, MemoryStore, file_store
 
 
 @frozen
@@ -137,7 +137,7 @@ class SqliteFactory:
 
         try:
             open_to_write().close()
-            return FileStore.opened(lock, needs, open_to_write, lambda: open_reader(path))
+            return file_store(lock, needs, open_to_write, lambda: open_reader(path))
         except sqlite3.Error as error:
             lock.release()
             raise unavailable(error, "open") or error from error

@@ -46,6 +46,11 @@ class Job:
         """Whether its writes may be kept; from here on giving up comes too late."""
         return self._move(_State.RUNNING, _State.SEALED)
 
+    def unseal(self) -> None:
+        """Its transaction was undone before it was committed, and will be run again."""
+        self.outcome = None
+        self._move(_State.SEALED, _State.RUNNING)
+
     def give_up(self) -> bool:
         """Stop waiting for it; whether it is certain that nothing is written."""
         with self._lock:

@@ -68,7 +68,10 @@ class Migration:
         if self.path.suffix == ".py":
             self._apply_python(database)
             return
-        for statement in split(self.path.read_text("utf-8")):
+        text = self.path.read_text("utf-8")
+        # What is for PostgreSQL alone goes as it is: it takes several statements at once, and
+        # may quote a function's body in a way that SQLite's judge of statements does not know.
+        for statement in [text] if self.path.name.endswith(".postgresql.sql") else split(text):
             database.change(statement)
 
     def _apply_python(self, database: Statements) -> None:
@@ -140,6 +143,7 @@ def apply_pending(
     applied: Callable[[], Sequence[AppliedMigration]],
     binary_version: str,
     now: Callable[[], float],
+    ledger: str = LEDGER,
 ) -> MigrationReport:
     """Apply what is pending, one transaction each.
 
@@ -148,6 +152,7 @@ def apply_pending(
 
     Args:
         applied: Reads the ledger inside the open transaction.
+        ledger: The statement that makes the ledger where there is none.
 
     Raises:
         UnknownApplied, MigrationsBroken: nothing was changed.
@@ -156,7 +161,7 @@ def apply_pending(
     while True:
         database.begin()
         try:
-            database.change(LEDGER)
+            database.change(ledger)
             status = status_of(migrations, applied())
             if status.standing is not Standing.PENDING:
                 database.rollback()

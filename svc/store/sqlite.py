@@ -14,96 +14,36 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from svc.errors import StoreUnavailable
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
 from svc.store.batch import ReadBatch, WriteBatch
 from svc.store.connection import Glance, SqliteStatements, unavailable
 from svc.store.jobs import Job
 from svc.store.lock import FileLock
 from svc.store.sql.transaction import Transaction
+from svc.store.threaded import ThreadedStore, closed
 from svc.store.worker import Worker
 
 T = TypeVar("T")
 
 
-def _closed(desc: str) -> StoreUnavailable:
-    return StoreUnavailable(f"store: {desc}: the store is closed; nothing was written")
-
-
-@implementer(IStore)
-@define(eq=False)
-class FileStore:
+def file_store(
+    lock: FileLock,
+    needs: StoreNeeds,
+    open_to_write: Callable[[], sqlite3.Connection],
+    open_to_read: Callable[[], sqlite3.Connection],
+) -> ThreadedStore:
     """One store file, written by one thread and read by another.
 
-    Made by :meth:`opened` with the lock held; the lock is let go when both
-    threads have ended.
+    Called with the lock held, which is let go when both threads have ended; the
+    connections are opened when first needed.
     """
-
-    _lock: FileLock
-    _needs: StoreNeeds
-    _writer: Worker
-    _reader: Worker
-    _stopping: bool = field(init=False, default=False)
-
-    @classmethod
-    def opened(
-        cls,
-        lock: FileLock,
-        needs: StoreNeeds,
-        open_to_write: Callable[[], sqlite3.Connection],
-        open_to_read: Callable[[], sqlite3.Connection],
-    ) -> FileStore:
-        """Start the threads over connections that are opened when first needed."""
-        writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point)
-        reading = ReadBatch(open_to_read, needs.chain_hash)
-        writer = Worker(writing, needs.call_from_thread, needs.crash_point)
-        reader = Worker(reading, needs.call_from_thread, _nothing)
-        writer.start("svc-store-writer")
-        reader.start("svc-store-reader")
-        return cls(lock, needs, writer, reader)
-
-    async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IStore`."""
-        return await self._ask(self._writer, desc, fn)
-
-    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
-        return await self._ask(self._reader, desc, fn)
-
-    async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
-        if not self._stopping:
-            self._stopping = True
-            await self._reader.stop()
-            await self._writer.stop()  # last, so that it takes the -wal file with it
-            self._lock.release()
-
-    async def _ask(self, worker: Worker, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        if self._stopping:
-            raise _closed(desc)
-        job = Job(desc, fn, Deferred(lambda _: _cancelled(job)))
-        timer = self._needs.clock.callLater(self._needs.transaction_secs, self._late, job)
-        worker.submit(job)
-        try:
-            return cast(T, await job.answer)
-        finally:
-            if timer.active():
-                timer.cancel()
-
-    def _late(self, job: Job) -> None:
-        """The deadline: nobody waits longer, and nothing is granted on it."""
-        secs = self._needs.transaction_secs
-        if job.give_up():
-            refusal = StoreUnavailable(
-                f"store: {job.desc}: no answer within {secs:g} s; nothing was written"
-            )
-        else:
-            refusal = StoreUnavailable(
-                f"store: {job.desc}: no answer within {secs:g} s; "
-                "whether it is written is not known",
-                reason="store_outcome_unknown",
-            )
-        job.answer.errback(refusal)
+    writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point)
+    reading = ReadBatch(open_to_read, needs.chain_hash)
+    writer = Worker(writing, needs.call_from_thread, needs.crash_point)
+    reader = Worker(reading, needs.call_from_thread, _nothing)
+    writer.start("svc-store-writer")
+    reader.start("svc-store-reader")
+    return ThreadedStore(needs, writer, reader, lock.release)
 
 
 @implementer(IStore)
@@ -141,7 +81,7 @@ class MemoryStore:
         self, batch: WriteBatch | ReadBatch, desc: str, fn: Callable[[ITransaction], T]
     ) -> T:
         if self._closed:
-            raise _closed(desc)
+            raise closed(desc)
         job = Job(desc, fn, Deferred())
         batch.perform([job])
         if batch is self._writing:
@@ -169,11 +109,6 @@ class GlanceStore:
 
     async def close(self) -> None:
         """See :class:`IReadOnlyStore`.  Nothing is held between two reads."""
-
-
-def _cancelled(job: Job) -> None:
-    """The caller went away: what has not been sealed is not written."""
-    job.give_up()
 
 
 def _nothing(point: str) -> None:

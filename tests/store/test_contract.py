@@ -1,4 +1,4 @@
-"""Both stores of ours keep the contract that other people's stores are held to."""
+"""All stores of ours keep the contract that other people's stores are held to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from svc.interfaces.store import IStore, StoreNeeds
+from svc.plugins.store_postgresql import store_postgresql
 from svc.store.factory import SqliteFactory
 from svc.testing.store_contract import StoreContract
+from tests.postgres import migrated_database
 from tests.store.places import migrated_url
 
 
@@ -27,3 +29,12 @@ class FileStoreTests(StoreContract, TestCase):
 
     def open_store(self, needs: StoreNeeds) -> IStore:
         return SqliteFactory().open(migrated_url(self), needs)
+
+
+class PostgresStoreTests(StoreContract, TestCase):
+    """The store in PostgreSQL."""
+
+    reactor = reactor
+
+    def open_store(self, needs: StoreNeeds) -> IStore:
+        return store_postgresql.open(migrated_database(self), needs)

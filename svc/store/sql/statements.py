@@ -7,7 +7,10 @@ error: both belong to whoever runs it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
+
+from svc.errors import Malformed
 
 Row = tuple[Any, ...]
 """One row as the database gives it; each facet turns it into a value at once."""
@@ -24,6 +27,22 @@ class Statements(Protocol):
 
     def change(self, sql: str, *values: object) -> int:
         """How many rows were touched."""
+
+
+def storable(values: Iterable[object]) -> None:
+    """Refuse text that not every database keeps, so that all of them keep the same.
+
+    Raises:
+        Malformed: a text holds NUL or a lone surrogate.
+    """
+    for value in values:
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError:
+                raise Malformed("store: a text holds a lone surrogate") from None
+        if isinstance(value, str) and "\0" in value:
+            raise Malformed("store: a text holds NUL")
 
 
 def marks(count: int) -> str:

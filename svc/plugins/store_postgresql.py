@@ -1,0 +1,7 @@
+"""The drop-in ``store_postgresql``: stores of ``postgresql://user@host/database``."""
+
+import time
+
+from svc.store.postgres import PostgresFactory
+
+store_postgresql = PostgresFactory(time.monotonic)

@@ -1,0 +1,232 @@
+"""Opening and migrating PostgreSQL stores: what the drop-in ``store_postgresql`` offers.
+
+Several processes may have one store open.  Their writes are in one order; who
+of them may write at all is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TypeVar, cast
+
+import psycopg2
+from attrs import define, field, frozen
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from svc.errors import LockTimeout, StoreUnavailable
+from svc.interfaces.store import (
+    ChainHash,
+    IReadOnlyStore,
+    IStore,
+    IStoreFactory,
+    ITransaction,
+    StoreNeeds,
+)
+from svc.model.migration import MigrationReport, MigrationStatus, Standing
+from svc.store.lock import POLL_SECS
+from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
+from svc.store.postgres_batch import PostgresReadBatch, PostgresWriteBatch, look
+from svc.store.postgres_connect import (
+    LOCKS,
+    SERVING,
+    Connector,
+    connect,
+    holder,
+    read_ledger,
+    take_serving,
+)
+from svc.store.postgres_connection import PostgresConnection, PostgresStatements, refusal
+from svc.store.postgres_url import SCHEME, DatabasePlace, database_place
+from svc.store.readers import Readers
+from svc.store.sql.statements import Statements
+from svc.store.threaded import ThreadedStore
+from svc.store.worker import Batch, Worker
+
+T = TypeVar("T")
+
+READERS = 3
+ANSWER_SECS = 10.0
+"""How long a command, or a start, waits for one answer."""
+MIGRATION_SECS = 3600.0
+"""How long one migration may take: it may walk over every row there is."""
+LEDGER = (
+    'CREATE TABLE IF NOT EXISTS svc_migrations (id TEXT COLLATE "C" PRIMARY KEY,'
+    " checksum TEXT NOT NULL, applied_at DOUBLE PRECISION NOT NULL, binary_version TEXT NOT NULL)"
+)
+
+
+@define(eq=False)
+class PostgresDatabase(PostgresStatements):
+    """A connection that migrations are applied over."""
+
+    def begin(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        self.connection.ask("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+
+    def commit(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        self.connection.ask("COMMIT")
+
+    def rollback(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        if self.connection.in_transaction:
+            self.connection.ask("ROLLBACK")
+
+
+def _pause(secs: float) -> None:
+    """Wait before asking for a lock again; only where blocking is promised."""
+    Event().wait(secs)
+
+
+@implementer(IPlugin, IStoreFactory)
+@frozen
+class PostgresFactory:
+    """See :class:`IStoreFactory`.
+
+    Args:
+        seconds: The clock of the deadlines.
+        pause: Blocks that long between two attempts at the lock.
+        folder: Finds the migrations; not looked for before they are needed.
+    """
+
+    seconds: Callable[[], float]
+    name: str = SCHEME
+    pause: Callable[[float], object] = _pause
+    folder: Callable[[], Path] = field(default=migrations_folder)
+
+    def check(self, url: str) -> None:
+        """See :class:`IStoreFactory`."""
+        database_place(url)
+
+    def migration_status(self, url: str) -> MigrationStatus:
+        """See :class:`IStoreFactory`."""
+        place, migrations = database_place(url), self._migrations()
+        with self._connected(place, "checking", "migration status", ANSWER_SECS) as connection:
+            connection.ask("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            return status_of(migrations, read_ledger(PostgresStatements(connection)))
+
+    def migrate(
+        self,
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+        wait_secs: float = 120.0,
+    ) -> MigrationReport:
+        """See :class:`IStoreFactory`."""
+        place, migrations = database_place(url), self._migrations()
+        with self._connected(place, "migrating", "migrate", MIGRATION_SECS) as connection:
+            statements = PostgresDatabase(connection)
+            deadline = monotonic() + wait_secs
+            connection.deadline = self.seconds() + ANSWER_SECS
+            while True:
+                # Before the wait, and each time again: another one may have done it.
+                status = status_of(migrations, read_ledger(statements))
+                if status.standing is not Standing.PENDING:
+                    status.require_current()
+                    return MigrationReport((), status.level, status.count)
+                if take_serving(connection, alone=True):
+                    break
+                left = deadline - monotonic()
+                if left <= 0:
+                    raise LockTimeout(
+                        f"store: not free within {wait_secs:g} s: {holder(connection)} uses it; "
+                        "stop that one, then run this again"
+                    )
+                self.pause(min(POLL_SECS, left))
+                connection.deadline = self.seconds() + ANSWER_SECS
+            connection.deadline = self.seconds() + MIGRATION_SECS
+            report = apply_pending(
+                statements, migrations, lambda: read_ledger(statements), binary_version, now,
+                LEDGER,
+            )  # fmt: skip
+            _let_go(connection)
+            return report
+
+    def open(self, url: str, needs: StoreNeeds) -> IStore:
+        """See :class:`IStoreFactory`."""
+        place, migrations = database_place(url), self._migrations()
+        secs = needs.transaction_secs
+
+        def status(statements: Statements) -> MigrationStatus:
+            return status_of(migrations, read_ledger(statements))
+
+        connector = Connector(place, self.seconds, status, secs)
+        writing = PostgresWriteBatch(
+            connector, needs.chain_hash, needs.crash_point, self.seconds, secs
+        )
+        writing.adopt(connector.to_write(self.seconds() + secs))
+        writer = Worker(writing, needs.call_from_thread, needs.crash_point)
+        readers = Readers(needs.call_from_thread)
+        looking: list[Batch] = [
+            PostgresReadBatch(
+                Connector(place, self.seconds, status, secs), needs.chain_hash, self.seconds, secs
+            )
+            for _ in range(READERS)
+        ]
+        writer.start("svc-store-writer")
+        readers.start("svc-store-reader", looking)
+        return ThreadedStore(needs, writer, readers, _nothing_to_release)
+
+    def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
+        """See :class:`IStoreFactory`."""
+        return PostgresGlance(self, database_place(url), chain_hash)
+
+    def look(self, place: DatabasePlace, desc: str, fn: Callable[[ITransaction], T],
+             chain_hash: ChainHash) -> T:  # fmt: skip
+        """Run *fn* over one snapshot and a connection of its own, in the calling thread."""
+        with self._connected(place, "looking", desc, ANSWER_SECS) as connection:
+            return cast(T, look(connection, fn, chain_hash))
+
+    @contextmanager
+    def _connected(
+        self, place: DatabasePlace, purpose: str, desc: str, secs: float
+    ) -> Iterator[PostgresConnection]:
+        """A connection for a command; what the database says against it ends in a refusal."""
+        try:
+            connection = connect(place, purpose, self.seconds, self.seconds() + ANSWER_SECS, secs)
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except psycopg2.Error as error:
+            # The error itself repeats the values of a statement: it is no cause to show.
+            raise refusal(error, place, desc, "") from None
+
+    def _migrations(self) -> tuple[Migration, ...]:
+        return discover(self.folder(), SCHEME)
+
+
+@implementer(IReadOnlyStore)
+@frozen
+class PostgresGlance:
+    """A store that is only looked at, in the calling thread."""
+
+    _factory: PostgresFactory
+    _place: DatabasePlace
+    _chain_hash: ChainHash
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """See :class:`IReadOnlyStore`."""
+        return self._factory.look(self._place, desc, fn, self._chain_hash)
+
+    async def close(self) -> None:
+        """See :class:`IReadOnlyStore`.  Nothing is held between two reads."""
+
+
+def _let_go(connection: PostgresConnection) -> None:
+    """Free the lock, and see that it was held: it kept two migrations apart."""
+    freed = connection.ask(f"SELECT pg_advisory_unlock({LOCKS}, {SERVING})").fetchone()[0]
+    if not freed:
+        raise StoreUnavailable(
+            "store: the migration lock was lost meanwhile; the migrations are applied: check them "
+            "with: svc authority store migrate --check"
+        )
+
+
+def _nothing_to_release() -> None:
+    """What a session holds ends with it."""

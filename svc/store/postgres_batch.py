@@ -1,0 +1,266 @@
+"""Running jobs over PostgreSQL: many in one commit, or one by one to look.
+
+Nothing here knows threads: a batch runs in whatever thread calls it, and
+leaves each job's outcome in the job.
+
+The invariants of writing: an outcome that is no failure is left only after the
+server confirmed the commit that holds its writes; and one transaction writes at
+a time among all processes (the lock ``WRITING``, taken before anything is read),
+so that a chain has one next link, whoever appends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import psycopg2
+from attrs import define, field
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.errors import StoreUnavailable, SvcError
+from svc.interfaces.store import ChainHash
+from svc.store.jobs import Job
+from svc.store.postgres_connect import LOCKS, WRITING, Connector
+from svc.store.postgres_connection import (
+    PostgresConnection,
+    PostgresStatements,
+    can_be_retried,
+    refusal,
+    told,
+)
+from svc.store.sql.statements import Statements
+from svc.store.sql.transaction import Transaction
+
+ATTEMPTS = 3
+_BEGIN = (
+    # Not a stricter isolation: its snapshot would be older than the lock.
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+    f"SELECT pg_advisory_xact_lock({LOCKS}, {WRITING})"
+)
+_LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+# A timeout in a commit that waits for a standby would end the waiting and report success.
+_COMMIT = "SET LOCAL statement_timeout = 0;COMMIT"
+_log = Logger(namespace="svc_store")
+
+
+def anybody_may_write(statements: Statements) -> None:
+    """Who may write is settled by nothing but the lock while there is no lease."""
+
+
+class _GivenUp(Exception):
+    """The database undid a transaction that it was to commit; nothing of it was kept."""
+
+
+@define(eq=False)
+class PostgresWriteBatch:
+    """Group commit: a savepoint a job, one durable commit for all of them.
+
+    Args:
+        seconds: The clock of the deadlines.
+        limit: What a batch may take, in seconds, its repetitions included.
+        may_write: Called first in every transaction, under the lock, and raises where
+            this process may not write (a fencing token that is no longer the newest).
+    """
+
+    _connector: Connector
+    _chain_hash: ChainHash
+    _crash_point: Callable[[str], None]
+    _seconds: Callable[[], float]
+    _limit: float
+    _may_write: Callable[[Statements], None] = anybody_may_write
+    _db: PostgresStatements | None = field(init=False, default=None)
+    _transaction: Transaction | None = field(init=False, default=None)
+
+    @property
+    def _connection(self) -> PostgresConnection | None:
+        return None if self._db is None else self._db.connection
+
+    def perform(self, jobs: Sequence[Job]) -> None:
+        """Run *jobs*; each has its outcome when this returns.  Never raises."""
+        claimed = [job for job in jobs if job.claim()]
+        by = self._seconds() + self._limit
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._once(claimed, by)
+                return
+            except (psycopg2.Error, OSError, SvcError, _GivenUp) as error:
+                again = can_be_retried(error, self._connection) and self._seconds() < by
+                self.close()
+                if attempt == ATTEMPTS or not again:
+                    self._fail(claimed, error)
+                    return
+                for job in claimed:
+                    job.unseal()
+
+    def adopt(self, connection: PostgresConnection) -> None:
+        """Write over *connection*, which holds what :meth:`Connector.to_write` takes."""
+        self._db = PostgresStatements(connection)
+        self._transaction = Transaction(self._db, self._chain_hash)
+
+    def close(self) -> None:
+        """Close the connection.  Idempotent."""
+        db, self._db, self._transaction = self._db, None, None
+        if db is not None:
+            db.connection.close()
+
+    def _once(self, jobs: Sequence[Job], by: float) -> None:
+        db = self._begin(by)
+        # Each job's savepoint has a name of its own: what undoes one can never undo its neighbour.
+        kept = [job for number, job in enumerate(jobs) if self._run_one(db, job, f"job{number}")]
+        if kept:
+            self._commit(db, kept)
+        else:
+            db.connection.ask("ROLLBACK")
+
+    def _begin(self, by: float) -> PostgresStatements:
+        if self._db is None:
+            self.adopt(self._connector.to_write(by))
+        db = self._db
+        assert db is not None, "adopt made it"
+        db.connection.deadline = by
+        db.ahead = ""
+        db.connection.ask(_BEGIN)
+        self._may_write(db)
+        return db
+
+    def _run_one(self, db: PostgresStatements, job: Job, name: str) -> bool:
+        """Run one job in its savepoint; whether its writes are to be kept."""
+        assert self._transaction is not None, "_begin made it"
+        before, db.ahead = db.ahead, f"{db.ahead}SAVEPOINT {name};"
+        try:
+            job.outcome = job.fn(self._transaction)
+            self._require_usable(db)
+            if job.seal():
+                db.ahead = before if db.ahead else f"RELEASE SAVEPOINT {name};"
+                return True
+            job.outcome = None
+        except BaseException as error:
+            if can_be_retried(error, db.connection) or db.connection.is_lost:
+                raise
+            job.outcome = self._not_written(job.desc, error)
+        if db.ahead:  # it came to no statement, so there is no savepoint either
+            db.ahead = before
+        else:
+            db.connection.ask(f"ROLLBACK TO SAVEPOINT {name};RELEASE SAVEPOINT {name}")
+        return False
+
+    def _require_usable(self, db: PostgresStatements) -> None:
+        """A job may have caught the error that failed its transaction, or lost it."""
+        if db.connection.is_lost:
+            raise psycopg2.OperationalError("the connection was lost")
+        if db.connection.has_failed:
+            raise SvcError("store: a statement failed, and its function went on; nothing written")
+
+    def _commit(self, db: PostgresStatements, kept: Sequence[Job]) -> None:
+        connection = db.connection
+        self._crash_point("before_commit")
+        del connection.notices[:]
+        try:
+            answer = connection.ask(_COMMIT).statusmessage
+        except psycopg2.Error as error:
+            if error.pgcode is not None and not connection.is_lost:
+                raise  # the server says that it undid it
+            self._unknown(kept, told(error, self._connector.place))
+            return
+        if answer != "COMMIT":
+            raise _GivenUp("the database undid a transaction instead of committing it")
+        if connection.notices:
+            # It waited for a standby and was told to wait no longer.
+            self._unknown(kept, "the server warned that the commit may not last")
+            return
+        self._crash_point("after_commit")
+
+    def _unknown(self, jobs: Sequence[Job], why: str) -> None:
+        _log.error("store commit failed", reason=why, jobs=len(jobs))
+        self.close()
+        for job in jobs:
+            refused = StoreUnavailable(
+                f"store: {job.desc}: the commit failed; whether it is written is not known",
+                reason="store_outcome_unknown",
+            )
+            job.outcome = Failure(refused)
+
+    def _not_written(self, desc: str, error: BaseException) -> Failure:
+        if isinstance(error, psycopg2.Error):
+            return Failure(refusal(error, self._connector.place, desc))
+        return Failure(error)
+
+    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
+        why = str(error)
+        if isinstance(error, psycopg2.Error):
+            why = told(error, self._connector.place)
+        _log.error("store transaction failed", reason=why, jobs=len(jobs))
+        for job in jobs:
+            if isinstance(job.outcome, Failure):
+                continue
+            if isinstance(error, SvcError) and not isinstance(error, StoreUnavailable):
+                job.outcome = Failure(error)  # the store is not of this build: said as it is
+            else:
+                said = why.removeprefix("store: ")
+                refused = StoreUnavailable(f"store: {job.desc}: {said}; nothing was written")
+                job.outcome = Failure(refused)
+
+
+@define(eq=False)
+class PostgresReadBatch:
+    """One snapshot a job, over a connection that refuses to write."""
+
+    _connector: Connector
+    _chain_hash: ChainHash
+    _seconds: Callable[[], float]
+    _limit: float
+    _connection: PostgresConnection | None = field(init=False, default=None)
+
+    def perform(self, jobs: Sequence[Job]) -> None:
+        """Run *jobs*; each has its outcome when this returns.  Never raises."""
+        for job in jobs:
+            if job.claim():
+                self._run_one(job)
+
+    def close(self) -> None:
+        """Close the connection.  Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _run_one(self, job: Job) -> None:
+        by = self._seconds() + self._limit
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                job.outcome = self._look(job, by)
+                return
+            except BaseException as error:
+                again = can_be_retried(error, self._connection) and self._seconds() < by
+                if isinstance(error, psycopg2.Error):
+                    self.close()
+                if attempt == ATTEMPTS or not again:
+                    job.outcome = self._told(job, error)
+                    return
+
+    def _look(self, job: Job, by: float) -> object:
+        if self._connection is None:
+            self._connection = self._connector.to_read(by)
+        self._connection.deadline = by
+        return look(self._connection, job.fn, self._chain_hash)
+
+    def _told(self, job: Job, error: BaseException) -> Failure:
+        if isinstance(error, psycopg2.Error):
+            return Failure(refusal(error, self._connector.place, job.desc))
+        return Failure(error)
+
+
+def look(
+    connection: PostgresConnection, fn: Callable[[Transaction], object], chain_hash: ChainHash
+) -> object:
+    """Run *fn* over one snapshot.
+
+    Raises:
+        psycopg2.Error: the database's, or the connection's.
+    """
+    statements = PostgresStatements(connection, ahead=_LOOK)
+    try:
+        return fn(Transaction(statements, chain_hash))
+    finally:
+        if connection.in_transaction:
+            connection.ask("ROLLBACK")

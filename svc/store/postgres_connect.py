@@ -1,0 +1,195 @@
+"""How a connection to a PostgreSQL store begins: what is settled, checked and held.
+
+Two advisory locks exist in a store's database.  ``SERVING`` belongs to sessions:
+every process that writes holds it shared, whoever migrates holds it alone; so
+nobody writes to a schema that changes, and a killed holder frees it.  ``WRITING``
+belongs to transactions: one writes at a time, among all processes, and what it
+reads is what will stand when it commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg2
+from attrs import define, field
+
+from svc.errors import StoreUnavailable, SvcError
+from svc.model.migration import AppliedMigration, MigrationStatus
+from svc.store.postgres_connection import (
+    RETRY_SECS,
+    PostgresConnection,
+    PostgresStatements,
+    refusal,
+)
+from svc.store.postgres_url import DatabasePlace
+from svc.store.sql.schema import Schema
+from svc.store.sql.statements import Statements
+
+LOCKS = 0x53564331
+"""The first key of every lock of ours ("SVC1"); locks are the database's own, not the server's."""
+SERVING = 1
+WRITING = 2
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+_OLDEST = 120_000
+_LOCK_SHARE = 0.8
+"""Of a transaction's time: so much may be spent on waiting for another writer."""
+
+
+def settle(connection: PostgresConnection, secs: float) -> None:
+    """Give a new connection its settings, and see whether a store can be kept over it.
+
+    Args:
+        secs: What a transaction may take.
+
+    Raises:
+        StoreUnavailable: a pooler stands between, or the database is of a kind that
+            cannot keep a store.
+    """
+    whole, lock = int(secs * 1000), int(secs * 1000 * _LOCK_SHARE)
+    rows = connection.ask(
+        f"SET statement_timeout = {whole}; SET lock_timeout = {lock};"
+        # A process of ours that was stopped in a transaction must not stop the others.
+        f"SET idle_in_transaction_session_timeout = {whole};"
+        "SET standard_conforming_strings = on; SET DateStyle = ISO;"
+        # A database or role may have weakened it: what we call durable is on the disk.
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off';"
+        "SELECT pg_backend_pid(), current_setting('server_encoding'),"
+        " current_setting('server_version_num')::int"
+    ).fetchall()
+    process_id, encoding, version = rows[0]
+    if process_id != connection.process_id:
+        raise StoreUnavailable(
+            "store: a connection pooler stands between this process and PostgreSQL; locks and "
+            "settings of a session do not hold through it: let store_url name the server itself"
+        )
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"store: the database has the encoding {encoding}; make one with ENCODING 'UTF8'"
+        )
+    if version < _OLDEST:
+        raise StoreUnavailable("store: PostgreSQL 12 is the oldest that can keep a store")
+
+
+def read_ledger(statements: Statements) -> tuple[AppliedMigration, ...]:
+    """The applied migrations; none where there is no ledger yet."""
+    there = statements.one("SELECT to_regclass('svc_migrations') IS NOT NULL")
+    return Schema(statements).applied() if there is not None and there[0] else ()
+
+
+def take_serving(connection: PostgresConnection, alone: bool) -> bool:
+    """Take the lock ``SERVING`` if it is free; the session's until its end."""
+    how = "pg_try_advisory_lock" if alone else "pg_try_advisory_lock_shared"
+    return bool(connection.ask(f"SELECT {how}({LOCKS}, {SERVING})").fetchone()[0])
+
+
+def holder(connection: PostgresConnection) -> str:
+    """Who holds ``SERVING``, for a text; never a reason to act."""
+    row = connection.ask(
+        "SELECT a.application_name,"
+        " to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), a.pid"
+        " FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
+        f" WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {LOCKS}"
+        f" AND l.objid = {SERVING} AND l.objsubid = 2"
+        " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND l.pid <> pg_backend_pid() ORDER BY a.backend_start LIMIT 1"
+    ).fetchone()
+    if row is None or not row[0] or not row[0].isprintable():
+        return "an unnamed session"
+    return f"{row[0]}, since {row[1]}, server process {row[2]}"
+
+
+@define(eq=False)
+class Connector:
+    """Makes connections; after a failure it lets some time pass before the next attempt.
+
+    Args:
+        status: Compares the database's ledger with this build's migrations.
+        transaction_secs: What one transaction may take.
+    """
+
+    place: DatabasePlace
+    _seconds: Callable[[], float]
+    _status: Callable[[Statements], MigrationStatus]
+    _transaction_secs: float
+    _pause: float = field(init=False, default=0.0)
+    _not_before: float = field(init=False, default=float("-inf"))
+    _why: str = field(init=False, default="")
+
+    def to_write(self, deadline: float) -> PostgresConnection:
+        """A connection that holds ``SERVING`` over a store of this build's schema.
+
+        Raises:
+            StoreUnavailable: the database does not answer, or is being migrated.
+            MigrationsPending, UnknownApplied, MigrationsBroken: it is not of this build.
+        """
+        return self._made("serving", deadline, self._begin_serving)
+
+    def to_read(self, deadline: float) -> PostgresConnection:
+        """A connection that cannot write."""
+        return self._made("reading", deadline, _refuse_writing)
+
+    def _made(
+        self, purpose: str, deadline: float, begin: Callable[[PostgresConnection], None]
+    ) -> PostgresConnection:
+        if self._seconds() < self._not_before:
+            raise StoreUnavailable(f"store: {self._why}", retry_after=RETRY_SECS)
+        try:
+            connection = connect(
+                self.place, purpose, self._seconds, deadline, self._transaction_secs
+            )
+            try:
+                begin(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except psycopg2.Error as error:
+            failed = refusal(error, self.place, "connect", "")
+            self._rest(failed.text.removeprefix("store: "))
+            raise failed from None
+        except SvcError as error:
+            self._rest(error.text.removeprefix("store: "))
+            raise
+        self._pause, self._not_before = 0.0, float("-inf")
+        return connection
+
+    def _begin_serving(self, connection: PostgresConnection) -> None:
+        if not take_serving(connection, alone=False):
+            raise StoreUnavailable(
+                f"store: it is being migrated by {holder(connection)}",
+                reason="store_in_use",
+                retry_after=RETRY_SECS,
+            )
+        self._status(PostgresStatements(connection)).require_current()
+
+    def _rest(self, why: str) -> None:
+        self._pause = min(max(FIRST_PAUSE, self._pause * 2), LONGEST_PAUSE)
+        self._not_before = self._seconds() + self._pause
+        self._why = why
+
+
+def _refuse_writing(connection: PostgresConnection) -> None:
+    connection.ask("SET default_transaction_read_only = on")
+
+
+def connect(
+    place: DatabasePlace,
+    purpose: str,
+    seconds: Callable[[], float],
+    deadline: float,
+    transaction_secs: float,
+) -> PostgresConnection:
+    """A settled connection.
+
+    Raises:
+        psycopg2.Error: the server refuses, or does not answer by *deadline*.
+        StoreUnavailable: see :func:`settle`.
+    """
+    connection = PostgresConnection.opened(place, purpose, seconds, deadline)
+    try:
+        settle(connection, transaction_secs)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
