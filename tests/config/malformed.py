@@ -136,7 +136,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("no URL", "client", f'store_url = "{CANARY}"', "store_url", "must be a URL"),
     ("MySQL", "client", f'store_url = "mysql://u:{CANARY}@h/d"', "store_url", "unknown scheme"),
     ("PostgreSQL", "client", f'store_url = "postgres://u:{CANARY}@h/d"', "store_url",
-     "not in this build"),
+     'write plugins.stores = ["postgresql"]'),
     ("PostgreSQL without host", "client", f'store_url = "postgresql:///{CANARY}"', "store_url",
      "must name a host"),
     ("relative store", "client", 'store_url = "sqlite://s.db"', "store_url", "absolute path"),
