@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from svc.errors import AlreadyExists, NoSuchRow
+from svc.errors import AlreadyExists, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.node import (
     JoinToken,
@@ -86,6 +86,17 @@ class FacetContract:
             await self.store.run("withdraw", withdraw),
             (((TOKEN,), ()), True, False, (), Spending.ALREADY_SPENT),
         )
+
+    async def test_texts_that_not_every_database_keeps(self: Any) -> None:
+        """NUL and lone surrogates are refused in the same way everywhere, written or asked for."""
+        for text in ("a\0b", "\ud800"):
+            for attempt in (
+                lambda tx, name=text: tx.people.add_group(name, 1.0),
+                lambda tx, name=text: tx.people.named(name),
+            ):
+                with self.assertRaises(Malformed):
+                    await self.store.run("attempt", attempt)
+        self.assertEqual(await self.store.read("look", lambda tx: tx.people.groups()), ())
 
     async def test_nodes_are_registered_once(self: Any) -> None:
         """A node is found by id and name; its id and its active name are taken."""

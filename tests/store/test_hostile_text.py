@@ -1,0 +1,113 @@
+"""Every backend keeps the same bytes, whatever a peer said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, fields
+from twisted.trial.unittest import TestCase
+
+from svc.audit.record import seal
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit import AuditRecord, chain_hash
+from svc.model.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.person import IssuedCertificate, Person
+from svc.model.resource import Resource, Undeclared
+from svc.model.session import Session, SessionEnd
+from svc.plugins.store_postgresql import store_postgresql
+from svc.plugins.store_sqlite import store_sqlite
+from tests.audit.logs import FACTS, record
+from tests.postgres import migrated_database
+from tests.store.places import migrated_url, real_needs
+
+HOSTILE = (
+    "'; DROP TABLE audit_log; --", '","decision":"allow', "%s %(x)s ? $1 :a", "\\'\\\\", "\\u0000",
+    "two\r\nlines\t", "\x01\x1b[31mred\x7f", "\u202etxt.exe\u2028\ufeff", "e\u0301 \u00e9",
+    "\U0001f600\U0010ffff\ufffe", "E'\\x41'::bytea", "x" * 1000, " ", "",
+)  # fmt: skip
+ESCAPED = rb'{"decision_id":"d7","event":"\\\u0000\u0000\\u0000"}'
+"""Backslashes, and the escape of NUL between them, which a sealed record does not hold."""
+
+PEER_SAID = (*HOSTILE, "nul\0inside", "\ud800 alone")
+"""What goes into records: these two become visible escapes before they are kept."""
+
+
+def hostile_records() -> list[AuditRecord]:
+    """A record for each text, with that text in every field that takes any."""
+    made = record()
+    texts = [each.name for each in fields(AuditRecord) if isinstance(getattr(made, each.name), str)]
+    return [
+        evolve(
+            made,
+            **{name: text for name in texts if name != "decision"},
+            policies=(text, f"{text}{text}"),
+            details={**made.details, "source_address": text},
+        )
+        for text in PEER_SAID
+    ]
+
+
+def fill(tx: ITransaction) -> None:
+    """Rows with hostile texts in every column that takes text, and the records."""
+    for number, text in enumerate(HOSTILE):
+        each, blob = f"{number}{text}", bytes([number]) * 32
+        tx.schema.settle(each, text)
+        tx.tokens.add(JoinToken(each, blob, TokenRole.PROXY, 9.25, text, ()), 1.0)
+        tx.nodes.register(
+            Node(each, each, "connector", blob, blob, Leaf(text, blob, 0.1), 1 / 3, version=text)
+        )
+        tx.people.add_group(each, 1.0)
+        tx.people.add(Person(each, each, groups=(each,)), 1e9 + 1 / 7)
+        tx.certificates.issued(IssuedCertificate(blob, each, each, 1.0, 2.0**52 + 0.5))
+        tx.catalog.add(Resource(each, text, {each: text}, each), 1.0)
+        tx.catalog.registered(each, [each], [Undeclared(each, text, each, 2.0)], 2.0)
+        tx.policies.add(text, text, 1.0)
+        tx.sessions.insert(Session(each, text, text, text, text, text, text, 1.0))
+        tx.sessions.end(each, SessionEnd(2.0, text, 2**53 - 1, 7))
+        tx.keyrings.add(each, text, 1.0)
+    for made in hostile_records():
+        form = seal(made, bytes, FACTS)
+        tx.audit.append(form.canonical, form.personal)
+    tx.audit.append(ESCAPED)
+
+
+def everything(tx: ITransaction) -> list[Any]:
+    """What the facets give back, in their own orders."""
+    rows = tx.audit.rows(1, 1000)
+    listed: list[Any] = [
+        tx.tokens.waiting(0.0), tx.nodes.all(), tx.people.all(), tx.people.groups(),
+        tx.catalog.all(), tx.catalog.undeclared(), tx.policies.history(1000), tx.keyrings.all(),
+        rows, [tx.audit.personal(row.seq) for row in rows],
+        [tx.audit.by_decision(text) for text in (*HOSTILE, "d7")],
+    ]  # fmt: skip
+    for number, text in enumerate(HOSTILE):
+        each = f"{number}{text}"
+        listed += [tx.schema.fact(each), tx.sessions.get(each), tx.certificates.of(each)]
+    return listed
+
+
+class HostileTextTests(TestCase):
+    """One filling, three backends."""
+
+    async def test_the_same_hash_and_the_same_values(self) -> None:
+        """The chain of each backend ends in one hash, and every facet gives the same back."""
+        needs = evolve(real_needs(), chain_hash=chain_hash)
+        makers: list[Callable[[], IStore]] = [
+            lambda: store_sqlite.open_memory(needs),
+            lambda: store_sqlite.open(migrated_url(self), needs),
+            lambda: store_postgresql.open(migrated_database(self), needs),
+        ]
+        found = []
+        for make in makers:
+            store = make()
+            await store.run("fill", fill)
+            head = await store.read("head", lambda tx: tx.audit.head())
+            found.append((head, await store.read("everything", everything)))
+            await store.close()
+        (head, listed), *others = found
+        self.assertEqual(head.seq, len(PEER_SAID) + 1)
+        for other_head, other in others:
+            for here, there in zip(listed, other, strict=True):
+                self.assertEqual(there, here)
+            self.assertEqual(other_head.hash, head.hash)
