@@ -60,6 +60,11 @@ class SqliteStatements:
         storable(values)
         return self.connection.execute(sql, values).rowcount
 
+    def write(self, sql: str, *values: object) -> None:
+        """See :class:`Statements`."""
+        storable(values)
+        self.connection.execute(sql, values)
+
 
 def open_writer(path: str) -> sqlite3.Connection:
     """Open for writing; the file must be there and ours."""

@@ -3,6 +3,10 @@
 Nothing here knows threads: a batch runs in whatever thread calls it, and
 leaves each job's outcome in the job.
 
+A batch is first run as one: no savepoints, and writes that nobody asks about go
+to the server together.  If anything in it fails, all of it is undone and run
+again with care, each job in a savepoint, so that only what failed is undone.
+
 The invariants of writing: an outcome that is no failure is left only after the
 server confirmed the commit that holds its writes; and one transaction writes at
 a time among all processes (the lock ``WRITING``, taken before anything is read),
@@ -29,10 +33,11 @@ from svc.store.postgres_connection import (
     refusal,
     told,
 )
+from svc.store.sql.audit import HeadMemory
 from svc.store.sql.statements import Statements
 from svc.store.sql.transaction import Transaction
 
-ATTEMPTS = 3
+ATTEMPTS = 4
 _BEGIN = (
     # Not a stricter isolation: its snapshot would be older than the lock.
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
@@ -52,9 +57,13 @@ class _GivenUp(Exception):
     """The database undid a transaction that it was to commit; nothing of it was kept."""
 
 
+class _NeedsCare(Exception):
+    """A job of a batch that was run as one failed, or its caller went away."""
+
+
 @define(eq=False)
 class PostgresWriteBatch:
-    """Group commit: a savepoint a job, one durable commit for all of them.
+    """Group commit: many jobs, one durable commit for all of them.
 
     Args:
         seconds: The clock of the deadlines.
@@ -71,6 +80,7 @@ class PostgresWriteBatch:
     _may_write: Callable[[Statements], None] = anybody_may_write
     _db: PostgresStatements | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
+    _head: HeadMemory = field(init=False, factory=HeadMemory)
 
     @property
     def _connection(self) -> PostgresConnection | None:
@@ -79,24 +89,27 @@ class PostgresWriteBatch:
     def perform(self, jobs: Sequence[Job]) -> None:
         """Run *jobs*; each has its outcome when this returns.  Never raises."""
         claimed = [job for job in jobs if job.claim()]
-        by = self._seconds() + self._limit
+        by, careful = self._seconds() + self._limit, False
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                self._once(claimed, by)
+                self._once(claimed, by, careful)
                 return
+            except _NeedsCare:
+                careful = True
             except (psycopg2.Error, OSError, SvcError, _GivenUp) as error:
                 again = can_be_retried(error, self._connection) and self._seconds() < by
                 self.close()
                 if attempt == ATTEMPTS or not again:
                     self._fail(claimed, error)
                     return
-                for job in claimed:
-                    job.unseal()
+            for job in claimed:
+                job.unseal()
+        self._fail(claimed, StoreUnavailable("store: it was interrupted again and again"))
 
     def adopt(self, connection: PostgresConnection) -> None:
         """Write over *connection*, which holds what :meth:`Connector.to_write` takes."""
         self._db = PostgresStatements(connection)
-        self._transaction = Transaction(self._db, self._chain_hash)
+        self._transaction = Transaction(self._db, self._chain_hash, self._head)
 
     def close(self) -> None:
         """Close the connection.  Idempotent."""
@@ -104,46 +117,77 @@ class PostgresWriteBatch:
         if db is not None:
             db.connection.close()
 
-    def _once(self, jobs: Sequence[Job], by: float) -> None:
-        db = self._begin(by)
-        # Each job's savepoint has a name of its own: what undoes one can never undo its neighbour.
-        kept = [job for number, job in enumerate(jobs) if self._run_one(db, job, f"job{number}")]
-        if kept:
-            self._commit(db, kept)
+    def _once(self, jobs: Sequence[Job], by: float, careful: bool) -> None:
+        db = self._begin(by, careful)
+        if careful:
+            # Savepoints by name: what undoes one job can never undo its neighbour.
+            kept = [job for number, job in enumerate(jobs) if self._alone(db, job, f"job{number}")]
         else:
-            db.connection.ask("ROLLBACK")
+            kept = self._together(db, jobs)
+        if kept:
+            self._commit(db, kept, careful)
+        else:
+            self._roll_back(db)
 
-    def _begin(self, by: float) -> PostgresStatements:
+    def _begin(self, by: float, careful: bool) -> PostgresStatements:
         if self._db is None:
             self.adopt(self._connector.to_write(by))
         db = self._db
         assert db is not None, "adopt made it"
-        db.connection.deadline = by
-        db.ahead = ""
+        db.connection.deadline, db.ahead, db.holds = by, "", not careful
+        self._head.head = None
         db.connection.ask(_BEGIN)
         self._may_write(db)
         return db
 
-    def _run_one(self, db: PostgresStatements, job: Job, name: str) -> bool:
+    def _together(self, db: PostgresStatements, jobs: Sequence[Job]) -> list[Job]:
+        """Run all of *jobs*; those whose writes are to be kept.
+
+        Raises:
+            _NeedsCare: one failed, and others are not to suffer for it; all is undone.
+        """
+        assert self._transaction is not None, "_begin made it"
+        for job in jobs:
+            try:
+                job.outcome = job.fn(self._transaction)
+                self._require_usable(db)
+            except BaseException as error:
+                if can_be_retried(error, db.connection) or db.connection.is_lost:
+                    raise
+                if len(jobs) == 1 and not isinstance(error, psycopg2.Error):
+                    job.outcome = Failure(error)
+                    return []
+                raise self._undone(db) from None
+            if not job.seal():
+                raise self._undone(db)
+        return list(jobs)
+
+    def _alone(self, db: PostgresStatements, job: Job, name: str) -> bool:
         """Run one job in its savepoint; whether its writes are to be kept."""
         assert self._transaction is not None, "_begin made it"
-        before, db.ahead = db.ahead, f"{db.ahead}SAVEPOINT {name};"
+        db.connection.ask(f"SAVEPOINT {name}")
         try:
             job.outcome = job.fn(self._transaction)
             self._require_usable(db)
             if job.seal():
-                db.ahead = before if db.ahead else f"RELEASE SAVEPOINT {name};"
+                db.connection.ask(f"RELEASE SAVEPOINT {name}")
                 return True
             job.outcome = None
         except BaseException as error:
             if can_be_retried(error, db.connection) or db.connection.is_lost:
                 raise
             job.outcome = self._not_written(job.desc, error)
-        if db.ahead:  # it came to no statement, so there is no savepoint either
-            db.ahead = before
-        else:
-            db.connection.ask(f"ROLLBACK TO SAVEPOINT {name};RELEASE SAVEPOINT {name}")
+        self._head.head = None
+        db.connection.ask(f"ROLLBACK TO SAVEPOINT {name};RELEASE SAVEPOINT {name}")
         return False
+
+    def _undone(self, db: PostgresStatements) -> _NeedsCare:
+        self._roll_back(db)
+        return _NeedsCare()
+
+    def _roll_back(self, db: PostgresStatements) -> None:
+        db.ahead = ""
+        db.connection.ask("ROLLBACK")
 
     def _require_usable(self, db: PostgresStatements) -> None:
         """A job may have caught the error that failed its transaction, or lost it."""
@@ -152,15 +196,18 @@ class PostgresWriteBatch:
         if db.connection.has_failed:
             raise SvcError("store: a statement failed, and its function went on; nothing written")
 
-    def _commit(self, db: PostgresStatements, kept: Sequence[Job]) -> None:
+    def _commit(self, db: PostgresStatements, kept: Sequence[Job], careful: bool) -> None:
         connection = db.connection
         self._crash_point("before_commit")
         del connection.notices[:]
         try:
-            answer = connection.ask(_COMMIT).statusmessage
+            answer = db.send(_COMMIT).statusmessage
         except psycopg2.Error as error:
             if error.pgcode is not None and not connection.is_lost:
-                raise  # the server says that it undid it
+                # The server says that it undid it: for a write that had gone ahead, perhaps.
+                if careful or can_be_retried(error, connection):
+                    raise
+                raise self._undone(db) from None
             self._unknown(kept, told(error, self._connector.place))
             return
         if answer != "COMMIT":

@@ -22,6 +22,8 @@ from svc.store.postgres_url import DatabasePlace
 from svc.store.sql.statements import Row, storable
 
 RETRY_SECS = 1.0
+MOST_AHEAD = 1 << 17
+"""Characters that may wait for the next statement."""
 _RETRIED = frozenset({"40001", "40P01"})
 """The transaction met another one: serialization failure, deadlock."""
 _OF_THE_DATABASE = ("08", "25", "28", "3D", "40", "42501", "53", "54", "55", "57", "58", "F0", "XX")
@@ -91,13 +93,18 @@ class PostgresConnection:
         found: list[str] = self._raw.notices
         return found
 
-    def ask(self, sql: str, values: tuple[object, ...] | None = None) -> Any:
+    def filled(self, sql: str, values: tuple[object, ...]) -> str:
+        """The statement with its values as literals."""
+        text: bytes = self._cursor.mogrify(sql, values)
+        return text.decode("utf-8")
+
+    def ask(self, sql: str) -> Any:
         """Run statements; the cursor that holds what the last of them gave.
 
         Raises:
             psycopg2.Error: as the server or libpq raised it; :class:`TimedOut`.
         """
-        self._cursor.execute(sql, values)
+        self._cursor.execute(sql)
         self._wait()
         return self._cursor
 
@@ -126,12 +133,14 @@ class PostgresStatements:
     """:class:`Statements` over one connection.
 
     Attributes:
-        ahead: Statements that go to the server together with the next one: what
-            separates jobs costs no way there and back of its own.
+        ahead: Statements that go to the server together with the next one: every
+            way there and back costs more than most statements.
+        holds: Whether writes go ahead too.  What is wrong with one then shows later.
     """
 
     connection: PostgresConnection
     ahead: str = ""
+    holds: bool = False
 
     def one(self, sql: str, *values: object) -> Row | None:
         """See :class:`Statements`."""
@@ -140,17 +149,29 @@ class PostgresStatements:
 
     def all(self, sql: str, *values: object) -> list[Row]:
         """See :class:`Statements`."""
-        rows: list[Row] = self._ask(sql, values).fetchall()
+        rows: list[Row] = self.send(self._text(sql, values)).fetchall()
         return rows
 
     def change(self, sql: str, *values: object) -> int:
         """See :class:`Statements`."""
-        return int(self._ask(sql, values).rowcount)
+        return int(self.send(self._text(sql, values)).rowcount)
 
-    def _ask(self, sql: str, values: tuple[object, ...]) -> Any:
+    def write(self, sql: str, *values: object) -> None:
+        """See :class:`Statements`."""
+        text = self._text(sql, values)
+        if self.holds and len(self.ahead) < MOST_AHEAD:
+            self.ahead += f"{text};"
+        else:
+            self.send(text)
+
+    def send(self, text: str) -> Any:
+        """Send what is ahead and *text*; the cursor that holds what *text* gave."""
+        ahead, self.ahead = self.ahead, ""
+        return self.connection.ask(ahead + text)
+
+    def _text(self, sql: str, values: tuple[object, ...]) -> str:
         storable(values)
-        text, self.ahead = self.ahead + (_marked(sql) if values else sql), ""
-        return self.connection.ask(text, values or None)
+        return self.connection.filled(_marked(sql), values) if values else sql
 
 
 @lru_cache(maxsize=512)

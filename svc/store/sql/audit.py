@@ -2,15 +2,16 @@
 
 The invariant: link n+1 is computed from link n as this very transaction sees
 it.  The head is read back by sequence number each time (an indexed read of a
-page that is in memory) rather than remembered, so a rolled-back savepoint can
-never leave a head that no row has.
+page that is in memory), so a rolled-back savepoint can never leave a head that
+no row has.  Where a read is a way to a server and back, the one who runs
+transactions brings a :class:`HeadMemory`, and forgets it with whatever is undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import define, frozen
 from zope.interface import implementer
 
 from svc.errors import Malformed
@@ -41,6 +42,13 @@ def _text(canonical: bytes) -> str:
     raise Malformed("audit: a record is not a JSON object in UTF-8")
 
 
+@define
+class HeadMemory:
+    """The head as the open transaction left it; None where it is to be read."""
+
+    head: ChainHead | None = None
+
+
 @implementer(IAuditLog)
 @frozen
 class AuditLog:
@@ -48,6 +56,7 @@ class AuditLog:
 
     _db: Statements
     _chain_hash: ChainHash
+    _memory: HeadMemory | None = None
 
     def append(
         self,
@@ -60,7 +69,7 @@ class AuditLog:
         head = self.head()
         seq = head.seq + 1
         link = ChainRow(seq, head.hash, self._chain_hash(seq, head.hash, canonical), canonical)
-        self._db.change(
+        self._db.write(
             "INSERT INTO audit_log (seq, prev_hash, hash, canonical) VALUES (?, ?, ?, ?)",
             seq,
             link.prev_hash,
@@ -68,7 +77,7 @@ class AuditLog:
             text,
         )
         for value in personal:
-            self._db.change(
+            self._db.write(
                 "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
                 seq,
                 value.path,
@@ -76,16 +85,25 @@ class AuditLog:
                 value.value,
             )
         if entities is not None:
-            self._db.change(
+            self._db.write(
                 "INSERT INTO entity_slices (digest, text) VALUES (?, ?)"
                 " ON CONFLICT (digest) DO NOTHING",
                 entities.digest,
                 entities.text,
             )
+        if self._memory is not None:
+            self._memory.head = ChainHead(seq, link.hash)
         return link
 
     def head(self) -> ChainHead:
         """See :class:`IAuditLog`."""
+        if self._memory is None:
+            return self._stored_head()
+        if self._memory.head is None:
+            self._memory.head = self._stored_head()
+        return self._memory.head
+
+    def _stored_head(self) -> ChainHead:
         row = self._db.one("SELECT seq, hash FROM audit_log ORDER BY seq DESC LIMIT 1")
         return ChainHead() if row is None else ChainHead(row[0], bytes(row[1]))
 

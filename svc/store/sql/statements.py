@@ -28,6 +28,9 @@ class Statements(Protocol):
     def change(self, sql: str, *values: object) -> int:
         """How many rows were touched."""
 
+    def write(self, sql: str, *values: object) -> None:
+        """As :meth:`change` where nobody asks how many: may be done together with what follows."""
+
 
 def storable(values: Iterable[object]) -> None:
     """Refuse text that not every database keeps, so that all of them keep the same.

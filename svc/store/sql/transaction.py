@@ -1,7 +1,7 @@
 """All facets over one connection.
 
-Facets keep no state between calls, so one object serves every transaction of
-its connection.
+Facets keep no state between calls but what *head* remembers, so one object
+serves every transaction of its connection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
-from svc.store.sql.audit import AuditLog
+from svc.store.sql.audit import AuditLog, HeadMemory
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.keyrings import Keyrings
@@ -26,7 +26,9 @@ from svc.store.sql.tokens import Tokens
 class Transaction:
     """The facets, over whatever transaction is open on *db*."""
 
-    def __init__(self, db: Statements, chain_hash: ChainHash) -> None:
+    def __init__(
+        self, db: Statements, chain_hash: ChainHash, head: HeadMemory | None = None
+    ) -> None:
         self.schema = Schema(db)
         self.tokens = Tokens(db)
         self.nodes = Nodes(db)
@@ -35,5 +37,5 @@ class Transaction:
         self.catalog = Catalog(db)
         self.policies = Policies(db)
         self.sessions = Sessions(db)
-        self.audit = AuditLog(db, chain_hash)
+        self.audit = AuditLog(db, chain_hash, head)
         self.keyrings = Keyrings(db)
