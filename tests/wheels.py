@@ -7,10 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from unittest import TestCase
+
+from attrs import frozen
 
 ROOT = Path(__file__).resolve().parents[1]
 _SKIPPED = shutil.ignore_patterns("__pycache__", "dropin.cache", "build", "*.egg-info")
@@ -78,6 +82,35 @@ def wheel_of(name: str) -> Path:
     source = folder() / name
     shutil.copytree(ROOT / "contrib" / name, source, ignore=_SKIPPED)
     return _built(source, f"{name}-built")
+
+
+@frozen
+class Environment:
+    """A virtual environment that has svc and an example as wheels, and nothing of the checkout."""
+
+    place: Path
+    python: str
+    site: Path
+
+    def run(self, *arguments: str) -> str:
+        """Run its Python, with nothing of where we are on its path."""
+        return run_python(["-P", *arguments], self.place, self.python)
+
+
+def environment_with(case: TestCase, name: str) -> Environment:
+    """An environment with the wheel of ``contrib/<name>``, gone after the test."""
+    place = Path(mkdtemp(prefix="svc-example-"))
+    case.addCleanup(shutil.rmtree, place, True)
+    home = place / "env"
+    run_python(["-m", "venv", "--without-pip", str(home)], place)
+    python = str(home / "bin" / "python")
+    [site] = home.glob("lib/python*/site-packages")
+    # What svc needs is here already.  A line in a .pth file brings the folder, and not what
+    # .pth files in it bring: the checkout stays out.
+    site.joinpath("others.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n", "utf-8")
+    wheels = [str(own_wheel()), str(wheel_of(name))]
+    run_python(pip("--python", python, "install", "--no-deps", *wheels), place)
+    return Environment(place, python, site)
 
 
 def _built(source: Path, name: str) -> Path:

@@ -45,10 +45,11 @@ from svc.compose.authority_life import (
     StoreClosing,
     status_of,
 )
-from svc.compose.authority_parts import Parts, load_cluster_keys, open_store, own_identity
+from svc.compose.authority_parts import Parts, load_cluster_keys, own_identity
 from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
 from svc.compose.rates import authority_rates
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
+from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
 from svc.interfaces.rpc import Admit, RpcService
@@ -134,8 +135,9 @@ def _assembled(p: Parts) -> AuthorityRole:
     heads = _head_writer(p)
     p.store.committed = heads.appended
     begin = Beginning(
-        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher
-    )
+        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
+        _in_thread(p.runtime),
+    )  # fmt: skip
     snapshot = p.settings.snapshot
     for service in (
         StoreClosing(p.opened.store),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from attrs import define
@@ -74,10 +75,12 @@ class Beginning(AsyncService):
     policies: PolicyDesk
     ends: SessionEnds
     publisher: SnapshotPublisher
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
 
     async def start(self) -> None:
         """Enter ourselves, write the start down, bring the policy in force."""
         me = node(self.parts.identity.principal.id)
+        await self.parts.opened.store.answered(self.parts.runtime.reactor, self.in_thread)
         await self.parts.store.run("role start", self._record_start)
         self.role.ready.met(STORE)
         await self.policies.ensure_first(me)
@@ -95,7 +98,12 @@ class Beginning(AsyncService):
 
     async def reload(self) -> None:
         """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
-        facts = await self.knowledge.refresh()
+        try:
+            facts = await self.knowledge.refresh()
+        except SvcError:
+            self.role.ready.lost(STORE)
+            raise
+        self.role.ready.met(STORE)
         stored = self.parts.metrics.gauge("svc_policy_version_stored")
         stored.set(0 if facts.policy is None else facts.policy.version)
         await self.policy.follow(facts)

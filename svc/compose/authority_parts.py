@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import define, evolve, field
 
-from svc import __version__
 from svc.authority.noticing import NoticingStore
 from svc.authority.records import Recorder
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
+from svc.compose.store_opening import Opened
 from svc.config import RoleSettings
 from svc.errors import ConfigError
-from svc.interfaces.store import IStore, IStoreFactory, StoreNeeds
-from svc.model.audit import chain_hash
-from svc.model.migration import Standing
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
 from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
-from svc.plugin import Loaded, load
 from svc.policy.vocabulary import Vocabulary
 from svc.service import BackgroundTasks
 from svc.telemetry.metrics import Metrics
-
-
-@define
-class Opened:
-    """The store as it was opened at start, and what was migrated on the way."""
-
-    store: IStore
-    migrated: tuple[str, ...]
-    loaded: tuple[Loaded, ...]
 
 
 @define
@@ -84,36 +69,3 @@ def own_identity(
         if not identity.expired:
             return identity
     return enroll_authority(desk, store, runtime.now)
-
-
-def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
-    """The store, migrated where the configuration lets us.
-
-    Raises:
-        SvcError: it cannot be opened, is newer than this build, or lacks migrations.
-    """
-    assert settings.store_url is not None  # the reading refuses a file without it
-    url = f"{settings.store_url.scheme}://{settings.store_url.rest}"
-    loaded = load(IStoreFactory, "store", settings.plugins.stores)
-    factories = {one.record.name: one.provider for one in loaded}
-    factory: Any = factories.get(settings.store_url.scheme)
-    if factory is None:
-        raise ConfigError(
-            "store_url",
-            f"scheme {settings.store_url.scheme}: no store drop-in of that name is enabled in "
-            "plugins.stores",
-        )
-    factory.check(url)
-    status = factory.migration_status(url)
-    migrated: tuple[str, ...] = ()
-    if status.standing is Standing.PENDING and settings.store_auto_migrate:
-        report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
-        migrated = report.applied
-    needs = StoreNeeds(
-        runtime.reactor,
-        runtime.now,
-        runtime.reactor.callFromThread,
-        chain_hash,
-        crash_point=runtime.crash_point,
-    )
-    return Opened(factory.open(url, needs), migrated, loaded)

@@ -75,7 +75,7 @@ class PostgresConnection:
     @property
     def has_failed(self) -> bool:
         """Whether the open transaction takes no more statements."""
-        return self._status() == extensions.TRANSACTION_STATUS_INERROR
+        return bool(self._status() == extensions.TRANSACTION_STATUS_INERROR)
 
     @property
     def in_transaction(self) -> bool:
@@ -183,7 +183,8 @@ def can_be_retried(error: BaseException, connection: PostgresConnection | None) 
     """Whether the same transaction, run again, may well succeed; nothing of it was kept."""
     if isinstance(error, TimedOut) or not isinstance(error, psycopg2.Error):
         return False
-    return error.pgcode in _RETRIED or (connection is not None and connection.is_lost)
+    code: str | None = error.pgcode
+    return code in _RETRIED or (connection is not None and connection.is_lost)
 
 
 def told(error: psycopg2.Error, place: DatabasePlace) -> str:

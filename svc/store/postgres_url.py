@@ -43,7 +43,7 @@ class DatabasePlace:
     parameters: Mapping[str, str] = field(repr=False)
 
     def told_as(self, purpose: str) -> dict[str, str]:
-        """libpq's parameters for a connection; the server shows *purpose* to other sessions."""
+        """Libpq's parameters for a connection; the server shows *purpose* to other sessions."""
         name = f"svc pid {os.getpid()} on {socket.gethostname()} ({purpose})"
         ours = {"application_name": name[:_NAME_BYTES]}
         return {**_DEFAULTS, **ours, **self.parameters, "client_encoding": "UTF8"}

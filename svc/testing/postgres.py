@@ -22,6 +22,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from attrs import define, field
@@ -130,7 +131,10 @@ class PostgresServer:
             TooLate: it ended, or was not ready in time; its log is in the directory.
         """
         words = [str(self.programs / "postgres"), "-D", str(self.directory / "data")]
-        for name, value in {**self.settings, "unix_socket_directories": str(self.directory)}.items():
+        for name, value in {
+            **self.settings,
+            "unix_socket_directories": str(self.directory),
+        }.items():
             words += ["-c", f"{name}={value}"]
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
@@ -190,9 +194,9 @@ class PostgresServer:
             return False
         return len(status) > 7 and status[7].strip() == "ready"
 
-    def _as_user(self) -> dict[str, object]:
+    def _as_user(self) -> dict[str, Any]:
         """How a process of it is started: as its user, in its directory, ended with ours."""
-        more: dict[str, object] = {"cwd": self.directory, "preexec_fn": _end_with_parent()}
+        more: dict[str, Any] = {"cwd": self.directory, "preexec_fn": _end_with_parent()}
         if self._user is not None:
             more |= {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": ()}
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}

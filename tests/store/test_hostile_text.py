@@ -37,15 +37,12 @@ def hostile_records() -> list[AuditRecord]:
     """A record for each text, with that text in every field that takes any."""
     made = record()
     texts = [each.name for each in fields(AuditRecord) if isinstance(getattr(made, each.name), str)]
-    return [
-        evolve(
-            made,
-            **{name: text for name in texts if name != "decision"},
-            policies=(text, f"{text}{text}"),
-            details={**made.details, "source_address": text},
-        )
-        for text in PEER_SAID
-    ]
+    records = []
+    for text in PEER_SAID:
+        more: dict[str, Any] = {name: text for name in texts if name != "decision"}
+        more["details"] = {**made.details, "source_address": text}
+        records.append(evolve(made, policies=(text, f"{text}{text}"), **more))
+    return records
 
 
 def fill(tx: ITransaction) -> None:

@@ -108,7 +108,9 @@ class MigrateTests(FolderCase):
     @proves("X-22")
     def test_contiguous(self) -> None:
         """Both backends have the same migrations, each from 1 without a gap."""
-        ids = [[each.id for each in discover(migrations_folder(), d)] for d in ("sqlite", "postgresql")]
+        ids = [
+            [each.id for each in discover(migrations_folder(), d)] for d in ("sqlite", "postgresql")
+        ]
         self.assertEqual(*ids)
 
     @proves("G-ERR-07", "G-STORE-02")
@@ -232,9 +234,7 @@ class LockTests(TestCase):
         """A store that is being migrated is not opened, and the refusal says by whom."""
         url = migrated_database(self)
         child = self.child(_HOLDING, url)
-        refusal = self.assertRaises(
-            StoreUnavailable, store_postgresql.open, url, real_needs()
-        )
+        refusal = self.assertRaises(StoreUnavailable, store_postgresql.open, url, real_needs())
         self.assertEqual(refusal.reason, "store_in_use")
         self.assertIn(f"migrated by svc pid {child.pid} on ", refusal.text)
 
