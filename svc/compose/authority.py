@@ -42,7 +42,7 @@ from svc.compose.authority_life import (
     AuthorityRole,
     Beginning,
     Bound,
-    StoreClosing,
+    StoreLife,
     status_of,
 )
 from svc.compose.authority_parts import Parts, load_cluster_keys, own_identity
@@ -135,12 +135,11 @@ def _assembled(p: Parts) -> AuthorityRole:
     heads = _head_writer(p)
     p.store.committed = heads.appended
     begin = Beginning(
-        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
-        _in_thread(p.runtime),
-    )  # fmt: skip
+        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher
+    )
     snapshot = p.settings.snapshot
     for service in (
-        StoreClosing(p.opened.store),
+        StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         heads,
         begin,

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from attrs import define
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
@@ -21,8 +22,9 @@ from svc.authority.snapshots import SnapshotPublisher
 from svc.compose.authority_parts import Parts
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
+from svc.compose.store_opening import AwaitedStore
 from svc.errors import SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
@@ -54,10 +56,16 @@ class AuthorityRole(AsyncMultiService):
 
 
 @define(slots=False, eq=False)
-class StoreClosing(AsyncService):
-    """Closes the store when everything that uses it has stopped."""
+class StoreLife(AsyncService):
+    """Comes first: the store answers before anything uses it, and is closed after all that does."""
 
-    store: IStore
+    store: AwaitedStore
+    clock: IReactorTime
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+
+    async def start(self) -> None:
+        """Wait for a database that did not answer when the process began."""
+        await self.store.answered(self.clock, self.in_thread)
 
     async def stop(self) -> None:
         """Close."""
@@ -75,12 +83,10 @@ class Beginning(AsyncService):
     policies: PolicyDesk
     ends: SessionEnds
     publisher: SnapshotPublisher
-    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
 
     async def start(self) -> None:
         """Enter ourselves, write the start down, bring the policy in force."""
         me = node(self.parts.identity.principal.id)
-        await self.parts.opened.store.answered(self.parts.runtime.reactor, self.in_thread)
         await self.parts.store.run("role start", self._record_start)
         self.role.ready.met(STORE)
         await self.policies.ensure_first(me)

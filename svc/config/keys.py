@@ -64,8 +64,8 @@ def _top() -> tuple[Key, ...]:
         Key("profile", f.PROFILE, None, ROLES,
             "Deployment label: `profile` on every log line, `deployment` on every series."),
         Key("store_url", f.STORE_URL, None, _AUTHORITY,
-            "The store: `sqlite:///<absolute path>`, or `postgresql://<user>@<host>/<database>` with "
-            "`plugins.stores = [\"postgresql\"]`; a password in it is never shown.",
+            "The store: `sqlite:///<absolute path>`, or `postgresql://<user>@<host>/<database>` "
+            "with `plugins.stores = [\"postgresql\"]`; a password in it is never shown.",
             required=_AUTHORITY),
         Key("store_auto_migrate", f.YES_NO, True, _AUTHORITY,
             "Whether the start applies pending migrations."),

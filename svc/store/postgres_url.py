@@ -88,9 +88,9 @@ def database_place(url: str) -> DatabasePlace:
 
 def _look_at(rest: str) -> None:
     """Refuse what libpq would read otherwise than it was meant."""
-    before, _, _query = rest.partition("?")
+    before, _, _ = rest.partition("?")
     authority, _, database = before.partition("/")
-    user, at, hosts = authority.rpartition("@")
+    user, _, hosts = authority.rpartition("@")
     if "@" in user or "@" in database or user.count(":") > 1:
         raise ConfigError(_KEY, f"a mark in user or password is not escaped; {_ESCAPE}")
     for host in hosts.split(","):

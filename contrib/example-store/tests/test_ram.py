@@ -19,6 +19,7 @@ class RamStoreTests(StoreContract, TestCase):
     reactor = reactor
 
     def open_store(self, needs: StoreNeeds) -> IStore:
+        """An empty one."""
         return store_ram.open("ram://rehearsal", needs)
 
 
