@@ -52,6 +52,7 @@ from svc.compose.runtime import Runtime, StateDirectory, load_kinds
 from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
+from svc.errors import SvcError
 from svc.interfaces.rpc import Admit, RpcService
 from svc.messages.control import Lanes
 from svc.model.events import check_catalogue
@@ -72,11 +73,18 @@ from svc.telemetry.metrics import Metrics
 
 
 def make_authority(
-    runtime: Runtime, settings: RoleSettings, metrics: Metrics, state: StateDirectory
+    runtime: Runtime,
+    settings: RoleSettings,
+    metrics: Metrics,
+    state: StateDirectory,
+    stopped_by: Callable[[SvcError], object],
 ) -> AuthorityRole:
     """Wire an Authority; refuses at once what document 1 refuses at start.
 
     Blocks for keys, store and migrations; called before the reactor runs.
+
+    Args:
+        stopped_by: Told what is found only later, and ends the process.
     """
     kinds = load_kinds(settings.plugins.kinds)
     words = vocabulary(
@@ -101,7 +109,7 @@ def make_authority(
         runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
         desk, opened, NoticingStore(opened.store), recorder,
     )  # fmt: skip
-    return _assembled(parts)
+    return _assembled(parts, stopped_by)
 
 
 @define
@@ -120,7 +128,7 @@ class Rooms:
     refusals: RefusalRecords
 
 
-def _assembled(p: Parts) -> AuthorityRole:
+def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), _listeners(p)
     role = AuthorityRole(Readiness(STORE, POLICY, LISTENERS), listeners)
@@ -135,8 +143,9 @@ def _assembled(p: Parts) -> AuthorityRole:
     heads = _head_writer(p)
     p.store.committed = heads.appended
     begin = Beginning(
-        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher
-    )
+        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
+        stopped_by,
+    )  # fmt: skip
     snapshot = p.settings.snapshot
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),

@@ -23,7 +23,7 @@ from svc.compose.authority_parts import Parts
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
 from svc.compose.store_opening import AwaitedStore
-from svc.errors import SvcError
+from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
 from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.node import Leaf, Node, NodeState
@@ -83,6 +83,7 @@ class Beginning(AsyncService):
     policies: PolicyDesk
     ends: SessionEnds
     publisher: SnapshotPublisher
+    stopped_by: Callable[[SvcError], object]
 
     async def start(self) -> None:
         """Enter ourselves, write the start down, bring the policy in force."""
@@ -106,8 +107,11 @@ class Beginning(AsyncService):
         """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
         try:
             facts = await self.knowledge.refresh()
-        except SvcError:
+        except SvcError as refused:
             self.role.ready.lost(STORE)
+            if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
+                # Somebody migrated it while it was away from us: we are not its build any more.
+                self.stopped_by(refused)
             raise
         self.role.ready.met(STORE)
         stored = self.parts.metrics.gauge("svc_policy_version_stored")

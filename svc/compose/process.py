@@ -115,7 +115,7 @@ def _assembled(
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
         if role == "authority":
-            made = make_authority(runtime, settings, metrics, own)
+            made = make_authority(runtime, settings, metrics, own, stopped_by)
             listeners |= _on_tcp(made.listeners)
         elif role == "proxy":
             made = make_proxy(runtime, settings, metrics, own, stopped_by, services)

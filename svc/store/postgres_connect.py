@@ -127,8 +127,13 @@ class Connector:
         return self._made("serving", deadline, self._begin_serving)
 
     def to_read(self, deadline: float) -> PostgresConnection:
-        """A connection that cannot write."""
-        return self._made("reading", deadline, _refuse_writing)
+        """A connection that cannot write, over a store of this build's schema.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+            MigrationsPending, UnknownApplied, MigrationsBroken: it is not of this build.
+        """
+        return self._made("reading", deadline, self._begin_reading)
 
     def _made(
         self, purpose: str, deadline: float, begin: Callable[[PostgresConnection], None]
@@ -163,14 +168,14 @@ class Connector:
             )
         self._status(PostgresStatements(connection)).require_current()
 
+    def _begin_reading(self, connection: PostgresConnection) -> None:
+        connection.ask("SET default_transaction_read_only = on")
+        self._status(PostgresStatements(connection)).require_current()
+
     def _rest(self, why: str) -> None:
         self._pause = min(max(FIRST_PAUSE, self._pause * 2), LONGEST_PAUSE)
         self._not_before = self._seconds() + self._pause
         self._why = why
-
-
-def _refuse_writing(connection: PostgresConnection) -> None:
-    connection.ask("SET default_transaction_read_only = on")
 
 
 def connect(

@@ -16,6 +16,7 @@ from svc.store.factory import SqliteFactory
 from svc.store.location import lock_path
 from svc.store.lock import take_lock
 from tests.cli.desk import Place
+from tests.postgres import connected, empty_database
 from tests.proof import proves
 
 
@@ -109,6 +110,55 @@ class MigrateTests(SynchronousTestCase):
         refused = self.place.run("store", "migrate")
         self.assertEqual((refused.status, refused.stdout), (1, ""))
         self.assertEqual(list(self.place.state.iterdir()), [])
+
+
+class PostgresTests(SynchronousTestCase):
+    """The same words and statuses over PostgreSQL."""
+
+    def setUp(self) -> None:
+        self.place = Place(self)
+        self.url = empty_database(self)
+        self.name(self.url)
+        self.known = SqliteFactory().migration_status(self.place.url).ids
+
+    def name(self, url: str) -> None:
+        text = self.place.config.read_text("utf-8").replace(self.place.url, url)
+        self.place.config.write_text(f'{text}\n[plugins]\nstores = ["postgresql"]\n', "utf-8")
+
+    @proves("G-CLI-06", "U-MIG-06", "U-MIG-07", "U-MIG-08", "U-MIG-09", "G-OPEN-20")
+    def test_check_migrate_check(self) -> None:
+        """A new database: all is pending; applied once; then current; then newer."""
+        pending = "".join(f"pending: {each}\n" for each in self.known)
+        schema = f"schema current: {self.known[-1]} ({len(self.known)})\n"
+        applied = f"applied {len(self.known)} migration(s)\n"
+        for words, status, said in (
+            (["--check"], 3, pending),
+            (["--check"], 3, pending),
+            ([], 0, applied + schema),
+            ([], 0, "nothing to apply\n" + schema),
+            (["--check"], 0, "current\n"),
+        ):
+            ran = self.place.run("store", "migrate", *words)
+            self.assertEqual((ran.status, ran.stdout, ran.stderr), (status, said, ""))
+        with connected(self.url) as cursor:
+            cursor.execute("INSERT INTO svc_migrations VALUES ('m9999_later', 'x', 1, 'newer')")
+        check = self.place.run("store", "migrate", "--check")
+        self.assertEqual((check.status, check.stdout), (4, "unknown-applied: m9999_later\n"))
+        self.assertEqual(self.place.run("store", "migrate").status, 4)
+
+    def test_server_that_is_not_there(self) -> None:
+        """A command does not wait for a server, and shows no password of its URL."""
+        self.place.config.write_text(
+            self.place.config.read_text("utf-8").replace(
+                self.url, "postgresql://u:cAnary@127.0.0.1:9/db"
+            ),
+            "utf-8",
+        )
+        for words in (["--check"], []):
+            ran = self.place.run("store", "migrate", *words)
+            self.assertEqual((ran.status, ran.stdout), (1, ""))
+            self.assertIn("Connection refused", ran.stderr)
+            self.assertNotIn("cAnary", ran.stderr)
 
 
 class LockTests(SynchronousTestCase):

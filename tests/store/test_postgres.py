@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import shutil
 import signal
+import socket
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from threading import Event
+from tempfile import mkdtemp
+from threading import Event, Thread
+from urllib.parse import quote, unquote
 
 from attrs import evolve
 from twisted.internet import reactor
@@ -18,7 +22,7 @@ from twisted.plugin import IPlugin
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
-from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError
+from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IReadOnlyStore, IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
 from svc.testing.postgres import LOCKED, PostgresServer
@@ -191,6 +195,54 @@ class OpenTests(TestCase):
         self.assertEqual(await store.read("look", lambda tx: tx.people.groups()), ("a", "b"))
 
 
+class PoolerTests(SynchronousTestCase):
+    """A pooler gives a session to whoever comes; locks of a session do not hold through it."""
+
+    def test_a_pooler_is_refused(self) -> None:
+        """One that stands between is noticed, and the refusal says what to do."""
+        url = migrated_database(self)
+        host, database = url.rpartition("@")[2].split("/")
+        server = f"{unquote(host)}/.s.PGSQL.5432"
+        place = mkdtemp(prefix="svc-pool-")
+        self.addCleanup(shutil.rmtree, place)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(f"{place}/.s.PGSQL.5432")
+        listener.listen()
+        Thread(target=_pool, args=(listener, server), daemon=True).start()
+        pooled = f"postgresql://svc@{quote(place, safe='')}/{database}?sslmode=disable"
+        for ask in (
+            partial(store_postgresql.open, pooled, real_needs()),
+            partial(store_postgresql.migrate, pooled, "test", lambda: 0.0, lambda: 0.0),
+        ):
+            refusal = self.assertRaises(StoreUnavailable, ask)
+            self.assertIn("a connection pooler stands between", refusal.text)
+
+
+def _pool(listener: socket.socket, server: str) -> None:
+    """Like PgBouncer: tell each client a process id of our own making, and pass the rest on."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        behind = socket.socket(socket.AF_UNIX)
+        behind.connect(server)
+        behind.sendall(client.recv(65536))
+        greeting = b""
+        while not greeting.endswith(b"Z\0\0\0\5I"):
+            greeting += behind.recv(65536)
+        at = greeting.index(b"K\0\0\0\x0c") + 5
+        client.sendall(greeting[:at] + b"\0\0\0\7" + greeting[at + 4 :])
+        while asked := client.recv(65536):
+            if asked[:1] == b"X":
+                break
+            behind.sendall(asked)
+            client.sendall(behind.recv(65536))
+        client.close()
+        behind.close()
+
+
 _APPENDING = """
 import sys
 from twisted.internet import reactor, task
@@ -297,6 +349,21 @@ class FaultTests(TestCase):
         self.server.start()
         self.assertEqual(await store.read("look", lambda tx: tx.people.groups()), ("a",))
         await store.run("after", partial(_add_group, "b"))
+
+    async def test_migrated_meanwhile(self) -> None:
+        """A store that a newer build migrated while its server was away is not used any more."""
+        store = self.opened()
+        with connected(self.server.url()) as cursor:
+            cursor.execute("INSERT INTO svc_migrations VALUES ('m9999_x', 'x', 1, 'newer')")
+        self.server.stop()
+        self.server.start()
+        for ask in (store.run, store.read):
+            with self.assertRaises(UnknownApplied):
+                await ask("meanwhile", partial(_add_group, "a"))
+        with connected(self.server.url()) as cursor:
+            cursor.execute("SELECT count(*) FROM person_groups")
+            self.assertEqual(cursor.fetchone(), (0,))
+            cursor.execute("DELETE FROM svc_migrations WHERE id = 'm9999_x'")
 
     async def test_lost_before_the_commit(self) -> None:
         """A function whose connection is cut before the commit runs again and is kept once."""

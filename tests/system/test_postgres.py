@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway import init_gateway
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY, POLICY, Target
-from tests.postgres import own_server
+from tests.postgres import connected, own_server
 from tests.proof import proves
 from tests.system.world import around
 
@@ -20,9 +20,12 @@ from tests.system.world import around
 class PostgresGatewayTests(SynchronousTestCase):
     """An Authority over a server of the test's own."""
 
-    @proves("G-RDY-05", "G-RDY-06", "G-OPEN-44", "G-AUD-01", "U-MIG-13")
+    @proves("G-RDY-05", "G-RDY-06", "G-OPEN-44", "G-AUD-01", "U-MIG-13", "G-RDY-08", "G-STORE-02")
     def test_sessions_while_the_server_goes_and_comes(self) -> None:
-        """It starts before its server answers, carries sessions, and grants none without it."""
+        """It starts before its server answers, carries sessions, and grants none without it.
+
+        A store that a newer build has migrated meanwhile ends it with the status for that.
+        """
         server = own_server(self)
         echo = Target("echo", f"127.0.0.1:{around().ports['echo']}")
         gateway = init_gateway([echo])
@@ -63,6 +66,13 @@ class PostgresGatewayTests(SynchronousTestCase):
         self.check_echo(person)
         self.assertIn("verified", gateway.verify())
         self.assertFalse(gateway.files.store.exists())
+
+        with connected(server.url()) as cursor:
+            cursor.execute("INSERT INTO svc_migrations VALUES ('m9999_x', 'x', 1, 'newer')")
+        server.stop()
+        server.start()
+        self.assertEqual(child.wait(), 4)
+        self.assertIn("m9999_x", child.text())
 
     def asked(self, address: str, path: str) -> int:
         """The status of a GET; 0 where nobody answers."""
