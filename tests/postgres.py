@@ -18,10 +18,11 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import psycopg2
+from twisted.trial.unittest import SynchronousTestCase
 
 from svc.store.postgres import PostgresFactory
 from svc.testing.postgres import USER, PostgresServer, find_programs
@@ -37,12 +38,6 @@ MISSING = (
 _numbers = count(1)
 
 
-class Case(Protocol):
-    """What is needed of a test."""
-
-    def addCleanup(self, call: Any, *args: Any) -> object: ...
-
-
 def programs() -> Path:
     """The folder of a PostgreSQL server's programs.
 
@@ -55,7 +50,7 @@ def programs() -> Path:
     return found
 
 
-def own_server(case: Case) -> PostgresServer:
+def own_server(case: SynchronousTestCase) -> PostgresServer:
     """A server for one test, which may do to it what it likes; running."""
     server = PostgresServer.made(programs())
     case.addCleanup(server.remove)
@@ -63,12 +58,12 @@ def own_server(case: Case) -> PostgresServer:
     return server
 
 
-def empty_database(case: Case) -> str:
+def empty_database(case: SynchronousTestCase) -> str:
     """The URL of a new database with nothing in it."""
     return _database(case, "template0")
 
 
-def migrated_database(case: Case) -> str:
+def migrated_database(case: SynchronousTestCase) -> str:
     """The URL of a new database that holds an empty store of this build."""
     server = _url()  # first: the lock is not to be taken twice
     with _alone():
@@ -84,7 +79,7 @@ def connected(url: str) -> Iterator[Any]:
         yield connection.cursor()
 
 
-def _database(case: Case, template: str) -> str:
+def _database(case: SynchronousTestCase, template: str) -> str:
     name = f"t{os.getpid()}_{next(_numbers)}"
     with connected(_url()) as cursor:
         cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import define, field
 
 from contrib.bench import (
+    appends,
     attacked,
     calls,
     deciding,
@@ -120,6 +121,7 @@ class Bench:
 GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": lambda bench: starting.rows(),
     "decision": lambda bench: deciding.rows(),
+    "appends": lambda bench: appends.rows(bench.directory),
     "throughput": lambda bench: figures.throughput_rows(
         {figures.DIRECT: bench.ours, figures.TUNNEL: bench.tunnelled},
         bench.ssh,

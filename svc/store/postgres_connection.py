@@ -31,7 +31,7 @@ _OF_THE_DATABASE = ("08", "25", "28", "3D", "40", "42501", "53", "54", "55", "57
 _MISSING = ("42P01", "3F000")
 
 
-class TimedOut(psycopg2.OperationalError):
+class TimedOut(psycopg2.OperationalError):  # type: ignore[misc]  # it comes without types
     """The server did not answer by the deadline; the connection is closed."""
 
 
@@ -183,7 +183,7 @@ def can_be_retried(error: BaseException, connection: PostgresConnection | None) 
     """Whether the same transaction, run again, may well succeed; nothing of it was kept."""
     if isinstance(error, TimedOut) or not isinstance(error, psycopg2.Error):
         return False
-    code: str | None = error.pgcode
+    code: str | None = getattr(error, "pgcode", None)
     return code in _RETRIED or (connection is not None and connection.is_lost)
 
 

@@ -199,8 +199,9 @@ class PostgresServer:
         more: dict[str, Any] = {"cwd": self.directory, "preexec_fn": _end_with_parent()}
         if self._user is not None:
             more |= {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": ()}
+        # In the C locale, and told nothing about another server.
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}
-        return more | {"env": {**environ, "LC_ALL": "C"}}
+        return more | {"env": environ}
 
 
 def _end_with_parent() -> Callable[[], None]:
