@@ -136,7 +136,10 @@ class PostgresWriteBatch:
         assert db is not None, "adopt made it"
         db.connection.deadline, db.ahead, db.holds = by, "", not careful
         self._head.head = None
-        db.connection.ask(_BEGIN)
+        if careful:
+            db.connection.ask(_BEGIN)
+        else:
+            db.ahead = f"{_BEGIN};"
         self._may_write(db)
         return db
 
@@ -187,7 +190,8 @@ class PostgresWriteBatch:
 
     def _roll_back(self, db: PostgresStatements) -> None:
         db.ahead = ""
-        db.connection.ask("ROLLBACK")
+        if db.connection.in_transaction:
+            db.connection.ask("ROLLBACK")
 
     def _require_usable(self, db: PostgresStatements) -> None:
         """A job may have caught the error that failed its transaction, or lost it."""

@@ -10,11 +10,18 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway import init_gateway
-from svc.testing.processes import until
+from svc.testing.postgres import PostgresServer
+from svc.testing.processes import Child, until
 from svc.testing.settings import AUTHORITY, POLICY, Target
 from tests.postgres import connected, own_server
 from tests.proof import proves
 from tests.system.world import around
+
+
+def free_address() -> str:
+    """An address on which nobody listened a moment ago."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 class PostgresGatewayTests(SynchronousTestCase):
@@ -67,6 +74,10 @@ class PostgresGatewayTests(SynchronousTestCase):
         self.assertIn("verified", gateway.verify())
         self.assertFalse(gateway.files.store.exists())
 
+        self.check_ended_by_a_newer_store(server, child)
+
+    def check_ended_by_a_newer_store(self, server: PostgresServer, child: Child) -> None:
+        """Let another build migrate the store while its server is away from us."""
         with connected(server.url()) as cursor:
             cursor.execute("INSERT INTO svc_migrations VALUES ('m9999_x', 'x', 1, 'newer')")
         server.stop()
