@@ -117,13 +117,16 @@ def _shared() -> Path:
         told = _run_place("told")
         if not told.exists():
             words = [sys.executable, "-m", "tests.postgres_guard", str(folder), str(told)]
-            subprocess.Popen(
-                [*words, str(_run())],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            # No pipe of a worker's is left to the guard: trial waits until all are closed.
+            with open(_run_place("log"), "wb") as log:
+                subprocess.Popen(
+                    [*words, str(_run())],
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
             until("the guard of PostgreSQL", told.exists, 90)
         return Path(told.read_text("utf-8"))
 
