@@ -135,6 +135,24 @@ class MigrationsBroken(SvcError):
     reason = "migrations_broken"
 
 
+class LeaseLost(SvcError):
+    """This instance is not the write leader (any more); nothing was written.
+
+    Args:
+        leader: The node id of the instance that is, as far as is known; empty: nobody.
+    """
+
+    fault = Fault.PRECONDITION
+    reason = "not_leader"
+
+    def __init__(self, leader: str = "") -> None:
+        who = f"the leader is {leader}" if leader else "nobody leads at this moment"
+        super().__init__(
+            f"this Authority is not the write leader; {who}", details={"leader": leader}
+        )
+        self.leader = leader
+
+
 class LockTimeout(SvcError):
     """The store's migration lock was not obtained in its time."""
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from zope.interface import Interface
 
 from svc.model.key_revision import KeyRevision, KeyState
+from svc.model.lease import Lease
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.model.migration import AppliedMigration
 from svc.model.node import JoinToken, Leaf, Node, Renewal, SpentToken
@@ -32,6 +33,32 @@ class ISchema(Interface):
 
     def settle(name: str, value: str) -> str:
         """Set a fact unless it is set; return the value that now holds."""
+
+
+class ILease(Interface):
+    """Who may write.  Each change compares the lease that it replaces, whole."""
+
+    def held() -> Lease:
+        """The lease as it stands."""
+
+    def take(owner: str, instance: str, seen: Lease) -> Lease | None:
+        """Begin the next epoch if the lease still is as *seen*; else None, and no change.
+
+        The caller has judged that *seen* may be taken.
+        """
+
+    def beat(mine: Lease) -> Lease | None:
+        """Count one more sign of life of the holder; None when the lease is not *mine* any more."""
+
+    def leave(mine: Lease) -> bool:
+        """Give the lease up; whether it still was *mine*.  The epoch stays."""
+
+    def require(epoch: int) -> None:
+        """Return if the lease is held in *epoch*; called first in every write transaction.
+
+        Raises:
+            LeaseLost: another epoch has begun, or nobody holds the lease.
+        """
 
 
 class ITokens(Interface):

@@ -21,6 +21,7 @@ from svc.interfaces.facets import (
     ICatalog,
     ICertificates,
     IKeyrings,
+    ILease,
     INodes,
     IPeople,
     IPolicies,
@@ -47,6 +48,7 @@ class ITransaction(Interface):
     """
 
     schema: ISchema = Attribute("Applied migrations and the facts of this store.")
+    lease: ILease = Attribute("Who may write.")
     tokens: ITokens = Attribute("Join tokens.")
     nodes: INodes = Attribute("The node registry.")
     people: IPeople = Attribute("Persons and groups.")

@@ -9,9 +9,10 @@ from typing import Any
 
 from attrs import evolve
 
-from svc.errors import AlreadyExists, Malformed, NoSuchRow
+from svc.errors import AlreadyExists, LeaseLost, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.key_revision import KeyState
+from svc.model.lease import Lease
 from svc.model.ledger import ChainHead, EntitySlice, PersonalValue
 from svc.model.session import Ending, Session, SessionEnd, SessionState
 
@@ -171,3 +172,29 @@ class LedgerContract:
             )
 
         self.assertEqual(await self.store.run("settle", settle), (None, "a.example", "a.example"))
+
+    async def test_lease(self: Any) -> None:
+        """Each change of the lease compares what it replaces; the epoch only grows."""
+
+        def story(tx: ITransaction) -> None:
+            free = tx.lease.held()
+            self.assertEqual(free, Lease())
+            mine = tx.lease.take("n1", "i1", free)
+            assert mine == Lease(1, "n1", "i1", 0)
+            self.assertIsNone(tx.lease.take("n2", "i2", free), "it is not as seen any more")
+            later = tx.lease.beat(mine)
+            assert later == Lease(1, "n1", "i1", 1)
+            self.assertIsNone(tx.lease.beat(mine), "that beat was counted")
+            self.assertIsNone(tx.lease.take("n2", "i2", mine), "it has beaten since")
+            tx.lease.require(1)
+            theirs = tx.lease.take("n2", "i2", later)
+            assert theirs == Lease(2, "n2", "i2", 0)
+            self.assertFalse(tx.lease.leave(later))
+            self.assertEqual(tx.lease.held(), theirs)
+            self.assertTrue(tx.lease.leave(theirs))
+            self.assertEqual(tx.lease.held(), Lease(2))
+
+        await self.store.run("lease", story)
+        for epoch in (1, 2, 3):
+            with self.assertRaises(LeaseLost):
+                await self.store.run("write", lambda tx, e=epoch: tx.lease.require(e))

@@ -28,6 +28,7 @@ from svc.interfaces.facets import (
     ICatalog,
     ICertificates,
     IKeyrings,
+    ILease,
     INodes,
     IPeople,
     IPolicies,
@@ -41,6 +42,7 @@ from svc.testing.ledger_contract import LedgerContract
 
 FACETS = {
     "schema": ISchema,
+    "lease": ILease,
     "tokens": ITokens,
     "nodes": INodes,
     "people": IPeople,

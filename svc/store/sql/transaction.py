@@ -13,6 +13,7 @@ from svc.store.sql.audit import AuditLog, HeadMemory
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.keyrings import Keyrings
+from svc.store.sql.lease import LeaseRow
 from svc.store.sql.nodes import Nodes
 from svc.store.sql.people import People
 from svc.store.sql.policies import Policies
@@ -30,6 +31,7 @@ class Transaction:
         self, db: Statements, chain_hash: ChainHash, head: HeadMemory | None = None
     ) -> None:
         self.schema = Schema(db)
+        self.lease = LeaseRow(db)
         self.tokens = Tokens(db)
         self.nodes = Nodes(db)
         self.people = People(db)

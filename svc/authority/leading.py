@@ -1,0 +1,201 @@
+"""Holding the lease of the write leader, and writing only while it is held.
+
+Any number of Authorities may run on one store; :class:`Leadership` of each
+looks at the lease again and again, takes it when it may, and keeps it by
+beats.  Who cannot beat in time steps down before anybody else may take over;
+whoever was stopped meanwhile and does not know yet is refused by the store,
+because :class:`FencedStore` compares the epoch inside every write transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import define, field
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from svc.errors import LeaseLost, StoreUnavailable
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.lease import Lease, Watch
+from svc.service import AsyncService, PeriodicTask
+
+TERM_SECS = 15.0
+"""How long a holder may be silent before another instance takes over."""
+
+BEAT_SECS = 5.0
+"""Seconds between two beats of the holder, and between two looks of the others."""
+
+HELD_SHARE = 0.8
+"""The holder ends its own term after this share of it: two clocks never run quite alike."""
+
+_log = Logger(namespace="svc_authority")
+_T = TypeVar("_T")
+
+
+@define(slots=False, eq=False)
+class Leadership(AsyncService):
+    """This instance's part in the lease.
+
+    Attributes:
+        store: The store itself, unfenced: the lease's own changes compare what they replace.
+        owner: Our node id.
+        instance: Of this process; another one of the same owner does not beat for us.
+        alone: Whether nobody else can write to the store (a lock beside it is ours): the
+            lease is then taken at once, whoever held it.
+    """
+
+    store: IStore
+    owner: str
+    instance: str
+    clock: IReactorTime
+    alone: bool = False
+    term: float = TERM_SECS
+    every: float = BEAT_SECS
+    _lease: Lease | None = field(default=None, init=False)
+    _watch: Watch = field(factory=Watch, init=False)
+    _end: IDelayedCall | None = field(default=None, init=False)
+    _told: list[Callable[[Lease | None], object]] = field(factory=list, init=False)
+    _turns: PeriodicTask = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._turns = PeriodicTask(
+            self.clock, self.every, self._turn, "lease of the write leader", at_once=False
+        )
+
+    def on_change(self, told: Callable[[Lease | None], object]) -> None:
+        """Call *told* with the lease when it becomes ours, and with None when it ceases to be."""
+        self._told.append(told)
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease while it is ours."""
+        return self._lease
+
+    @property
+    def leader(self) -> str:
+        """The node id of the holder as last seen; empty: nobody."""
+        if self._lease is not None:
+            return self.owner
+        return "" if self._watch.lease is None else self._watch.lease.owner
+
+    def epoch(self) -> int:
+        """The epoch to write under.
+
+        Raises:
+            LeaseLost: we do not lead.
+        """
+        if self._lease is None:
+            raise LeaseLost("" if self.leader == self.owner else self.leader)
+        return self._lease.epoch
+
+    async def start(self) -> None:
+        """Look for the first time, take the lease if it may be taken, and go on looking.
+
+        Raises:
+            StoreUnavailable: the store could not be asked.
+        """
+        await self._look()
+        self._turns.startService()
+
+    async def stop(self) -> None:
+        """Give the lease up, so that nobody has to wait for its end."""
+        await self._turns.stopService()
+        mine = self._lease
+        if mine is None:
+            return
+        self._ours(None, 0.0)
+        try:
+            await self.store.run("give up the lease", lambda tx: tx.lease.leave(mine))
+        except StoreUnavailable as e:
+            _log.warn("the lease was not given up; it ends by itself", reason=e.reason)
+
+    async def _turn(self) -> None:
+        try:
+            await self._beat() if self._lease is not None else await self._look()
+        except StoreUnavailable as e:
+            _log.warn("the lease could not be looked at", reason=e.reason)
+
+    async def _look(self) -> None:
+        began = self.clock.seconds()
+        held = await self.store.read("the lease", lambda tx: tx.lease.held())
+        self._watch = self._watch.saw(held, self.clock.seconds())
+        if held.is_of(self.owner, self.instance):
+            # The answer to our own taking was lost; a beat shows whether it still stands.
+            self._ours(held, began)
+            await self._beat()
+        elif self.alone or self._watch.may_take(self.clock.seconds(), self.term):
+            taken = await self.store.run(
+                "take the lease", lambda tx: tx.lease.take(self.owner, self.instance, held)
+            )
+            if taken is not None:
+                _log.info("leading", epoch=taken.epoch, before=held.owner)
+                self._ours(taken, began)
+
+    async def _beat(self) -> None:
+        """One beat.  The term runs from before it was asked for, so ours ends first."""
+        began, mine = self.clock.seconds(), self._lease
+        assert mine is not None
+        kept = await self.store.run("beat", lambda tx: tx.lease.beat(mine))
+        if self._lease is not mine:
+            return  # the term ended while the store was asked
+        if kept is None:
+            _log.error("another Authority took the lease", epoch=mine.epoch)
+        self._ours(kept, began)
+
+    def _ours(self, lease: Lease | None, since: float) -> None:
+        """What we hold from now on, and until when unless a beat follows."""
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+        before, self._lease = self._lease, lease
+        if lease is not None:
+            left = since + HELD_SHARE * self.term - self.clock.seconds()
+            self._end = self.clock.callLater(max(0.0, left), self._term_over)
+        if (before is None) != (lease is None):
+            for told in self._told:
+                told(lease)
+
+    def _term_over(self) -> None:
+        self._end = None
+        _log.error("the lease was not renewed in time; this Authority leads no more")
+        # What the store says of us is our own last beat: nobody else's silence to wait for.
+        self._watch = Watch()
+        self._ours(None, 0.0)
+
+
+@implementer(IStore)
+@define
+class FencedStore:
+    """A store written to under the epoch of a lease only.
+
+    Attributes:
+        epoch: The epoch to write under; raises LeaseLost where there is none.
+    """
+
+    store: IStore
+    epoch: Callable[[], int]
+
+    async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
+        """See :class:`IStore`.
+
+        Raises:
+            LeaseLost: we do not lead, or lead no more; nothing was written.
+        """
+        epoch = self.epoch()
+
+        def fenced(tx: ITransaction) -> _T:
+            tx.lease.require(epoch)
+            return fn(tx)
+
+        return await self.store.run(desc, fenced)
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
+        """See :class:`IReadOnlyStore`."""
+        return await self.store.read(desc, fn)
+
+    async def close(self) -> None:
+        """See :class:`IReadOnlyStore`."""
+        await self.store.close()

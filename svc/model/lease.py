@@ -1,0 +1,65 @@
+"""The lease of the write leader, and how another instance sees that it has ended.
+
+Of several Authorities on one store the one that holds the lease writes.  A
+lease carries an *epoch*, which only grows: a write made under an older epoch
+is refused inside its own transaction (a fencing token, as in M. Kleppmann,
+"How to do distributed locking", 2016).  Its end is judged without comparing
+clocks of two machines: the holder counts *beats* in the store, and an
+observer that has seen the same beat for the whole term, by its own monotonic
+clock, may take the next epoch (as in J. Adams, DynamoDB Lock Client, 2017).
+Pure values; ``svc.authority.leading`` acts on them.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen
+class Lease:
+    """The lease as it stands in the store.
+
+    Attributes:
+        epoch: Counts holders from 1; 0 before the first.
+        owner: The node id of the holder; empty once it was given up.
+        instance: The holder's process: it changes with each start.
+        beats: Counts the holder's signs of life within the epoch.
+    """
+
+    epoch: int = 0
+    owner: str = ""
+    instance: str = ""
+    beats: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody holds it."""
+        return not self.owner
+
+    def is_of(self, owner: str, instance: str) -> bool:
+        """Whether that very process holds it."""
+        return (self.owner, self.instance) == (owner, instance)
+
+
+@frozen
+class Watch:
+    """What one observer has seen of the lease, and since when.
+
+    Attributes:
+        lease: As last seen; None before the first look.
+        since: When exactly this was seen first, in seconds of the observer's
+            monotonic clock.
+    """
+
+    lease: Lease | None = None
+    since: float = 0.0
+
+    def saw(self, lease: Lease, at: float) -> Watch:
+        """The watch after another look at the time *at*."""
+        return self if lease == self.lease else Watch(lease, at)
+
+    def may_take(self, at: float, term: float) -> bool:
+        """Whether the lease is free, or its holder has been silent for *term* seconds."""
+        if self.lease is None:
+            return False
+        return self.lease.is_free or at - self.since >= term

@@ -1,0 +1,58 @@
+"""The lease of the write leader.  The invariant: each change compares what it replaces."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from zope.interface import implementer
+
+from svc.errors import LeaseLost
+from svc.interfaces.facets import ILease
+from svc.model.lease import Lease
+from svc.store.sql.statements import Statements
+
+
+@implementer(ILease)
+@frozen
+class LeaseRow:
+    """See :class:`ILease`."""
+
+    _db: Statements
+
+    def held(self) -> Lease:
+        """See :class:`ILease`."""
+        row = self._db.one("SELECT epoch, owner, instance, beats FROM lease")
+        assert row is not None, "a migration puts the row there and nothing removes it"
+        return Lease(*row)
+
+    def take(self, owner: str, instance: str, seen: Lease) -> Lease | None:
+        """See :class:`ILease`."""
+        return self._replace(seen, Lease(seen.epoch + 1, owner, instance))
+
+    def beat(self, mine: Lease) -> Lease | None:
+        """See :class:`ILease`."""
+        return self._replace(mine, evolve(mine, beats=mine.beats + 1))
+
+    def leave(self, mine: Lease) -> bool:
+        """See :class:`ILease`."""
+        return self._replace(mine, Lease(mine.epoch)) is not None
+
+    def require(self, epoch: int) -> None:
+        """See :class:`ILease`."""
+        held = self.held()
+        if held.epoch != epoch or held.is_free:
+            raise LeaseLost(held.owner)
+
+    def _replace(self, old: Lease, new: Lease) -> Lease | None:
+        changed = self._db.change(
+            "UPDATE lease SET epoch = ?, owner = ?, instance = ?, beats = ?"
+            " WHERE epoch = ? AND owner = ? AND instance = ? AND beats = ?",
+            new.epoch,
+            new.owner,
+            new.instance,
+            new.beats,
+            old.epoch,
+            old.owner,
+            old.instance,
+            old.beats,
+        )
+        return new if changed else None
