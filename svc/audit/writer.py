@@ -45,6 +45,11 @@ def _nobody(_: SignedHead) -> None:
     """Nobody asked to be told."""
 
 
+def _first() -> int:
+    """Where there is only one writer, ever."""
+    return 1
+
+
 @define(slots=False, eq=False)
 class HeadWriter(AsyncService):
     """Signs heads over the log.
@@ -60,7 +65,7 @@ class HeadWriter(AsyncService):
         clock: Times the second.
         now: Seconds since the epoch, for the head's time.
         tasks: Owns the writing that nobody awaits; must outlive this service.
-        lease_epoch: Of the lease under which we append.
+        lease_epoch: Of the lease under which we append; raises LeaseLost where we do not.
         run_blocking: Where files are written.
         told: Called with each head once it is durable.
         every: How many records without a head bring one at once; the first head is never
@@ -79,7 +84,7 @@ class HeadWriter(AsyncService):
     clock: IReactorTime
     now: Callable[[], float]
     tasks: BackgroundTasks
-    lease_epoch: int = 1
+    lease_epoch: Callable[[], int] = _first
     run_blocking: RunBlocking = run_inline
     told: Callable[[SignedHead], object] = _nobody
     every: int = HEAD_EVERY
@@ -231,7 +236,7 @@ class HeadWriter(AsyncService):
             root=self._tree.root,
             last_hash=self._last_hash,
             time=rfc3339(self.now()),
-            lease_epoch=self.lease_epoch,
+            lease_epoch=self.lease_epoch(),
             leader=self.leader,
             previous_head_hash=previous,
             key_id=self.key.key_id,

@@ -44,7 +44,7 @@ class Leadership(AsyncService):
         owner: Our node id.
         instance: Of this process; another one of the same owner does not beat for us.
         alone: Whether nobody else can write to the store (a lock beside it is ours): the
-            lease is then taken at once, whoever held it.
+            lease is then taken at once, whoever held it, and needs no beats.
     """
 
     store: IStore
@@ -98,11 +98,13 @@ class Leadership(AsyncService):
             StoreUnavailable: the store could not be asked.
         """
         await self._look()
-        self._turns.startService()
+        if not self.alone:
+            self._turns.startService()
 
     async def stop(self) -> None:
         """Give the lease up, so that nobody has to wait for its end."""
-        await self._turns.stopService()
+        if self._turns.running:
+            await self._turns.stopService()
         mine = self._lease
         if mine is None:
             return
@@ -151,7 +153,7 @@ class Leadership(AsyncService):
             self._end.cancel()
             self._end = None
         before, self._lease = self._lease, lease
-        if lease is not None:
+        if lease is not None and not self.alone:
             left = since + HELD_SHARE * self.term - self.clock.seconds()
             self._end = self.clock.callLater(max(0.0, left), self._term_over)
         if (before is None) != (lease is None):

@@ -23,6 +23,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.following import Following
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
+from svc.authority.leading import FencedStore, Leadership
 from svc.authority.members import MemberDesk
 from svc.authority.noticing import NoticingStore, StoredChain
 from svc.authority.operators import Operators
@@ -105,9 +106,14 @@ def make_authority(
         runtime.now,
         runtime.entropy,
     )
+    leadership = Leadership(
+        opened.store, identity.principal.id, runtime.entropy(8).hex(), runtime.reactor,
+        alone=not opened.is_shared,
+    )  # fmt: skip
+    store = NoticingStore(FencedStore(opened.store, leadership.epoch))
     parts = Parts(
         runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
-        desk, opened, NoticingStore(opened.store), recorder,
+        desk, opened, leadership, store, recorder,
     )  # fmt: skip
     return _assembled(parts, stopped_by)
 
@@ -150,6 +156,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
+        p.leadership,
         heads,
         begin,
         LastSummary(rooms.refusals),
@@ -319,6 +326,7 @@ def _head_writer(p: Parts) -> HeadWriter:
         p.runtime.reactor,
         p.runtime.now,
         p.tasks,
+        lease_epoch=p.leadership.epoch,
         run_blocking=_in_thread(p.runtime),
         every=p.settings.audit.head_every_records,
         after=p.settings.audit.head_after_secs,

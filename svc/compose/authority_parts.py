@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import define, evolve, field
 
+from svc.authority.leading import Leadership
 from svc.authority.noticing import NoticingStore
 from svc.authority.records import Recorder
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
@@ -36,6 +37,7 @@ class Parts:
     identity: TransportIdentity
     desk: EnrollmentDesk
     opened: Opened
+    leadership: Leadership
     store: NoticingStore
     recorder: Recorder
     tasks: BackgroundTasks = field(factory=BackgroundTasks)

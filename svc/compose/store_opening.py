@@ -94,9 +94,14 @@ class AwaitedStore:
 
 @define
 class Opened:
-    """The store as it was opened at start, or as it will be."""
+    """The store as it was opened at start, or as it will be.
+
+    Attributes:
+        is_shared: Whether other Authorities may have it open too.
+    """
 
     store: AwaitedStore
+    is_shared: bool
     loaded: tuple[Loaded, ...] = field(default=())
 
     @property
@@ -130,7 +135,7 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
         if away.retry_after is None:
             raise
         _log.warn("the store does not answer; waiting for it", reason=away.text)
-    return Opened(store, loaded)
+    return Opened(store, factory.is_shared, loaded)
 
 
 def _open(

@@ -124,6 +124,10 @@ class IStoreFactory(IPlugin):
     """
 
     name: str = Attribute("The word operators write, and the scheme of its URLs.")
+    is_shared: bool = Attribute(
+        "Whether several processes may have one of its stores open to write; where not, "
+        "having it open is leading."
+    )
 
     def check(url: str) -> None:
         """Refuse a URL that cannot name a store here; touches nothing but its form.
@@ -162,7 +166,7 @@ class IStoreFactory(IPlugin):
         """
 
     def open(url: str, needs: StoreNeeds) -> IStore:
-        """Open the store as its one writer; may block for a local file.
+        """Open the store to write; may block for a local file.
 
         Raises:
             ConfigError: its directory or file is not private to us.

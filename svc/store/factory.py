@@ -71,6 +71,7 @@ class SqliteFactory:
     """
 
     name: str = SCHEME
+    is_shared: bool = False
     pause: Callable[[float], object] = _pause
     folder: Callable[[], Path] = field(default=migrations_folder)
 

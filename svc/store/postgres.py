@@ -95,6 +95,7 @@ class PostgresFactory:
 
     seconds: Callable[[], float]
     name: str = SCHEME
+    is_shared: bool = True
     pause: Callable[[float], object] = _pause
     folder: Callable[[], Path] = field(default=migrations_folder)
 

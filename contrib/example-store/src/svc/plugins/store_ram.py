@@ -21,6 +21,7 @@ class RamFactory:
     """Stores of ``ram://<word>``: the facets of svc over a database in memory."""
 
     name: str = "ram"
+    is_shared: bool = False
     _facets: SqliteFactory = field(factory=SqliteFactory)
 
     def check(self, url: str) -> None:
