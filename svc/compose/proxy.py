@@ -36,7 +36,7 @@ from svc.compose.telemetry import (
     session_meters,
     tunnel_meter,
 )
-from svc.config import RoleSettings
+from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, RpcService
 from svc.lanes.meeting import Meetings
@@ -57,6 +57,7 @@ from svc.proxy.gate import Gate
 from svc.proxy.health import Health
 from svc.proxy.lanes import RelayLanes
 from svc.proxy.listing import Listings
+from svc.proxy.pool import AuthorityPool
 from svc.proxy.public import PublicServices
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
@@ -142,6 +143,12 @@ def make_proxy(
     return role
 
 
+def authority_addresses(settings: RoleSettings) -> tuple[Address, ...]:
+    """Every Authority there is, those for failover last, each once."""
+    ends = settings.endpoints
+    return tuple(dict.fromkeys((*ends.authority, *ends.authority_failover)))
+
+
 @define(slots=False, eq=False)
 class Listening(AsyncService):
     """Comes after the public listener: it is bound."""
@@ -159,6 +166,12 @@ class Assembling:
 
     parts: ProxyParts
     stopping: Stopping
+    _pool: AuthorityPool[Address] = field(init=False)
+
+    @_pool.default
+    def _configured(self) -> AuthorityPool[Address]:
+        moved = self.parts.metrics.counter("svc_authority_pool_moves_total").inc
+        return AuthorityPool(authority_addresses(self.parts.settings), moved)
 
     def services(self, identity: TransportIdentity) -> list[Service]:
         """Everything, in the order of its start."""
@@ -264,13 +277,13 @@ class Assembling:
 
     def _link(self, identity: TransportIdentity, holder: SnapshotHolder) -> AuthorityLink:
         runtime, settings = self.parts.runtime, self.parts.settings
-        addresses = settings.endpoints.authority
+        addresses, pool = authority_addresses(settings), self._pool
         told = told_of(runtime.reactor, "endpoints.authority", ", ".join(map(str, addresses)))
         pings = keepalive(settings)
 
         async def to_authority() -> IRpcChannel:
             context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
-            endpoint = wrapClientTLS(context, dialed(runtime.reactor, addresses[0]))
+            endpoint = wrapClientTLS(context, dialed(runtime.reactor, pool.current))
             return await dial(
                 endpoint,
                 runtime.reactor,
@@ -293,6 +306,7 @@ class Assembling:
             random_id(runtime.entropy),
             freshness(runtime, identity, Role.AUTHORITY),
             dial_secs(settings.limits.handshake_secs),
+            pool,
         )
 
     def _tunnel_told(
@@ -310,8 +324,7 @@ class Assembling:
         return told
 
     def _authority_port(self, port: int) -> IStreamClientEndpoint:
-        host = self.parts.settings.endpoints.authority[0].host
-        return host_endpoint(self.parts.runtime, host, port)
+        return host_endpoint(self.parts.runtime, self._pool.current.host, port)
 
     def _renewal_reach(self, link: AuthorityLink) -> Callable[[], Awaitable[Any]]:
         async def reach() -> IStreamClientEndpoint:

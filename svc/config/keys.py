@@ -90,7 +90,7 @@ def _endpoints() -> tuple[Key, ...]:
         Key("endpoints.authority", f.DIALS, [], _PROXY,
             "Authority's control addresses, each instance by its own."),
         Key("endpoints.authority_failover", f.DIALS, [], _PROXY,
-            "Further Authority addresses, used for failover.", later=True),
+            "Further Authority addresses, tried after those."),
         Key("endpoints.proxy", f.DIALS, [], ("connector", "client"),
             "The Proxies to dial.", required=("connector",)),
         Key("endpoints.peer_listen", f.LISTEN, "", _PROXY,

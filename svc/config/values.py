@@ -64,6 +64,7 @@ class Endpoints:
     join_listen: Address | None
     renewal_listen: Address | None
     authority: tuple[Address, ...]
+    authority_failover: tuple[Address, ...]
     proxy: tuple[Address, ...]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.application.service import Service
@@ -30,6 +31,7 @@ from svc.messages.control import (
 )
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proxy.pool import AuthorityPool
 from svc.rpc.freshness import Freshness, Shown, close_when_idle
 from svc.service import BackgroundTasks, bounded, cancel
 
@@ -63,14 +65,16 @@ class AuthorityLink(Service):
     """Keeps the control connection.
 
     Attributes:
-        dial: Opens a channel to Authority, TLS done and its principal checked; None where
-            the configuration names no Authority: then there is never a channel.
+        dial: Opens a channel to the pool's current Authority, TLS done and its principal
+            checked; None where the configuration names no Authority: then there is never a
+            channel.
         take: Takes each snapshot frame; what it raises ends the connection.
         have: Digest of the bundle already held.
         claims: Uids of the sessions this Proxy carries, said at each greeting.
         jitter: Makes the wait out of the backoff's seconds.
         fresh: Says when the connection is to be made anew.
         dial_secs: For the connection, TLS included.
+        pool: The Authorities there are; turned to the next one when a dial or a connection fails.
     """
 
     clock: IReactorTime
@@ -83,6 +87,7 @@ class AuthorityLink(Service):
     instance_id: str
     fresh: Freshness = field()
     dial_secs: float = 15.0
+    pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
     lanes: Lanes | None = None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
@@ -173,6 +178,9 @@ class AuthorityLink(Service):
             except Exception:
                 # Whatever broke it: without this loop the Proxy would never come back.
                 _log.failure("authority connection failed", reason="internal")
+            # Another member may answer at once: only a whole round of failures is waited for.
+            if not self.pool.failed():
+                continue
             failures = 0 if self._was_steady() else failures + 1
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
@@ -241,6 +249,7 @@ class AuthorityLink(Service):
         request = hello_message(self.version, self.instance_id, claimed)
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
         self.lanes = read_lanes(answer)
+        self.pool.answered()
 
     async def _first_frame(self, stream: IRpcStream) -> None:
         """The first snapshot, so that an open right after the greeting is decided.

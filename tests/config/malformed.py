@@ -180,8 +180,6 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      "not in this build"),
     ("two connections", "connector", "connector.proxy_connection_count = 2",
      "connector.proxy_connection_count", "not in this build"),
-    ("failover", "client", '[endpoints]\nauthority_failover = ["h:1"]',
-     "endpoints.authority_failover", "not in this build"),
     ("failover's form", "client", '[endpoints]\nauthority_failover = ["h"]',
      "endpoints.authority_failover", "must be host:port"),
     ("peering", "client", '[endpoints]\npeer_listen = "h:1"', "endpoints.peer_listen",
