@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from attrs import define, field
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -58,6 +59,7 @@ class Leadership(AsyncService):
     _watch: Watch = field(factory=Watch, init=False)
     _end: IDelayedCall | None = field(default=None, init=False)
     _told: list[Callable[[Lease | None], object]] = field(factory=list, init=False)
+    _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _turns: PeriodicTask = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -80,6 +82,14 @@ class Leadership(AsyncService):
         if self._lease is not None:
             return self.owner
         return "" if self._watch.lease is None else self._watch.lease.owner
+
+    def led(self) -> Deferred[None]:
+        """Fires once we lead: at once, or when the lease becomes ours."""
+        if self._lease is not None:
+            return succeed(None)
+        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(waiting)
+        return waiting
 
     def epoch(self) -> int:
         """The epoch to write under.
@@ -159,6 +169,10 @@ class Leadership(AsyncService):
         if (before is None) != (lease is None):
             for told in self._told:
                 told(lease)
+        if lease is not None:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
 
     def _term_over(self) -> None:
         self._end = None

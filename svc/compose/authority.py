@@ -44,6 +44,7 @@ from svc.compose.authority_life import (
     Beginning,
     Bound,
     StoreLife,
+    Turn,
     status_of,
 )
 from svc.compose.authority_parts import Parts, load_cluster_keys, own_identity
@@ -157,6 +158,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
+        Turn(p.leadership, stopped_by),
         heads,
         begin,
         LastSummary(rooms.refusals),

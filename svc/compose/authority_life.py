@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
+from svc.authority.leading import Leadership
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import node
@@ -23,9 +24,10 @@ from svc.compose.authority_parts import Parts
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
 from svc.compose.store_opening import AwaitedStore
-from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+from svc.errors import LeaseLost, MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
 from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.lease import Lease
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
 from svc.proto.gate.v1 import admin_pb2
@@ -70,6 +72,32 @@ class StoreLife(AsyncService):
     async def stop(self) -> None:
         """Close."""
         await self.store.close()
+
+
+@define(slots=False, eq=False)
+class Turn(AsyncService):
+    """What comes after it starts once this Authority leads, and ends with its lease.
+
+    Until then its ports close every connection at once, so that Proxies turn to the leader.
+
+    Attributes:
+        stopped_by: Told when the lease is lost: the process ends, for whoever runs it to start
+            again, because what it has begun was begun as leader.
+    """
+
+    leadership: Leadership
+    stopped_by: Callable[[SvcError], object]
+
+    async def start(self) -> None:
+        """Wait for our turn."""
+        if self.leadership.lease is None:
+            _log.info("standing by", leader=self.leadership.leader)
+            await self.leadership.led()
+        self.leadership.on_change(self._changed)
+
+    def _changed(self, lease: Lease | None) -> None:
+        if lease is None and self.running:
+            self.stopped_by(LeaseLost(self.leadership.leader))
 
 
 @define(slots=False, eq=False)

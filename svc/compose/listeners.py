@@ -51,21 +51,28 @@ class RpcListener(AsyncService):
 
     async def start(self) -> None:
         """Serve."""
+        self.late.is_open = True
         self.listener.startService()
 
     async def stop(self) -> None:
         """Accept no more, let open calls finish, then end."""
         await self.listener.stopService()
+        self.late.is_open = False
         if self.late.server is not None:
             await self.late.server.drain(self.drain_secs)
 
 
 @implementer(IProtocolFactory)
 class LateFactory:
-    """Accepts connections for a server that is made later."""
+    """Accepts connections for a server that is made later, or serves later.
+
+    Attributes:
+        is_open: Whether what stands behind the server has started.
+    """
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
+        self.is_open = False
         self.server: RpcServerFactory | None = None
         self._factory: Any = None
 
@@ -97,7 +104,7 @@ class LateFactory:
 
     def buildProtocol(self, addr: Any) -> Any:
         """A connection, or None while there is no server or no room: closed, without TLS."""
-        if self.server is None or self.server.refuses(addr):
+        if not self.is_open or self.server is None or self.server.refuses(addr):
             return None
         return self._factory.buildProtocol(addr)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -124,10 +124,16 @@ class LeadingTests(World):
     def test_stopped(self) -> None:
         """A leader that stops gives the lease up: the next look of another takes it."""
         a, b = self.member("a"), self.member("b")
+        self.successResultOf(a.leadership.led())
+        waiting, given_up = b.leadership.led(), b.leadership.led()
+        self.assertNoResult(waiting)
+        given_up.cancel()
+        self.failureResultOf(given_up, CancelledError)
         self.successResultOf(a.leadership.stopService())
         self.assertEqual(a.told[-1], None)
         self.after(BEAT_SECS)
         self.assertTrue(b.leads)
+        self.successResultOf(waiting)
         self.assertEqual(b.leadership.epoch(), 2)
         self.assertEqual(
             self.failureResultOf(a.write(), LeaseLost).value.leader, "", "it holds nothing now"

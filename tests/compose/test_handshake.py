@@ -78,6 +78,7 @@ class ListenerTests(HandshakeCase):
         listener.late.serve(rpc_server(self.runtime, settings, [], plaintext=tls is None), tls)
         peer = IPv4Address("TCP", "192.0.2.1", 4)
         transport = StringTransport(peerAddress=peer)
+        listener.late.is_open = True
         listener.late.buildProtocol(peer).makeConnection(transport)
         return transport
 
