@@ -24,10 +24,8 @@ from svc.model.lease import Lease, Watch
 from svc.service import AsyncService, PeriodicTask
 
 TERM_SECS = 15.0
-"""How long a holder may be silent before another instance takes over."""
-
-BEAT_SECS = 5.0
-"""Seconds between two beats of the holder, and between two looks of the others."""
+BEATS = 3
+"""So many beats of the holder, and looks of the others, come to a term."""
 
 HELD_SHARE = 0.8
 """The holder ends its own term after this share of it: two clocks never run quite alike."""
@@ -46,6 +44,7 @@ class Leadership(AsyncService):
         instance: Of this process; another one of the same owner does not beat for us.
         alone: Whether nobody else can write to the store (a lock beside it is ours): the
             lease is then taken at once, whoever held it, and needs no beats.
+        term: How long a holder may be silent, in seconds, before another one takes over.
     """
 
     store: IStore
@@ -54,7 +53,6 @@ class Leadership(AsyncService):
     clock: IReactorTime
     alone: bool = False
     term: float = TERM_SECS
-    every: float = BEAT_SECS
     _lease: Lease | None = field(default=None, init=False)
     _watch: Watch = field(factory=Watch, init=False)
     _end: IDelayedCall | None = field(default=None, init=False)
@@ -64,7 +62,7 @@ class Leadership(AsyncService):
 
     def __attrs_post_init__(self) -> None:
         self._turns = PeriodicTask(
-            self.clock, self.every, self._turn, "lease of the write leader", at_once=False
+            self.clock, self.term / BEATS, self._turn, "lease of the write leader", at_once=False
         )
 
     def on_change(self, told: Callable[[Lease | None], object]) -> None:

@@ -109,7 +109,7 @@ def make_authority(
     )
     leadership = Leadership(
         opened.store, identity.principal.id, runtime.entropy(8).hex(), runtime.reactor,
-        alone=not opened.is_shared,
+        not opened.is_shared, settings.store_lease_secs,
     )  # fmt: skip
     store = NoticingStore(FencedStore(opened.store, leadership.epoch))
     parts = Parts(

@@ -69,6 +69,9 @@ def _top() -> tuple[Key, ...]:
             required=_AUTHORITY),
         Key("store_auto_migrate", f.YES_NO, True, _AUTHORITY,
             "Whether the start applies pending migrations."),
+        Key("store_lease_secs", f.seconds(1, 300), 15, _AUTHORITY,
+            "On a store that several Authorities share: how long the one that writes may be silent "
+            "before another takes over."),
         Key("license_path", f.PATH, None, _AUTHORITY, "The license file.", later=True),
     )  # fmt: skip
 

@@ -208,6 +208,7 @@ class RoleSettings:
     profile: str | None
     store_url: StoreUrl | None
     store_auto_migrate: bool
+    store_lease_secs: float
     endpoints: Endpoints
     join: Join
     telemetry: Telemetry

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from svc.authority.leading import BEAT_SECS, TERM_SECS, FencedStore, Leadership
+from svc.authority.leading import BEATS, TERM_SECS, FencedStore, Leadership
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import chain_hash
@@ -22,6 +22,7 @@ from svc.model.lease import Lease
 from svc.store.memory import memory_store
 
 _T = TypeVar("_T")
+BEAT_SECS = TERM_SECS / BEATS
 
 
 @implementer(IStore)
