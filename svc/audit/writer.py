@@ -45,6 +45,10 @@ def _nobody(_: SignedHead) -> None:
     """Nobody asked to be told."""
 
 
+async def shared_by_nobody(_: SignedHead) -> None:
+    """There is no other Authority."""
+
+
 def _first() -> int:
     """Where there is only one writer, ever."""
     return 1
@@ -67,6 +71,8 @@ class HeadWriter(AsyncService):
         tasks: Owns the writing that nobody awaits; must outlive this service.
         lease_epoch: Of the lease under which we append; raises LeaseLost where we do not.
         run_blocking: Where files are written.
+        share: Puts a head where the other Authorities find it, before it is kept; once more
+            for the same head changes nothing.
         told: Called with each head once it is durable.
         every: How many records without a head bring one at once; the first head is never
             put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
@@ -86,12 +92,14 @@ class HeadWriter(AsyncService):
     tasks: BackgroundTasks
     lease_epoch: Callable[[], int] = _first
     run_blocking: RunBlocking = run_inline
+    share: Callable[[SignedHead], Awaitable[object]] = shared_by_nobody
     told: Callable[[SignedHead], object] = _nobody
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     _tree: Tree = field(factory=Tree, init=False)
     _last_hash: bytes = field(default=GENESIS, init=False)
     _newest: SignedHead | None = field(default=None, init=False)
+    _unsure: SignedHead | None = field(default=None, init=False)
     _uncovered: int = field(default=0, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
@@ -152,14 +160,25 @@ class HeadWriter(AsyncService):
         await self._lock.acquire()
         try:
             self._uncovered = 0
+            if self._unsure is not None:
+                await self._publish(self._unsure)
             await self._catch_up()
             if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
-                signed = self._signed()
-                await self.run_blocking(lambda: self.keeper.keep(signed))
-                self._newest = signed
-                self.told(signed)
+                await self._publish(self._signed())
         finally:
             self._lock.release()
+
+    async def _publish(self, signed: SignedHead) -> None:
+        """Share a head and keep it.
+
+        Whether one that failed on the way is out there is not known: the next one follows
+        from it, so it is published first.
+        """
+        self._unsure = signed
+        await self.share(signed)
+        await self.run_blocking(lambda: self.keeper.keep(signed))
+        self._unsure, self._newest = None, signed
+        self.told(signed)
 
     def _due(self) -> None:
         self._timer = None

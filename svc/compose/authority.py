@@ -11,9 +11,10 @@ from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
 from svc.audit.anchor import AnchorDirectory
+from svc.audit.exchange import HeadExchange
 from svc.audit.heads import AnchorKey
 from svc.audit.record import Sealer
-from svc.audit.writer import HeadWriter
+from svc.audit.writer import HeadWriter, shared_by_nobody
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService
@@ -55,6 +56,7 @@ from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
 from svc.errors import SvcError
+from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.rpc import Admit, RpcService
 from svc.messages.control import Lanes
 from svc.model.events import check_catalogue
@@ -147,7 +149,9 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         listener="state_dir",
     )  # fmt: skip
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
-    heads = _head_writer(p)
+    keeper = AnchorDirectory(p.state / "anchor")
+    exchange = _exchange(p, keeper)
+    heads = _head_writer(p, keeper, exchange)
     p.store.committed = heads.appended
     begin = Beginning(
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
@@ -158,7 +162,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
-        Turn(p.leadership, stopped_by),
+        Turn(p.leadership, exchange, stopped_by),
         heads,
         begin,
         LastSummary(rooms.refusals),
@@ -309,19 +313,29 @@ def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:
     )
 
 
-def _head_writer(p: Parts) -> HeadWriter:
-    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
-    chain = anchor(b"").chain
-
+def _verify_head(p: Parts) -> HeadVerifier:
     def verify_head(signed: Signed, at: float) -> object:
         verifier = ChainVerifier(p.settings.cluster, p.keys.root_der, lambda: at)
         return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
 
+    return verify_head
+
+
+def _exchange(p: Parts, keeper: AnchorDirectory) -> HeadExchange | None:
+    if not p.opened.is_shared:
+        return None
+    cluster = p.settings.cluster
+    return HeadExchange(p.store, keeper, _verify_head(p), cluster, cluster, _in_thread(p.runtime))
+
+
+def _head_writer(p: Parts, keeper: AnchorDirectory, exchange: HeadExchange | None) -> HeadWriter:
+    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
+    chain = anchor(b"").chain
     return HeadWriter(
         StoredChain(p.store),
-        AnchorDirectory(p.state / "anchor"),
+        keeper,
         AnchorKey(lambda data: anchor(data).signature, chain),
-        verify_head,
+        _verify_head(p),
         p.settings.cluster,
         p.settings.cluster,
         p.identity.principal.id,
@@ -330,6 +344,7 @@ def _head_writer(p: Parts) -> HeadWriter:
         p.tasks,
         lease_epoch=p.leadership.epoch,
         run_blocking=_in_thread(p.runtime),
+        share=shared_by_nobody if exchange is None else exchange.share,
         every=p.settings.audit.head_every_records,
         after=p.settings.audit.head_after_secs,
     )

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
+from svc.audit.exchange import HeadExchange
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
 from svc.authority.leading import Leadership
@@ -31,10 +32,13 @@ from svc.model.lease import Lease
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
 from svc.proto.gate.v1 import admin_pb2
-from svc.service import AsyncMultiService, AsyncService, Readiness
+from svc.service import AsyncMultiService, AsyncService, PeriodicTask, Readiness
 
 _log = Logger(namespace="svc_authority")
 
+
+TAKE_SECS = 5.0
+"""Between two looks of an Authority that stands by at what the leader has signed."""
 
 LISTENERS = "listeners"
 POLICY = "policy"
@@ -81,19 +85,36 @@ class Turn(AsyncService):
     Until then its ports close every connection at once, so that Proxies turn to the leader.
 
     Attributes:
+        exchange: Heads that the leader signs; None where no other Authority can be.
         stopped_by: Told when the lease is lost: the process ends, for whoever runs it to start
             again, because what it has begun was begun as leader.
     """
 
     leadership: Leadership
+    exchange: HeadExchange | None
     stopped_by: Callable[[SvcError], object]
 
     async def start(self) -> None:
-        """Wait for our turn."""
+        """Wait for our turn, keeping the leader's heads meanwhile."""
         if self.leadership.lease is None:
             _log.info("standing by", leader=self.leadership.leader)
-            await self.leadership.led()
+            await self._stand_by()
         self.leadership.on_change(self._changed)
+        if self.exchange is not None:
+            await self.exchange.take()
+
+    async def _stand_by(self) -> None:
+        if self.exchange is None:
+            await self.leadership.led()
+            return
+        taking = PeriodicTask(
+            self.leadership.clock, TAKE_SECS, self.exchange.take, "heads of the leader"
+        )
+        taking.startService()
+        try:
+            await self.leadership.led()
+        finally:
+            await taking.stopService()
 
     def _changed(self, lease: Lease | None) -> None:
         if lease is None and self.running:

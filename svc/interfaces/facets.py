@@ -281,6 +281,20 @@ class IAuditLog(Interface):
         """A slice of entities by its digest."""
 
 
+class IHeads(Interface):
+    """Signed heads on their way to the other Authorities of this store."""
+
+    def add(tree_size: int, line: bytes, kept: int) -> None:
+        """Keep a head's line (ASCII), and of all only the newest *kept*.
+
+        Raises:
+            AlreadyExists: there is one over as many records.
+        """
+
+    def after(tree_size: int, limit: int) -> tuple[bytes, ...]:
+        """At most *limit* lines of heads over more records than *tree_size*, in order."""
+
+
 class IKeyrings(Interface):
     """Certificates of issuing authorities and purpose keys; never a private key."""
 

@@ -20,6 +20,7 @@ from svc.interfaces.facets import (
     IAuditLog,
     ICatalog,
     ICertificates,
+    IHeads,
     IKeyrings,
     ILease,
     INodes,
@@ -57,6 +58,7 @@ class ITransaction(Interface):
     policies: IPolicies = Attribute("Versions of the policy text.")
     sessions: ISessions = Attribute("Sessions, open and ended.")
     audit: IAuditLog = Attribute("The hash chain of audit records.")
+    heads: IHeads = Attribute("Signed heads, for the other Authorities.")
     keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
 
 

@@ -198,3 +198,17 @@ class LedgerContract:
         for epoch in (1, 2, 3):
             with self.assertRaises(LeaseLost):
                 await self.store.run("write", lambda tx, e=epoch: tx.lease.require(e))
+
+    async def test_heads(self: Any) -> None:
+        """Lines come back in order of size; of all only the newest stay; one size, one head."""
+
+        def add(tx: ITransaction) -> Any:
+            for size in (3, 9, 20, 21):
+                tx.heads.add(size, b"head %d" % size, 3)
+            return tx.heads.after(0, 9), tx.heads.after(9, 1), tx.heads.after(21, 9)
+
+        everything, one, none = await self.store.run("heads", add)
+        self.assertEqual(everything, (b"head 9", b"head 20", b"head 21"))
+        self.assertEqual((one, none), ((b"head 20",), ()))
+        with self.assertRaises(AlreadyExists):
+            await self.store.run("again", lambda tx: tx.heads.add(20, b"head 20", 3))

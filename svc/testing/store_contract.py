@@ -27,6 +27,7 @@ from svc.interfaces.facets import (
     IAuditLog,
     ICatalog,
     ICertificates,
+    IHeads,
     IKeyrings,
     ILease,
     INodes,
@@ -51,6 +52,7 @@ FACETS = {
     "policies": IPolicies,
     "sessions": ISessions,
     "audit": IAuditLog,
+    "heads": IHeads,
     "keyrings": IKeyrings,
 }
 

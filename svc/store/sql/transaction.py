@@ -12,6 +12,7 @@ from svc.interfaces.store import ChainHash, ITransaction
 from svc.store.sql.audit import AuditLog, HeadMemory
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
+from svc.store.sql.heads import Heads
 from svc.store.sql.keyrings import Keyrings
 from svc.store.sql.lease import LeaseRow
 from svc.store.sql.nodes import Nodes
@@ -40,4 +41,5 @@ class Transaction:
         self.policies = Policies(db)
         self.sessions = Sessions(db)
         self.audit = AuditLog(db, chain_hash, head)
+        self.heads = Heads(db)
         self.keyrings = Keyrings(db)

@@ -1,0 +1,156 @@
+"""Heads pass from the Authority that writes to the others, and no history passes for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.exchange import BATCH, HeadExchange
+from svc.audit.heads import to_line
+from svc.audit.verify import verify
+from svc.audit.writer import HeadWriter, run_inline
+from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.model.audit import SignedHead, chain_hash
+from svc.service import BackgroundTasks
+from svc.store.memory import memory_store
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
+
+
+class ExchangeTests(SynchronousTestCase):
+    """Two Authorities, one log, one store."""
+
+    def setUp(self) -> None:
+        """Nobody has signed anything."""
+        self.store, self.log = memory_store(chain_hash), MemoryLog()
+        self.ours, self.theirs = MemoryHeads(), MemoryHeads()
+        self.clock, self.tasks = Clock(), BackgroundTasks()
+
+    def exchange(self, keeper: MemoryHeads, cluster: str = "demo.example") -> HeadExchange:
+        """One Authority's part."""
+        return HeadExchange(self.store, keeper, judge, cluster, "log", run_inline)
+
+    def writer(self, keeper: MemoryHeads, share: Any = None) -> HeadWriter:
+        """Whoever signs, and shares what it signs."""
+        return HeadWriter(
+            self.log, keeper, ANCHOR, judge, "demo.example", "log", "a" * 26, self.clock,
+            self.clock.seconds, self.tasks, share=share or self.exchange(keeper).share,
+        )  # fmt: skip
+
+    def done(self, coroutine: Any) -> Any:
+        """What it returns, at once."""
+        return self.successResultOf(Deferred.fromCoroutine(coroutine))
+
+    def refused(self, coroutine: Any) -> SvcError:
+        """Why it is refused."""
+        failure = self.failureResultOf(Deferred.fromCoroutine(coroutine), AuditBroken)
+        refusal = failure.value
+        assert isinstance(refusal, SvcError)
+        return refusal
+
+    def sign(self, writer: HeadWriter, records: int = 1) -> None:
+        """So many records more, and a head over them."""
+        self.log.fill(records, short_record)
+        self.done(writer.write())
+
+    def put(self, head: SignedHead) -> None:
+        """Somebody writes a head into the store by himself."""
+        size, line = head.head.tree_size, to_line(head, edge=True)
+        self.done(self.store.run("put", lambda tx: tx.heads.add(size, line, 100)))
+
+    def test_taking_over(self) -> None:
+        """Who takes over goes on from the other's newest head; both verify the same log."""
+        first = self.writer(self.ours)
+        self.successResultOf(first.startService())
+        for _ in range(3):
+            self.sign(first, 2)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 3)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 0)
+        self.assertEqual(self.theirs.kept, self.ours.kept)
+        second = self.writer(self.theirs)
+        self.successResultOf(second.startService())
+        self.sign(second, 5)
+        self.assertEqual(self.done(self.exchange(self.ours).take()), 1)
+        for keeper in (self.ours, self.theirs):
+            self.assertEqual(verify([self.log.log], keeper.heads(), judge).anchored, 11)
+
+    def test_many(self) -> None:
+        """Who was away long takes everything there is, in several steps."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        for _ in range(2 * BATCH + 1):
+            self.sign(writer)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 2 * BATCH + 1)
+
+    def test_answer_lost(self) -> None:
+        """A head whose sharing may have failed is the next one's predecessor, once."""
+        exchange, lost = self.exchange(self.ours), [True]
+
+        async def share(head: SignedHead) -> None:
+            await exchange.share(head)
+            if lost.pop() if lost else False:
+                raise StoreUnavailable("the answer was lost", reason="store_outcome_unknown")
+
+        writer = self.writer(self.ours, share)
+        self.log.fill(2, short_record)
+        self.failureResultOf(writer.startService(), StoreUnavailable)
+        self.assertEqual(self.ours.kept, [])
+        self.log.fill(3, short_record)
+        self.done(writer.write())
+        self.assertEqual([each.head.tree_size for each in self.ours.kept], [2, 5])
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
+        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 5)
+
+    def test_crash_between(self) -> None:
+        """A head that was shared and not kept, because of a crash, is found in the store."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        self.sign(writer, 2)
+        shared = self.ours.kept.pop()
+        self.assertEqual(self.done(self.exchange(self.ours).take()), 1)
+        self.assertEqual(self.ours.kept, [shared])
+
+    def test_not_believed(self) -> None:
+        """What is not signed, of another log, out of order or no head at all is refused."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        self.sign(writer, 4)
+        head = self.ours.kept[0]
+        forged = evolve(head, signed=evolve(head.signed, signature=b"x" * 64))
+        self.store = memory_store(chain_hash)
+        self.put(forged)
+        failure = self.failureResultOf(
+            Deferred.fromCoroutine(self.exchange(self.theirs).take()), SvcError
+        )
+        self.assertEqual(failure.value.reason, "bad_signature")
+        self.store = memory_store(chain_hash)
+        self.put(head)
+        other = self.refused(self.exchange(self.theirs, "else.example").take())
+        self.assertEqual(other.reason, "audit_head_foreign")
+        self.store = memory_store(chain_hash)
+        self.done(self.store.run("rubbish", lambda tx: tx.heads.add(3, b"rubbish", 9)))
+        self.refused(self.exchange(self.theirs).take())
+        self.store = memory_store(chain_hash)
+        line = to_line(head, edge=True)
+        self.done(self.store.run("misplaced", lambda tx: tx.heads.add(9, line, 9)))
+        self.done(self.exchange(self.theirs).take())
+        self.done(self.store.run("again", lambda tx: tx.heads.add(10, line, 9)))
+        self.refused(self.exchange(self.theirs).take())
+        self.assertEqual(len(self.theirs.kept), 1)
+
+    def test_two_heads(self) -> None:
+        """Another head over as many records is never replaced."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        self.sign(writer, 2)
+        self.clock.advance(3)
+        again = self.writer(self.theirs)
+        self.refused(_started(again))
+
+
+async def _started(writer: HeadWriter) -> None:
+    """Its start."""
+    await writer.startService()
