@@ -277,6 +277,12 @@ class PeriodicTask(Service):
             self._next = None
         return cancel(self._current)
 
+    def hurry(self) -> None:
+        """Run now rather than when the next run is due; no effect while one runs."""
+        if self._next is not None:
+            self._next.cancel()
+            self._begin()
+
     def _schedule(self) -> None:
         wait = self._interval if self._jitter is None else self._jitter(self._interval)
         self._next = self._clock.callLater(max(0.0, wait), self._begin)

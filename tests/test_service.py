@@ -280,6 +280,19 @@ class PeriodicTaskTests(SynchronousTestCase):
         self.clock.pump([4, 1, 5])
         self.assertEqual(self.runs, [0, 5, 10])
 
+    def test_hurried(self) -> None:
+        """A run asked for comes at once, in the place of the next; none is added to one under way."""
+        task = self.task()
+        self.clock.advance(2)
+        task.hurry()
+        self.assertEqual(self.runs, [0, 2])
+        gate: Deferred[None] = Deferred()
+        self.answer = lambda: gate
+        self.clock.advance(5)
+        task.hurry()
+        self.assertEqual(self.runs, [0, 2, 7])
+        gate.callback(None)
+
     def test_no_overlap(self) -> None:
         """A slow run holds back the next, which comes one interval after its end."""
         gate: Deferred[None] = Deferred()

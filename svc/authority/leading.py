@@ -24,8 +24,9 @@ from svc.model.lease import Lease, Watch
 from svc.service import AsyncService, PeriodicTask
 
 TERM_SECS = 15.0
-BEATS = 3
-"""So many beats of the holder, and looks of the others, come to a term."""
+BEATS = 5
+"""So many beats of the holder, and looks of the others, come to a term: a dead holder is
+replaced within a term and a fifth."""
 
 HELD_SHARE = 0.8
 """The holder ends its own term after this share of it: two clocks never run quite alike."""
@@ -56,6 +57,7 @@ class Leadership(AsyncService):
     _lease: Lease | None = field(default=None, init=False)
     _watch: Watch = field(factory=Watch, init=False)
     _end: IDelayedCall | None = field(default=None, init=False)
+    _ours_at: IDelayedCall | None = field(default=None, init=False)
     _told: list[Callable[[Lease | None], object]] = field(factory=list, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _turns: PeriodicTask = field(init=False)
@@ -111,6 +113,9 @@ class Leadership(AsyncService):
 
     async def stop(self) -> None:
         """Give the lease up, so that nobody has to wait for its end."""
+        if self._ours_at is not None:
+            self._ours_at.cancel()
+            self._ours_at = None
         if self._turns.running:
             await self._turns.stopService()
         mine = self._lease
@@ -143,6 +148,21 @@ class Leadership(AsyncService):
             if taken is not None:
                 _log.info("leading", epoch=taken.epoch, before=held.owner)
                 self._ours(taken, began)
+                return
+        self._look_at_its_end()
+
+    def _look_at_its_end(self) -> None:
+        """Look when the holder's term ends unless it beats, not only at the next turn."""
+        if self._ours_at is not None:
+            self._ours_at.cancel()
+            self._ours_at = None
+        left = self._watch.since + self.term - self.clock.seconds()
+        if self._lease is None and self._turns.running and left > 0:
+            self._ours_at = self.clock.callLater(left, self._its_end)
+
+    def _its_end(self) -> None:
+        self._ours_at = None
+        self._turns.hurry()
 
     async def _beat(self) -> None:
         """One beat.  The term runs from before it was asked for, so ours ends first."""

@@ -44,6 +44,9 @@ _FIRST_FRAME_SECS = 2.0
 
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 5.0
+_LONGEST_ROUND = 1.0
+"""Between two rounds where there are several: one of them takes over within seconds."""
+
 _STEADY_SECS = 10.0
 """A connection that held this long wipes the failures before it."""
 
@@ -182,7 +185,8 @@ class AuthorityLink(Service):
             if not self.pool.failed():
                 continue
             failures = 0 if self._was_steady() else failures + 1
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
+            longest = _LONGEST_WAIT if self.pool.is_alone else _LONGEST_ROUND
+            wait = min(longest, _FIRST_WAIT * 2 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
 
     def _was_steady(self) -> bool:

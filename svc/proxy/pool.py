@@ -40,6 +40,11 @@ class AuthorityPool(Generic[_T]):
         """The member to dial, or the one that is dialed."""
         return self.members[self._turn]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other member to turn to."""
+        return len(self.members) < 2
+
     def answered(self) -> None:
         """The current member took the greeting: the Proxy's calls go there from now on."""
         self._failed = 0

@@ -96,8 +96,8 @@ class MovingTests(ProxyTests):
         self.leading = "none"
         self._cut()
         self.site.pass_time(100)
-        self.assertLess(len(self.dialed), 3 * 30)
+        self.assertLess(len(self.dialed), 3 * 110)
         self.leading = "b"
-        self.site.pass_time(6)
+        self.site.pass_time(2)
         self.assertTrue(self.site.link.is_connected)
         self.assertEqual(self.moves, 1)
