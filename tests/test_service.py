@@ -281,7 +281,7 @@ class PeriodicTaskTests(SynchronousTestCase):
         self.assertEqual(self.runs, [0, 5, 10])
 
     def test_hurried(self) -> None:
-        """A run asked for comes at once, in the place of the next; none is added to one under way."""
+        """A run asked for comes at once, in the next one's place; never beside one under way."""
         task = self.task()
         self.clock.advance(2)
         task.hurry()
