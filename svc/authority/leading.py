@@ -2,8 +2,8 @@
 
 Any number of Authorities may run on one store; :class:`Leadership` of each
 looks at the lease again and again, takes it when it may, and keeps it by
-beats.  Who cannot beat in time steps down before anybody else may take over;
-whoever was stopped meanwhile and does not know yet is refused by the store,
+beats.  Who cannot beat in time writes nothing before anybody else may take over, and
+goes on if nobody did; whoever was stopped meanwhile and does not know yet is refused by the store,
 because :class:`FencedStore` compares the epoch inside every write transaction.
 """
 
@@ -58,7 +58,9 @@ class Leadership(AsyncService):
     _watch: Watch = field(factory=Watch, init=False)
     _end: IDelayedCall | None = field(default=None, init=False)
     _ours_at: IDelayedCall | None = field(default=None, init=False)
+    _led: int | None = field(default=None, init=False)
     _told: list[Callable[[Lease | None], object]] = field(factory=list, init=False)
+    _superseded: list[Callable[[str], object]] = field(factory=list, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _turns: PeriodicTask = field(init=False)
 
@@ -71,6 +73,13 @@ class Leadership(AsyncService):
         """Call *told* with the lease when it becomes ours, and with None when it ceases to be."""
         self._told.append(told)
 
+    def on_superseded(self, told: Callable[[str], object]) -> None:
+        """Call *told* with the node id of the holder once another epoch than ours has begun.
+
+        We do not lead again in this life: what was begun as leader is out of date.
+        """
+        self._superseded.append(told)
+
     @property
     def lease(self) -> Lease | None:
         """The lease while it is ours."""
@@ -78,10 +87,13 @@ class Leadership(AsyncService):
 
     @property
     def leader(self) -> str:
-        """The node id of the holder as last seen; empty: nobody."""
+        """The node id of the holder as last seen alive; empty: nobody."""
         if self._lease is not None:
             return self.owner
-        return "" if self._watch.lease is None else self._watch.lease.owner
+        seen = self._watch.lease
+        if seen is None or self._watch.may_take(self.clock.seconds(), self.term):
+            return ""
+        return seen.owner
 
     def led(self) -> Deferred[None]:
         """Fires once we lead: at once, or when the lease becomes ours."""
@@ -138,9 +150,12 @@ class Leadership(AsyncService):
         held = await self.store.read("the lease", lambda tx: tx.lease.held())
         self._watch = self._watch.saw(held, self.clock.seconds())
         if held.is_of(self.owner, self.instance):
-            # The answer to our own taking was lost; a beat shows whether it still stands.
+            # The store was away, or the answer to our taking was lost: a beat shows whether
+            # it still stands.  Nobody has begun another epoch, so nothing of ours is out of date.
             self._ours(held, began)
             await self._beat()
+        elif self._led is not None:
+            self._end_for_good(held)
         elif self.alone or self._watch.may_take(self.clock.seconds(), self.term):
             taken = await self.store.run(
                 "take the lease", lambda tx: tx.lease.take(self.owner, self.instance, held)
@@ -171,9 +186,15 @@ class Leadership(AsyncService):
         kept = await self.store.run("beat", lambda tx: tx.lease.beat(mine))
         if self._lease is not mine:
             return  # the term ended while the store was asked
-        if kept is None:
-            _log.error("another Authority took the lease", epoch=mine.epoch)
         self._ours(kept, began)
+        if kept is None:
+            await self._look()
+
+    def _end_for_good(self, held: Lease) -> None:
+        _log.error("another Authority took the lease", leader=held.owner, epoch=held.epoch)
+        told, self._superseded = self._superseded, []
+        for each in told:
+            each(held.owner)
 
     def _ours(self, lease: Lease | None, since: float) -> None:
         """What we hold from now on, and until when unless a beat follows."""
@@ -181,6 +202,8 @@ class Leadership(AsyncService):
             self._end.cancel()
             self._end = None
         before, self._lease = self._lease, lease
+        if lease is not None:
+            self._led = lease.epoch
         if lease is not None and not self.alone:
             left = since + HELD_SHARE * self.term - self.clock.seconds()
             self._end = self.clock.callLater(max(0.0, left), self._term_over)
@@ -194,9 +217,7 @@ class Leadership(AsyncService):
 
     def _term_over(self) -> None:
         self._end = None
-        _log.error("the lease was not renewed in time; this Authority leads no more")
-        # What the store says of us is our own last beat: nobody else's silence to wait for.
-        self._watch = Watch()
+        _log.error("the lease was not renewed in time; nothing is written until it is")
         self._ours(None, 0.0)
 
 

@@ -38,17 +38,18 @@ from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.compose.authority_life import (
+    LEADER,
     LISTENERS,
     POLICY,
     STORE,
     AuthorityRole,
     Beginning,
-    Bound,
+    Serves,
     StoreLife,
-    Turn,
     status_of,
 )
-from svc.compose.authority_parts import Parts, load_cluster_keys, own_identity
+from svc.compose.authority_parts import Parts, Serving, load_cluster_keys, own_identity
+from svc.compose.authority_turn import Standing, Turn
 from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
 from svc.compose.rates import authority_rates
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
@@ -116,7 +117,7 @@ def make_authority(
     store = NoticingStore(FencedStore(opened.store, leadership.epoch))
     parts = Parts(
         runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
-        desk, opened, leadership, store, recorder,
+        desk, opened, leadership, Serving(leadership), store, recorder,
     )  # fmt: skip
     return _assembled(parts, stopped_by)
 
@@ -140,13 +141,13 @@ class Rooms:
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), _listeners(p)
-    role = AuthorityRole(Readiness(STORE, POLICY, LISTENERS), listeners)
+    role = AuthorityRole(Readiness(STORE, LEADER, POLICY, LISTENERS), listeners)
     control = _control(p, rooms, listeners)
     _serve(p, listeners, control, rooms)
     admin = _admin(p, rooms, control, role)
     server = rpc_server(
-        p.runtime, p.settings, [admin.service()], rooms.operators.admit, plaintext=True,
-        listener="state_dir",
+        p.runtime, p.settings, [admin.service()], p.serving.guarded(rooms.operators.admit),
+        plaintext=True, listener="state_dir",
     )  # fmt: skip
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
     keeper = AnchorDirectory(p.state / "anchor")
@@ -162,7 +163,8 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
-        Turn(p.leadership, exchange, stopped_by),
+        Standing(p.opened.store, p.leadership, role.ready, clock),
+        Turn(p.leadership, exchange, role.ready, listeners, stopped_by),
         heads,
         begin,
         LastSummary(rooms.refusals),
@@ -172,8 +174,8 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         PeriodicTask(
             clock, WINDOW_SECS, rooms.refusals.summarise, "refusals summary", at_once=False
         ),
+        Serves(role, p.serving),
         *listeners.values(),
-        Bound(role),
     ):
         role.addService(service)
     return role
@@ -300,7 +302,10 @@ def _serve(
 
 
 def _server(p: Parts, name: str, services: list[RpcService], admit: Admit) -> RpcServerFactory:
-    return rpc_server(p.runtime, p.settings, services, admit, listener=f"endpoints.{name}_listen")
+    return rpc_server(
+        p.runtime, p.settings, services, p.serving.guarded(admit),
+        listener=f"endpoints.{name}_listen",
+    )  # fmt: skip
 
 
 def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:

@@ -11,35 +11,30 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.audit.exchange import HeadExchange
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
-from svc.authority.leading import Leadership
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import node
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
-from svc.compose.authority_parts import Parts
+from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
 from svc.compose.store_opening import AwaitedStore
-from svc.errors import LeaseLost, MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
 from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
-from svc.model.lease import Lease
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
 from svc.proto.gate.v1 import admin_pb2
-from svc.service import AsyncMultiService, AsyncService, PeriodicTask, Readiness
+from svc.service import AsyncMultiService, AsyncService, Readiness
 
 _log = Logger(namespace="svc_authority")
 
 
-TAKE_SECS = 5.0
-"""Between two looks of an Authority that stands by at what the leader has signed."""
-
+LEADER = "leader route"
 LISTENERS = "listeners"
 POLICY = "policy"
 STORE = "store"
@@ -79,49 +74,6 @@ class StoreLife(AsyncService):
 
 
 @define(slots=False, eq=False)
-class Turn(AsyncService):
-    """What comes after it starts once this Authority leads, and ends with its lease.
-
-    Until then its ports close every connection at once, so that Proxies turn to the leader.
-
-    Attributes:
-        exchange: Heads that the leader signs; None where no other Authority can be.
-        stopped_by: Told when the lease is lost: the process ends, for whoever runs it to start
-            again, because what it has begun was begun as leader.
-    """
-
-    leadership: Leadership
-    exchange: HeadExchange | None
-    stopped_by: Callable[[SvcError], object]
-
-    async def start(self) -> None:
-        """Wait for our turn, keeping the leader's heads meanwhile."""
-        if self.leadership.lease is None:
-            _log.info("standing by", leader=self.leadership.leader)
-            await self._stand_by()
-        self.leadership.on_change(self._changed)
-        if self.exchange is not None:
-            await self.exchange.take()
-
-    async def _stand_by(self) -> None:
-        if self.exchange is None:
-            await self.leadership.led()
-            return
-        taking = PeriodicTask(
-            self.leadership.clock, TAKE_SECS, self.exchange.take, "heads of the leader"
-        )
-        taking.startService()
-        try:
-            await self.leadership.led()
-        finally:
-            await taking.stopService()
-
-    def _changed(self, lease: Lease | None) -> None:
-        if lease is None and self.running:
-            self.stopped_by(LeaseLost(self.leadership.leader))
-
-
-@define(slots=False, eq=False)
 class Beginning(AsyncService):
     """What an Authority does between opening its store and serving, and again and again after."""
 
@@ -138,7 +90,6 @@ class Beginning(AsyncService):
         """Enter ourselves, write the start down, bring the policy in force."""
         me = node(self.parts.identity.principal.id)
         await self.parts.store.run("role start", self._record_start)
-        self.role.ready.met(STORE)
         await self.policies.ensure_first(me)
         await self.reload()
         await self.ends.await_claims()
@@ -157,12 +108,10 @@ class Beginning(AsyncService):
         try:
             facts = await self.knowledge.refresh()
         except SvcError as refused:
-            self.role.ready.lost(STORE)
             if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
                 # Somebody migrated it while it was away from us: we are not its build any more.
                 self.stopped_by(refused)
             raise
-        self.role.ready.met(STORE)
         stored = self.parts.metrics.gauge("svc_policy_version_stored")
         stored.set(0 if facts.policy is None else facts.policy.version)
         await self.policy.follow(facts)
@@ -229,13 +178,18 @@ class Beginning(AsyncService):
 
 
 @define(slots=False, eq=False)
-class Bound(AsyncService):
-    """Comes last: everything is bound and served."""
+class Serves(AsyncService):
+    """Comes before the listeners: whoever calls from now on is served.
+
+    Until then callers are told who leads: their ports answer before it is our turn.
+    """
 
     role: AuthorityRole
+    serving: Serving
 
     async def start(self) -> None:
         """Say so."""
+        self.serving.is_on = True
         self.role.ready.met(LISTENERS)
 
 

@@ -10,7 +10,8 @@ from svc.authority.records import Recorder
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
 from svc.compose.store_opening import Opened
 from svc.config import RoleSettings
-from svc.errors import ConfigError
+from svc.errors import ConfigError, LeaseLost
+from svc.interfaces.rpc import Admit, Peer
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -20,6 +21,24 @@ from svc.pki.root import ClusterKeys
 from svc.policy.vocabulary import Vocabulary
 from svc.service import BackgroundTasks
 from svc.telemetry.metrics import Metrics
+
+
+@define
+class Serving:
+    """Whether callers are served; until it is our turn they are told who leads."""
+
+    leadership: Leadership
+    is_on: bool = False
+
+    def guarded(self, admit: Admit) -> Admit:
+        """*admit*, asked only while callers are served."""
+
+        def admitted(method: str, peer: Peer) -> None:
+            if not self.is_on:
+                raise LeaseLost(self.leadership.leader)
+            admit(method, peer)
+
+        return admitted
 
 
 @define
@@ -38,6 +57,7 @@ class Parts:
     desk: EnrollmentDesk
     opened: Opened
     leadership: Leadership
+    serving: Serving
     store: NoticingStore
     recorder: Recorder
     tasks: BackgroundTasks = field(factory=BackgroundTasks)

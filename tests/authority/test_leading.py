@@ -66,11 +66,13 @@ class Member:
     alone: bool = False
     leadership: Leadership = field(init=False)
     told: list[Lease | None] = field(factory=list)
+    superseded: list[str] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         reactor: Any = self.clock
         self.leadership = Leadership(self.way, self.name, f"{self.name}-1", reactor, self.alone)
         self.leadership.on_change(self.told.append)
+        self.leadership.on_superseded(self.superseded.append)
 
     @property
     def leads(self) -> bool:
@@ -158,7 +160,30 @@ class LeadingTests(World):
         a.way.is_cut = False
         self.after(3 * TERM_SECS)
         self.assertEqual((a.leads, b.leads), (False, True))
-        self.assertEqual(a.leadership.leader, "b")
+        self.assertEqual((a.leadership.leader, a.superseded), ("b", ["b"]))
+        b.way.is_cut = True
+        self.after(3 * TERM_SECS)
+        self.assertFalse(a.leads, "what it began as leader is out of date")
+
+    def test_the_store_is_away(self) -> None:
+        """A leader writes nothing while the store is away, and goes on where nobody took over."""
+        a = self.member("a")
+        a.way.is_cut = True
+        self.after(4 * TERM_SECS)
+        self.failureResultOf(a.write(), LeaseLost)
+        self.assertEqual(a.leadership.leader, "")
+        a.way.is_cut = False
+        self.after(BEAT_SECS)
+        self.successResultOf(a.write())
+        self.assertEqual((a.leadership.epoch(), a.superseded), (1, []))
+
+    def test_a_beat_whose_answer_was_lost(self) -> None:
+        """A beat that was counted without our knowing costs nothing."""
+        a = self.member("a")
+        counted = self.store.run("beat", lambda tx: tx.lease.beat(tx.lease.held()))
+        self.successResultOf(Deferred.fromCoroutine(counted))
+        self.after(2 * BEAT_SECS)
+        self.assertEqual((a.leads, a.leadership.epoch()), (True, 1))
 
     def test_frozen(self) -> None:
         """A write begun by a leader that was frozen past its term is refused by the store."""
@@ -213,7 +238,7 @@ class ManyTests(World):
     @settings(max_examples=40, deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from((1, 4, 20, 80))), max_size=30))
     def test_one_writer(self, story: list[tuple[int, int]]) -> None:
-        """At no moment do two write, epochs only grow, and somebody leads in the end."""
+        """At no moment do two write, epochs only grow, and a new member leads in the end."""
         self.setUp()
         members = [self.member(name) for name in "abc"]
         epochs: list[int] = []
@@ -224,6 +249,8 @@ class ManyTests(World):
                 self._write(members, epochs)
         for each in members:
             each.way.is_cut = False
+        # Whoever was superseded is started again by whoever runs it.
+        members.append(self.member("d"))
         self.after(TERM_SECS + 2 * BEAT_SECS)
         self._write(members, epochs)
         self.assertEqual(sum(each.leads for each in members), 1)

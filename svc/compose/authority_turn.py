@@ -1,0 +1,121 @@
+"""When it is an Authority's turn to write, and what it is good for until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.exchange import HeadExchange
+from svc.authority.leading import Leadership
+from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
+from svc.compose.listeners import RpcListener
+from svc.errors import LeaseLost, SvcError
+from svc.interfaces.store import IReadOnlyStore
+from svc.service import AsyncService, PeriodicTask, Readiness, bounded
+
+CHECK_SECS = 5.0
+"""Between two checks of an Authority's readiness (G-OPEN-39)."""
+
+_ANSWER_SECS = 2.0
+_log = Logger(namespace="svc_authority")
+
+
+@define(slots=False, eq=False)
+class Turn(AsyncService):
+    """What comes after it starts once this Authority leads.
+
+    Until then its ports answer every call with who leads, so that Proxies turn there;
+    it keeps the leader's heads, and is as ready as one that follows can be.
+
+    Attributes:
+        exchange: Heads that the leader signs; None where no other Authority can be.
+        listeners: Open while we stand by.
+        stopped_by: Told when another Authority has taken our lease: the process ends, for
+            whoever runs it to start again, because what it began was begun as leader.
+    """
+
+    leadership: Leadership
+    exchange: HeadExchange | None
+    ready: Readiness
+    listeners: Mapping[str, RpcListener]
+    stopped_by: Callable[[SvcError], object]
+
+    async def start(self) -> None:
+        """Wait for our turn."""
+        if self.leadership.lease is None:
+            _log.info("standing by", leader=self.leadership.leader)
+            await self._stand_by()
+        self.leadership.on_superseded(lambda leader: self.stopped_by(LeaseLost(leader)))
+        if self.exchange is not None:
+            await self.exchange.take()
+
+    async def _stand_by(self) -> None:
+        # A follower decides nothing and has nothing to serve but the way to the leader.
+        self._follow(self.ready.met)
+        for listener in self.listeners.values():
+            listener.late.is_open = True
+        taking = self._taking()
+        taking.startService()
+        try:
+            await self.leadership.led()
+        finally:
+            await taking.stopService()
+            self._follow(self.ready.lost)
+
+    def _follow(self, say: Callable[[str], None]) -> None:
+        for condition in (POLICY, LISTENERS):
+            say(condition)
+
+    def _taking(self) -> PeriodicTask:
+        return PeriodicTask(self.leadership.clock, CHECK_SECS, self._take, "heads of the leader")
+
+    async def _take(self) -> None:
+        if self.exchange is not None:
+            await self.exchange.take()
+
+
+@define(slots=False, eq=False)
+class Standing(AsyncService):
+    """Whether the store answers and the leader is known: readiness follows both, always."""
+
+    store: IReadOnlyStore
+    leadership: Leadership
+    ready: Readiness
+    clock: IReactorTime
+
+    def __attrs_post_init__(self) -> None:
+        self._checks = PeriodicTask(
+            self.clock, CHECK_SECS, self._check, "readiness of the store", at_once=False
+        )
+
+    async def start(self) -> None:
+        """Check, and go on checking."""
+        self.leadership.on_change(lambda _: self._look_for_leader())
+        await self._check()
+        self._checks.startService()
+
+    async def stop(self) -> None:
+        """Check no more."""
+        await self._checks.stopService()
+
+    async def _check(self) -> None:
+        reading = self.store.read("readiness", lambda tx: tx.schema.fact("cluster"))
+        try:
+            await bounded(self.clock, _ANSWER_SECS, reading, "the store")
+        except SvcError as e:
+            if not _is_missing(self.ready, STORE):
+                _log.error("the store does not answer", reason=e.reason, text=e.text)
+            self.ready.lost(STORE)
+        else:
+            self.ready.met(STORE)
+        self._look_for_leader()
+
+    def _look_for_leader(self) -> None:
+        (self.ready.met if self.leadership.leader else self.ready.lost)(LEADER)
+
+
+def _is_missing(ready: Readiness, name: str) -> bool:
+    return name in ready.missing
