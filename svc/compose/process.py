@@ -134,8 +134,8 @@ def _assembled(
     ended.append(lambda refusal: process.stopped_by(refusal))
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
-    first = [Holding(state), tracing, RefusedByTheSystem(runtime.reactor), *watched]
-    for service in (*first, *children, listening, Announcing(settings)):
+    first = [Holding(state), tracing, RefusedByTheSystem(runtime.reactor), *watched, listening]
+    for service in (*first, *children, Announcing(settings)):
         process.addService(service)
     return process
 

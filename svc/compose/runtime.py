@@ -129,7 +129,10 @@ class Holding(Service):
 
 @define(slots=False, eq=False)
 class ListeningFile(Service):
-    """Writes ``listening.json`` once everything is bound: names and real addresses."""
+    """Writes ``listening.json`` once everything is bound: names and real addresses.
+
+    A role may still be starting, or standing by: its readiness says so.
+    """
 
     path: Path
     listeners: Mapping[str, Listener]

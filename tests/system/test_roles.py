@@ -33,6 +33,10 @@ def through(person: Person, resource: str = "echo") -> bytes:
     return ran.checked().stdout.encode()
 
 
+def _has_started(child: Child) -> bool:
+    return '"message":"started"' in child.text()
+
+
 @contextlib.contextmanager
 def without_telemetry(gateway: Gateway) -> Iterator[None]:
     """All three roles anew, with neither ``metrics_listen`` nor an ``otel_endpoint``."""
@@ -46,7 +50,7 @@ def without_telemetry(gateway: Gateway) -> Iterator[None]:
             gateway.child(role).kill()
             child = gateway.start(role, ready=False)
             if role != CONNECTOR:  # which listens nowhere
-                until(f"{role} up", partial(gateway.listening, role), alive=[child])
+                until(f"{role} up", partial(_has_started, child), alive=[child])
         until("a tunnel", lambda: gateway.status()["connectors"] == 1)
         yield
     finally:
