@@ -1,13 +1,9 @@
 """Services that can be waited for, and the few shapes that long-running code takes.
 
-A role is a tree of services that start in order and stop in reverse, each
-awaited.  What runs beside it is owned: a coroutine nobody awaits belongs to
-:class:`BackgroundTasks`, something done again and again is a
-:class:`PeriodicTask`, a bound port is a :class:`Listener`.  Whether a role may
-be sent work is a :class:`Readiness`.
-
-Nothing here knows a role, a metric or a log format, and nothing imports the
-reactor: clocks and endpoints are passed in.
+A role is a tree of services that start in order and stop in reverse, each awaited.  What runs
+beside it is owned: a coroutine nobody awaits by :class:`BackgroundTasks`, something done again and
+again is a :class:`PeriodicTask`, a bound port a :class:`Listener`.  Nothing here knows a role, a
+metric or a log format, and nothing imports the reactor: clocks and endpoints are passed in.
 """
 
 from __future__ import annotations
@@ -280,8 +276,7 @@ class PeriodicTask(Service):
     def hurry(self) -> None:
         """Run now rather than when the next run is due; no effect while one runs."""
         if self._next is not None:
-            self._next.cancel()
-            self._begin()
+            self._next.reset(0)
 
     def _schedule(self) -> None:
         wait = self._interval if self._jitter is None else self._jitter(self._interval)

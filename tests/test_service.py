@@ -285,6 +285,7 @@ class PeriodicTaskTests(SynchronousTestCase):
         task = self.task()
         self.clock.advance(2)
         task.hurry()
+        self.clock.advance(0)
         self.assertEqual(self.runs, [0, 2])
         gate: Deferred[None] = Deferred()
         self.answer = lambda: gate
