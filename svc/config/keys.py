@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "SVC_LOG_FORMAT": "`json`: one JSON object a line; anything else: lines for people.",
     "SVC_CRASH_AT": "A crash point, `name` or `name:N` for the Nth time; in fault tests only.",
     "SVC_REQUIRE_TOOLS": "`1`: a test whose stock tool is missing fails instead of skipping.",
+    "SVC_TEST_RUN": "The process that stands for a run of the tests; `make test` sets it.",
 }
 
 
