@@ -157,7 +157,7 @@ MACHINE = [
           prepare=lambda own: (own / "state").touch()),
     Start("unknown kind", role("connector"), CONNECTOR + '[plugins]\nkinds = ["tpc"]',
           ("kind tpc: no such drop-in; did you mean tcp?",)),
-    Start("unknown store", role("authority"), AUTHORITY + '[plugins]\nstores = ["sqlit"]',
+    Start("unknown store", role("authority"), AUTHORITY + '[plugins]\nstores = ["sqlite", "sqlit"]',
           ("store sqlit: no such drop-in; did you mean sqlite?",), prepare=keys),
 ]  # fmt: skip
 
