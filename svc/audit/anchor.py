@@ -1,9 +1,10 @@
 """The anchor directory: signed heads kept beside, never inside, the store.
 
-``heads.jsonl`` only grows, a line a head; ``latest`` repeats the newest with
-the right edge of the tree, replaced whole.  A line is durable before
-``latest`` names it, so after a crash ``latest`` is at most one line behind; a
-last line without its end was never acknowledged and is dropped.
+``heads.jsonl`` has a line a head; ``latest`` repeats the newest with the right
+edge of the tree, replaced whole.  A line is durable before ``latest`` names
+it, so after a crash ``latest`` is at most one line behind; a last line without
+its end was never acknowledged and is dropped.  When ``heads.jsonl`` has twice
+as many lines as are kept, the older ones are thinned (``svc.audit.pruning``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from attrs import define, field
 from zope.interface import implementer
 
 from svc.audit.heads import from_line, to_line
+from svc.audit.pruning import pruned
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.audit import IHeadKeeper
 from svc.model.audit import SignedHead
@@ -25,13 +27,21 @@ MAX_LINE = 1 << 16
 CHAIN_EVERY = 256
 """The certificates are repeated after that many lines, and whenever the key changes."""
 
+KEPT = 4096
+"""So many of the newest heads are kept: an hour and more, where there is one each second."""
+
 
 @implementer(IHeadKeeper)
 @define
 class AnchorDirectory:
-    """Heads in one directory of our own; made at the first head if it is not there."""
+    """Heads in one directory of our own; made at the first head if it is not there.
+
+    *kept* is how many of the newest heads are never pruned.
+    """
 
     path: Path
+    kept: int = KEPT
+    _count: int | None = field(default=None, init=False)
     _since_chain: int = field(default=0, init=False)
     _key_id: str = field(default="", init=False)
 
@@ -63,18 +73,39 @@ class AnchorDirectory:
         """See :class:`IHeadKeeper`."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with_chain = head.head.key_id != self._key_id or self._since_chain >= CHAIN_EVERY
-        _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
-        _replace(self.path / "latest", to_line(head, edge=True) + b"\n")
+        begins = _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
+        try:
+            _replace(self.path / "latest", to_line(head, edge=True) + b"\n")
+        except OSError:
+            # Its maker will sign another over the same records; two would not follow.
+            os.truncate(self.path / "heads.jsonl", begins)
+            raise
         self._key_id = head.head.key_id
         self._since_chain = 1 if with_chain else self._since_chain + 1
+        self._prune()
 
     def heads(self) -> Iterator[SignedHead]:
         """See :class:`IHeadKeeper`."""
+        return heads_in(self.path / "heads.jsonl", missing_ok=True)
+
+    def _prune(self) -> None:
+        """Thin the file once it has twice the lines that are always kept."""
+        path = self.path / "heads.jsonl"
+        if self._count is None:
+            self._count = _count_lines(path)
+        else:
+            self._count += 1
+        if self._count < 2 * self.kept:
+            return
+        # Those kept for their day are not counted: they are never fewer again.
+        self._count = self.kept
         try:
-            file = (self.path / "heads.jsonl").open("rb")
-        except FileNotFoundError:
-            return iter(())
-        return _lines(file, os.fstat(file.fileno()).st_size)
+            with path.open("rb") as file:
+                left = pruned(iter(lambda: file.readline(MAX_LINE + 2), b""), self.kept)
+            _replace(path, b"".join(left))
+        except (Malformed, OSError):
+            # The head is kept all the same.  A damaged file stays, for verifying to name.
+            return
 
     def _last_line(self) -> bytes | None:
         try:
@@ -88,6 +119,28 @@ class AnchorDirectory:
         return whole[-1] if whole else None
 
 
+def heads_in(path: Path, *, missing_ok: bool = False) -> Iterator[SignedHead]:
+    """The heads of a file, a line each, as far as it goes now; blocks while iterating.
+
+    Raises:
+        AuditBroken: the file cannot be read; while iterating, a line is not a head.
+    """
+    try:
+        file = path.open("rb")
+        return _lines(file, os.fstat(file.fileno()).st_size)
+    except FileNotFoundError as missing:
+        if missing_ok:
+            return iter(())
+        raise AuditBroken(f"audit anchor: {path}: {missing.strerror}") from None
+    except OSError as failed:
+        raise AuditBroken(f"audit anchor: {path}: {failed.strerror}") from None
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
 def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
     chains: dict[str, tuple[bytes, ...]] = {}
     with file:
@@ -98,18 +151,19 @@ def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
             yield _parsed(line.removesuffix(b"\n"), chains)
 
 
-def _append(path: Path, line: bytes) -> None:
-    """Append durably, over what an unfinished append may have left."""
+def _append(path: Path, line: bytes) -> int:
+    """Append durably, over what an unfinished append may have left; where the line begins."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()
-        file.seek(size - len(tail) + tail.rfind(b"\n") + 1)
+        begins = file.seek(size - len(tail) + tail.rfind(b"\n") + 1)
         file.truncate()
         file.write(line)
         file.flush()
         os.fsync(descriptor)
+    return begins
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -76,6 +76,8 @@ def to_line(head: SignedHead, *, chain: bool = True, edge: bool = False) -> byte
         form["chain"] = [b64encode(der).decode() for der in head.signed.chain]
     if edge:
         form["edge"] = [node.hex() for node in head.edge]
+    if head.pruned:
+        form["pruned"] = head.pruned
     return encode(form)
 
 
@@ -101,7 +103,8 @@ def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
     if head.key_id not in chains:
         _refuse("the certificate of its key is missing")
     signed = Signed(encode(form["head"]), _base64(form["signature"]), chains[head.key_id])
-    return SignedHead(head, signed, tuple(_hex(node) for node in _texts(form.get("edge", ()))))
+    edge = tuple(_hex(node) for node in _texts(form.get("edge", ())))
+    return SignedHead(head, signed, edge, _number(form.get("pruned", 0)))
 
 
 def _head(form: Json) -> Head:

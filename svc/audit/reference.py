@@ -66,9 +66,12 @@ wrote it). `previous_head_hash` is the SHA-256 of the previous head's bytes and 
 the SHA-256 of the anchor certificate.
 
 Heads are in `anchor/` of the state directory, outside the store: `heads.jsonl` has a line a head,
-`latest` the newest. The chain alone does not show that the newest records were cut off or that an
-older store was put back; the heads do. Copy `anchor/` where the gateway's operator cannot write:
-who can change both store and heads can rewrite the log.
+`latest` the newest. The newest 4,096 heads are kept, and of the older ones the last of each day
+(UTC); the file is thinned when it has 8,192 recent lines, and the head after a hole says in
+`pruned` how many are gone. Every head covers all records before it, so no record loses its proof.
+The chain alone does not show that the newest records were cut off or that an older store was put
+back; the heads do. Copy `anchor/` where the gateway's operator cannot write: who can change both
+store and heads can rewrite the log.
 
 ## Verifying
 
@@ -91,9 +94,88 @@ older store put back |
 | `head_unreadable` | a head cannot be read |
 | `no_anchor` | there are records and no head: nothing is proved |
 
+With `--anchor FILE` the log is verified against heads kept elsewhere as well: a copy of
+`heads.jsonl` or of `latest`, or the last line of an export. A store and an anchor that were both
+put back are found so: `head_beyond_end` at the first record that is missing. It reads a record at
+a time, in one snapshot, beside a running Authority or without one.
+
 At start the Authority goes on from its newest head. It refuses a store behind it
 (`audit_rolled_back`), a log without any head past the first 256 records (`audit_anchor_missing`)
 and heads of another log (`audit_head_foreign`).
+
+## Exports
+
+`svc --config C authority audit export [--format json|cef|splunk-hec] [--after SEQ] [--personal]`
+writes the records past SEQ (all, without it) that the newest signed head covers, a line each. A
+covered record cannot change any more: an export that begins `--after` the last number of the one
+before repeats no record and leaves none out, and a number past the newest head is refused. Each
+record is checked before it is written; at the first that is not as it was the export ends with
+status 6.
+
+Every line is printable ASCII, whatever a peer said. In `json`, which is what can be verified, it
+is JSON with its members sorted, without spaces, what is not printable ASCII as `\\u` and four
+lower-case hex digits (two such for a character past U+FFFF):
+
+| Line | Members |
+|---|---|
+| a record | those of the record; `form` (`svc-audit-export-v1`), `seq`, `prev_hash`, `hash`; with \
+`--personal` and only then `personal`, a list of `path`, `salt` (hex) and `value` (JSON as text) |
+| the last one | a signed head over all records so far: `head`, `signature` (base64), `chain` (the \
+certificate of its key, DER in base64) |
+
+What was hashed is the record's own members in canonical JSON. Exports that follow each other may
+be joined into one file. Without a record past SEQ there is no line at all.
+
+`cef` is the Common Event Format, version 0: the code as signature id, severity 3, 6 or 9 (info,
+warning, error); `rt`, `externalId` (the sequence number), `deviceExternalId` (the origin), `suid`
+(the actor's id), `act`, `outcome`, `reason`, `cat`; every other member as `svc` and its name in
+camel case, `svcHash` and `svcPrevHash` among them; `request` is left out. Backslash, equals sign,
+pipe and line breaks are escaped as the format says, everything else that is not printable ASCII
+is shown as `\\uNNNN`. `splunk-hec` is an event for `/services/collector/event` a line. Both are
+copies to search in; they end with the same record as `json` and prove nothing.
+
+## Proofs
+
+`svc --config C authority audit prove SEQ [--to N]` writes a proof that record SEQ is in the log,
+`… prove --from M [--to N]` that the log of M records is the beginning of the later one. Both are
+under the newest signed head, or the one over N records. A proof is one line in the form of an
+export:
+
+| `form` | Members |
+|---|---|
+| `svc-audit-inclusion-v1` | `seq`, `record`, `path`, `head`; `personal` as above where asked for |
+| `svc-audit-consistency-v1` | `from_size`, `from_root`, `path`, `head` |
+
+`path` is a list of hashes in hex: the audit path of RFC 6962 section 2.1.1 for the leaf SEQ - 1,
+or the consistency proof of section 2.1.2; they are checked as in RFC 9162 sections 2.1.3.2 and
+2.1.4.2. `head` is a signed head with `head`, `signature` and `chain`.
+
+## For an auditor
+
+`contrib/verify_audit.py` is one file that needs Python, `cryptography` and nothing of svc. Read
+it first: it is short. The anchor key is named on the command line, by its certificate (`--key
+FILE`) or the SHA-256 of it (`--fingerprint HEX`, the anchor that `audit verify` prints), and must
+come from somebody you trust; an export or proof under any other key is refused, whatever it
+brings along.
+
+```
+svc --config C authority audit export >log.jsonl
+python3 contrib/verify_audit.py --fingerprint HEX log.jsonl
+tail -n 1 log.jsonl >mine.json
+```
+
+Keep `mine.json`, the head you were shown. With `--head mine.json` the next export must contain
+the very log that it was signed over: who shows you another history, or one without its newest
+records, is found out. Two auditors compare what they were shown with `--head mine.json --head
+yours.json --proof grown.json`, where the last one is a consistency proof between the two sizes;
+heads of one size must be equal. `--proof FILE` checks a proof, `--seq N` that it is of record N,
+`--after SEQ` an export that begins past SEQ.
+
+Status 0 means that everything given holds and is of one history; 1 that something does not, with
+the line and the record; 2 that the command line is wrong or a file cannot be opened.
+
+What this shows: that no record before a head that you hold has been changed, removed or put in
+since. Not that what was recorded is true, nor that everything was recorded.
 """
 
 

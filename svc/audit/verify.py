@@ -21,9 +21,8 @@ from svc.interfaces.audit import HeadVerifier
 from svc.model.audit import GENESIS, Head, SignedHead, chain_hash
 from svc.model.ledger import ChainRow, PersonalValue
 
-PersonalOf = Callable[[int], Sequence[PersonalValue]]
-
-_MARK = f'"{PERSONAL}":'.encode()
+PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
+"""``personal_of(first, last)``: what is not erased of the records *first* to *last*."""
 
 
 class ChainFault(AuditBroken):
@@ -70,6 +69,7 @@ def verify(
     verify_head: HeadVerifier,
     *,
     latest: SignedHead | None = None,
+    witnesses: Iterable[SignedHead] = (),
     personal_of: PersonalOf | None = None,
     cluster: str | None = None,
 ) -> Verified:
@@ -81,41 +81,88 @@ def verify(
         heads: In order, as :meth:`IHeadKeeper.heads` gives them.
         verify_head: Judges a head's signature and certificates.
         latest: The newest head as kept elsewhere; must be among *heads*.
-        personal_of: The personal values of a record that are not erased.
+        witnesses: Heads that somebody kept elsewhere, in order; not necessarily all.
+        personal_of: The personal values of records that are not erased.
         cluster: Refuse heads of another cluster.
 
     Raises:
         ChainFault: naming the first bad sequence number and the kind of fault.
     """
-    walk = _Heads(iter(heads), verify_head, cluster, latest)
+    kept = _Heads(iter(heads), verify_head, cluster, latest)
+    outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
     tree, last, size = Tree(), GENESIS, 0
-    append, due = tree.append, walk.due
+    append, due = tree.append, _nearest(kept, outside)
     for batch in batches:
+        personal = personal_of(size + 1, size + len(batch)) if personal_of and batch else {}
         for row in batch:
             size += 1
-            canonical = row.canonical
-            if row.seq != size:
-                raise ChainFault(size, "gap", f"the store has record {row.seq} in its place")
-            if row.prev_hash != last:
-                raise ChainFault(size, "prev_link", "it does not name the record before it")
-            last = row.hash
-            if chain_hash(size, row.prev_hash, canonical) != last:
-                raise ChainFault(size, "hash", "the record is not the one that was hashed")
-            _check_record(size, canonical, personal_of)
-            append(leaf_hash(canonical))
+            last = follow(row, size, last)
+            check_record(row, personal.get(size, ()))
+            append(leaf_hash(row.canonical))
             if size == due:
-                due = walk.match(tree, last)
-    return walk.finish(size, last)
+                for heads_of in (kept, outside):
+                    heads_of.match(tree, last)
+                due = _nearest(kept, outside)
+    return _better(kept.finish(size), outside.finish(size), size, last)
+
+
+def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
+    """The hash of *row*, which is to be record *seq* after one with the hash *last*.
+
+    Raises:
+        ChainFault: it is not.
+    """
+    if row.seq != seq:
+        raise ChainFault(seq, "gap", f"the store has record {row.seq} in its place")
+    if row.prev_hash != last:
+        raise ChainFault(seq, "prev_link", "it does not name the record before it")
+    found = chain_hash(seq, last, row.canonical)
+    if row.hash != found:
+        raise ChainFault(seq, "hash", "the record is not the one that was hashed")
+    return found
+
+
+def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[str, object]:
+    """The record that *row* holds, with values that are the ones it hides.
+
+    Raises:
+        ChainFault: it holds none, or a value is not the one hashed.
+    """
+    try:
+        record = json.loads(row.canonical)
+    except (ValueError, RecursionError):
+        raise ChainFault(row.seq, "record", "the record is not JSON") from None
+    if type(record) is not dict:
+        raise ChainFault(row.seq, "record", "the record is not an object")
+    for value in personal:
+        if marker(record, value.path) != {PERSONAL: personal_hash(value.salt, value.value)}:
+            raise ChainFault(
+                row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
+            )
+    return record
+
+
+def marker(record: Mapping[str, object], path: str) -> object:
+    """What stands in *record* at a dotted path, or None."""
+    place: object = record
+    for name in path.split("."):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place
 
 
 @define
 class _Heads:
-    """Walks along the heads while the rows go by."""
+    """Walks along heads while the rows go by.
+
+    *linked* heads are all that were ever signed, but for those said to be
+    pruned: each names the one before.  Others are judged one by one.
+    """
 
     _heads: Iterator[SignedHead]
     _verify_head: HeadVerifier
     _cluster: str | None
-    _latest: SignedHead | None
+    _latest: SignedHead | None = None
+    _linked: bool = field(default=True, kw_only=True)
     due: int = field(default=0, init=False)
     _previous: SignedHead | None = field(default=None, init=False)
     _next: SignedHead | None = field(default=None, init=False)
@@ -128,9 +175,10 @@ class _Heads:
     def _covered(self) -> int:
         return 0 if self._previous is None else self._previous.head.tree_size
 
-    def match(self, tree: Tree, last: bytes) -> int:
-        """The rows so far against the head over them; the size of the next head."""
-        assert self._next is not None
+    def match(self, tree: Tree, last: bytes) -> None:
+        """The rows so far against the head over them, if there is one."""
+        if self._next is None or self.due != tree.size:
+            return
         head = self._next.head
         if head.last_hash != last or head.root != tree.root:
             raise ChainFault(
@@ -139,10 +187,9 @@ class _Heads:
                 f"records up to {head.tree_size} are not those that a head was signed over",
             )
         self._advance()
-        return self.due
 
-    def finish(self, size: int, last: bytes) -> Verified:
-        """What is left to check once the rows have ended."""
+    def finish(self, size: int) -> Head | None:
+        """What is left to check once the rows have ended; the last head."""
         if self._next is not None:
             end = self._next.head.tree_size
             raise ChainFault(
@@ -151,11 +198,9 @@ class _Heads:
         if self._latest is not None and not self._saw_latest:
             raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is not kept")
         if self._previous is None:
-            if size:
-                raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
-            return Verified(0, last, 0, "")
+            return None
         self._judge(self._previous)
-        return Verified(size, last, self._covered, self._previous.head.key_id)
+        return self._previous.head
 
     def _advance(self) -> None:
         """Take the next head; it must follow from the one before."""
@@ -169,16 +214,29 @@ class _Heads:
         self.due = 0
         if following is None:
             return
-        # A head names the hash of the one before, signature included: so a good
-        # signature on the last head of a key vouches for all that lead to it.
-        if following.head.previous_head_hash != (NO_HEAD if before is None else before.hash):
-            raise ChainFault(self._covered + 1, "head_link", "a head before this one is missing")
         self._check_place(following.head)
-        if before is not None and before.head.key_id != following.head.key_id:
+        if before is not None and not self._vouched(before, following):
             self._judge(before)
+        elif before is None and self._linked and not following.pruned:
+            self._check_link(NO_HEAD, following)
         if self._latest is not None and following.hash == self._latest.hash:
             self._saw_latest = True
         self.due = following.head.tree_size
+
+    def _vouched(self, before: SignedHead, following: SignedHead) -> bool:
+        """Whether a good signature on the next head makes this one good.
+
+        A head names the hash of the one before, signature included: so the last
+        head of a key vouches for all that lead to it without a hole.
+        """
+        if not self._linked or following.pruned:
+            return False
+        self._check_link(before.hash, following)
+        return before.head.key_id == following.head.key_id
+
+    def _check_link(self, hash_before: bytes, following: SignedHead) -> None:
+        if following.head.previous_head_hash != hash_before:
+            raise ChainFault(self._covered + 1, "head_link", "a head before this one is missing")
 
     def _check_place(self, head: Head) -> None:
         before = None if self._previous is None else self._previous.head
@@ -198,23 +256,17 @@ class _Heads:
             raise ChainFault(size, "head_signature", refused.text) from refused
 
 
-def _check_record(seq: int, canonical: bytes, personal_of: PersonalOf | None) -> None:
-    try:
-        record = json.loads(canonical)
-    except (ValueError, RecursionError):
-        raise ChainFault(seq, "record", "the record is not JSON") from None
-    if type(record) is not dict:
-        raise ChainFault(seq, "record", "the record is not an object")
-    if personal_of is None or _MARK not in canonical:
-        return
-    for value in personal_of(seq):
-        if marker(record, value.path) != {PERSONAL: personal_hash(value.salt, value.value)}:
-            raise ChainFault(seq, "personal", f"the value at {value.path!r} is not the one hashed")
+def _nearest(*heads: _Heads) -> int:
+    """The size at which the next head is due, or 0."""
+    return min((each.due for each in heads if each.due), default=0)
 
 
-def marker(record: Mapping[str, object], path: str) -> object:
-    """What stands in *record* at a dotted path, or None."""
-    place: object = record
-    for name in path.split("."):
-        place = place.get(name) if isinstance(place, Mapping) else None
-    return place
+def _better(kept: Head | None, outside: Head | None, size: int, last: bytes) -> Verified:
+    """What the heads prove together; nothing, where there are none."""
+    found = [each for each in (kept, outside) if each is not None]
+    if not found:
+        if size:
+            raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
+        return Verified(0, last, 0, "")
+    best = max(found, key=lambda head: head.tree_size)
+    return Verified(size, last, best.tree_size, best.key_id)

@@ -1,30 +1,33 @@
-"""``svc authority audit``: verify the log, look at its records.
+"""``svc authority audit``: verify the log, prove and export what is in it, look at its records.
 
-Both read the store directly, so they work with every role stopped and beside
-a running Authority; neither trusts what the Authority would say of itself.
+All read the store directly, so they work with every role stopped and beside a
+running Authority; none trusts what the Authority would say of itself.
 """
 
 from __future__ import annotations
 
 import pwd
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import WORD
-from svc.cli.output import document, hint, say
+from svc.cli.output import document, hint, say, write
 from svc.errors import NoSuchRow
 
 if TYPE_CHECKING:
+    from svc.compose.audit_log import OutsideLog
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
     from svc.model.canonical import Json
-    from svc.model.ledger import ChainRow
+    from svc.model.ledger import ChainRow, PersonalValue
 
 LAST = 10
 MOST = 1000
+LARGEST = 2**63 - 1
 
 
 @click.group(no_args_is_help=False)
@@ -33,17 +36,20 @@ def audit() -> None:
 
 
 @audit.command("verify")
+@click.option(
+    "--anchor",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Signed heads kept elsewhere (a copy of heads.jsonl or latest); checked besides our own.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def verify_log(context: click.Context, as_json: bool) -> None:
+def verify_log(context: click.Context, anchor: Path | None, as_json: bool) -> None:
     """Verify every record against the chain and the signed heads; status 6 if one is not as it was.
 
     Needs the store, the anchor directory, and the cluster's root as its trust.
     """
-    from svc.compose.audit_log import verified
-
-    settings = authority_settings(context)
-    found = verified(settings, authority_state(settings))
+    found = _log(context).verified(anchor)
     if not as_json:
         say([found.text])
         return
@@ -56,9 +62,90 @@ def verify_log(context: click.Context, as_json: bool) -> None:
     say([document(said)])
 
 
+@audit.command("export")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "cef", "splunk-hec"]),
+    default="json",
+    help="json (the default) can be verified by contrib/verify_audit.py; the others are copies.",
+)
+@click.option(
+    "--after",
+    type=click.IntRange(0, LARGEST),
+    default=0,
+    metavar="SEQ",
+    help="Begin after the record SEQ: the last one that was exported before.",
+)
+@click.option("--personal", is_flag=True, help="With the personal values that are not erased.")
+@click.pass_context
+def export_log(context: click.Context, form: str, after: int, personal: bool) -> None:
+    """Write the records that a signed head covers, a line each, and in json that head at the end.
+
+    No record is left out or comes twice when each export begins where the last one ended.
+    """
+    from svc.audit import export, siem
+
+    forms = {"json": export.json_line, "cef": siem.cef, "splunk-hec": siem.splunk_hec}
+    line = forms[form]
+    head, entries = _log(context).entries(after, personal=personal)
+
+    def lines() -> Iterator[str]:
+        count = 0
+        for count, entry in enumerate(entries, 1):  # noqa: B007
+            yield line(entry)
+        if count and form == "json":
+            yield export.head_line(head)
+
+    write(lines())
+
+
+@audit.command("prove")
+@click.argument("seq", metavar="[SEQ]", required=False, type=click.IntRange(1, LARGEST))
+@click.option(
+    "--from",
+    "first",
+    type=click.IntRange(1, LARGEST),
+    metavar="M",
+    help="Prove that the log of M records is the beginning of the later one.",
+)
+@click.option(
+    "--to",
+    "over",
+    type=click.IntRange(1, LARGEST),
+    metavar="N",
+    help="Under the signed head over N records; the newest by default.",
+)
+@click.option("--personal", is_flag=True, help="With the record's personal values.")
+@click.pass_context
+def prove(
+    context: click.Context, seq: int | None, first: int | None, over: int | None, personal: bool
+) -> None:
+    """Write a proof, with its signed head, that contrib/verify_audit.py checks without us.
+
+    It shows that the record SEQ is in the log, or with --from that the log has only grown.
+    """
+    if (seq is None) == (first is None):
+        raise click.UsageError("name one of SEQ and --from")
+    if personal and seq is None:
+        raise click.UsageError("--personal: only a proof of a record has personal values")
+    log = _log(context)
+    if seq is not None:
+        say([log.inclusion(seq, over, personal=personal)])
+    elif first is not None:
+        say([log.consistency(first, over)])
+
+
+def _log(context: click.Context) -> OutsideLog:
+    from svc.compose.audit_log import outside_log
+
+    settings = authority_settings(context)
+    return outside_log(settings, authority_state(settings))
+
+
 @audit.command("show")
 @click.argument("decision", metavar="[DECISION_ID]", required=False, type=WORD)
-@click.option("--seq", type=click.IntRange(1, 2**63 - 1), help="The record of this number.")
+@click.option("--seq", type=click.IntRange(1, LARGEST), help="The record of this number.")
 @click.option("--last", type=click.IntRange(1, MOST), help=f"The newest; {LAST} by default.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
@@ -76,7 +163,7 @@ def show_records(
     def look(tx: ITransaction) -> list[dict[str, Json]]:
         rows = _rows(tx.audit, decision, seq, last or LAST)
         names = _names(tx)
-        return [show.document(row, tx.audit.personal(row.seq), names) for row in rows]
+        return [show.document(row, _personal(tx.audit, row.seq), names) for row in rows]
 
     found = store_place(settings).look("audit show", look)
     if as_json:
@@ -99,6 +186,10 @@ def _rows(log: IAuditLog, decision: str | None, seq: int | None, last: int) -> S
     if not rows or rows[0].seq != seq:
         raise NoSuchRow(f"audit log: there is no record {seq}")
     return rows
+
+
+def _personal(log: IAuditLog, seq: int) -> Sequence[PersonalValue]:
+    return log.personal(seq, seq).get(seq, ())
 
 
 def _names(tx: ITransaction) -> Callable[[str, str], str | None]:

@@ -7,6 +7,7 @@ have chosen (names, labels, reasons) is escaped before a terminal sees it.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -59,6 +60,16 @@ def say(lines: Iterable[str]) -> None:
     """Command data, on stdout."""
     for line in lines:
         click.echo(line)
+
+
+def write(lines: Iterable[str]) -> None:
+    """Command data of any length, on stdout; flushed when a line cannot be made, too."""
+    stream = sys.stdout
+    try:
+        for line in lines:
+            stream.write(f"{line}\n")
+    finally:
+        stream.flush()
 
 
 def hint(lines: Iterable[str]) -> None:

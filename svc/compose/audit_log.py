@@ -1,23 +1,29 @@
 """The audit log as an outsider verifies it: from the store, the anchor and the root alone.
 
 The store is read directly, so the Authority may run or not; nothing is trusted
-of what it would say of itself.
+of what it would say of itself.  Every call blocks.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.verify import PersonalOf, Verified, verify
-from svc.compose.store_place import store_place
+from attrs import frozen
+
+from svc.audit.anchor import AnchorDirectory, heads_in
+from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
+from svc.audit.export import consistency, inclusion
+from svc.audit.heads import head_time
+from svc.audit.verify import ChainFault, PersonalOf, Verified, verify
+from svc.compose.store_place import StorePlace, store_place
 from svc.config import RoleSettings
-from svc.errors import AuditBroken, ConfigError, SvcError
+from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
+from svc.model.audit import SignedHead
 from svc.model.ledger import ChainRow, PersonalValue
 from svc.model.signing import Purpose, Signed
 from svc.pki.files import load_certificates
@@ -29,36 +35,128 @@ _BATCH = 512
 """Records in memory at a time while the log is verified."""
 
 
-def verified(settings: RoleSettings, state: Path) -> Verified:
-    """Verify over one snapshot.  Heads are taken before it, so none can be beyond its end.
+@frozen
+class OutsideLog:
+    """The log of one Authority, for ``svc authority audit`` and the demo."""
 
-    Called by ``svc authority audit verify`` and by the demo; blocks.
+    store: StorePlace
+    keeper: AnchorDirectory
+    judge: HeadVerifier
+    cluster: str
+
+    def verified(self, anchor: Path | None = None) -> Verified:
+        """Verify over one snapshot.  Heads are taken before it, so none can be beyond its end.
+
+        Args:
+            anchor: Heads that somebody kept elsewhere; they must be of this log, too.
+
+        Raises:
+            AuditBroken: the log does not verify, or what it is verified with is missing.
+        """
+        keeper = self.keeper
+        taken = [(keeper.latest(), keeper.heads())]
+
+        def look(tx: ITransaction) -> Verified:
+            # The store may run this again; the heads of the first run are used up by then.
+            latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
+            return verify(
+                _batches(tx.audit),
+                heads,
+                self.judge,
+                latest=latest,
+                witnesses=() if anchor is None else heads_in(anchor),
+                personal_of=_personal(tx.audit),
+                cluster=self.cluster,
+            )
+
+        return self.store.look("audit verify", look)
+
+    def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[Entry]]:
+        """The newest head, and the entries past *after* that it covers."""
+        head = self.head()
+        return head, entries(self._reader(personal=personal), head, after)
+
+    def inclusion(self, seq: int, over: int | None, *, personal: bool) -> str:
+        """A proof that record *seq* is in the log under the head over *over* records."""
+        head = self.head(over)
+        return inclusion(*prove_inclusion(self._reader(personal=personal), head, seq), head)
+
+    def consistency(self, first: int, over: int | None) -> str:
+        """A proof that the first records begin the log under the head over *over* records."""
+        head = self.head(over)
+        return consistency(first, *prove_consistency(self._reader(), head, first), head)
+
+    def head(self, over: int | None = None) -> SignedHead:
+        """The newest head, or the one over so many records; its signature is good.
+
+        Raises:
+            AuditBroken: there is no head at all, or it is not good.
+            NoSuchRow: no head over so many records is kept.
+        """
+        if over is None:
+            found = self.keeper.newest()
+            if found is None:
+                raise ChainFault(1, "no_anchor", "no signed head is known; nothing can be proved")
+        else:
+            found = self._head_over(over)
+        self.judge(found.signed, head_time(found.head))
+        if found.head.cluster != self.cluster:
+            raise ChainFault(1, "head_mismatch", "the head is of another log")
+        return found
+
+    def _head_over(self, size: int) -> SignedHead:
+        below = above = 0
+        for each in self.keeper.heads():
+            if each.head.tree_size == size:
+                return each
+            if each.head.tree_size > size:
+                above = each.head.tree_size
+                break
+            below = each.head.tree_size
+        near = " and ".join(str(each) for each in (below, above) if each) or "none"
+        raise NoSuchRow(f"audit log: no head over {size} records is kept; the nearest: {near}")
+
+    def _reader(self, *, personal: bool = False) -> Reader:
+        return Reader(self.store, personal)
+
+
+@frozen
+class Reader:
+    """Reads a batch of rows, each time over a snapshot of its own: none is held for long."""
+
+    store: StorePlace
+    personal: bool
+
+    def __call__(self, from_seq: int, limit: int) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
+        """At most *limit* rows, with their personal values if they are to be told."""
+
+        def look(tx: ITransaction) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
+            rows = tx.audit.rows(from_seq, limit)
+            told: Mapping[int, Sequence[PersonalValue]] = {}
+            if self.personal and rows:
+                told = tx.audit.personal(rows[0].seq, rows[-1].seq)
+            return [(row, told.get(row.seq, ())) for row in rows]
+
+        return self.store.look("audit read", look)
+
+
+def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
+    """The log that *settings* name.
 
     Args:
         settings: Name the store and the cluster.
         state: The Authority's own state directory.
 
     Raises:
-        AuditBroken: the log does not verify, or what it is verified with is missing.
+        AuditBroken: what it is verified with is missing.
+        ConfigError: the store is not named rightly, or the root cannot be trusted.
     """
-    place = store_place(settings)
-    judge = head_judge(_root(state), settings.cluster)
-    keeper = AnchorDirectory(state / "anchor")
-    taken = [(keeper.latest(), keeper.heads())]
-
-    def look(tx: ITransaction) -> Verified:
-        # The store may run this again; the heads of the first run are used up by then.
-        latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
-        return verify(
-            _batches(tx.audit),
-            heads,
-            judge,
-            latest=latest,
-            personal_of=_personal(tx.audit),
-            cluster=settings.cluster,
-        )
-
-    return place.look("audit verify", look)
+    return OutsideLog(
+        store_place(settings),
+        AnchorDirectory(state / "anchor"),
+        head_judge(_root(state), settings.cluster),
+        settings.cluster,
+    )
 
 
 def head_judge(root: bytes, cluster: str) -> HeadVerifier:
@@ -105,11 +203,16 @@ def _singly(log: IAuditLog, first: int) -> Iterator[Sequence[ChainRow]]:
 
 
 def _personal(log: IAuditLog) -> PersonalOf:
-    def personal(seq: int) -> Sequence[PersonalValue]:
+    def personal(first: int, last: int) -> Mapping[int, Sequence[PersonalValue]]:
         try:
-            return log.personal(seq)
+            return log.personal(first, last)
         except Exception as failed:
-            raise _unreadable(seq, failed) from failed
+            if first == last:
+                raise _unreadable(first, failed) from failed
+        found: dict[int, Sequence[PersonalValue]] = {}
+        for seq in range(first, last + 1):
+            found.update(personal(seq, seq))
+        return found
 
     return personal
 

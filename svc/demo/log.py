@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from svc.audit.verify import Verified
-from svc.compose.audit_log import verified
+from svc.compose.audit_log import outside_log
 from svc.compose.store_place import store_place
 from svc.config import RoleSettings
 from svc.interfaces.store import ITransaction
@@ -30,7 +30,7 @@ class Log:
         Raises:
             AuditBroken: naming the first record that is not as it was.
         """
-        return verified(self.settings, Path(self.settings.state_dir) / "authority")
+        return outside_log(self.settings, Path(self.settings.state_dir) / "authority").verified()
 
     def decision(self, resource: str) -> dict[str, Any] | None:
         """The newest decision about a resource: the record, or None."""

@@ -7,7 +7,7 @@ the callers; a facet keeps what it is given.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
@@ -271,8 +271,8 @@ class IAuditLog(Interface):
     def by_decision(decision_id: str) -> tuple[ChainRow, ...]:
         """Every record that names this decision, in order."""
 
-    def personal(seq: int) -> tuple[PersonalValue, ...]:
-        """The personal values of a record that are not erased."""
+    def personal(first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
+        """The personal values that are not erased, by record, of the records *first* to *last*."""
 
     def erase_personal(seq: int) -> int:
         """Erase the personal values of a record; how many.  The chain still verifies."""

@@ -187,11 +187,14 @@ class SignedHead:
 
     ``edge`` is the right edge of the tree, largest subtree first.  It is not
     signed; it folds to the signed ``root``, so it may be trusted after that check.
+    ``pruned`` is how many heads before it are kept no more; not signed either, it
+    only says that their absence is no accident.
     """
 
     head: Head
     signed: Signed
     edge: tuple[bytes, ...] = ()
+    pruned: int = 0
 
     @property
     def hash(self) -> bytes:

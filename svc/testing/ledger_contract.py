@@ -120,20 +120,25 @@ class LedgerContract:
     async def test_audit_personal_values(self: Any) -> None:
         """A personal value can be erased, and the chain still holds."""
         value = PersonalValue("source", b"salt" * 4, "192.0.2.7")
+        other = PersonalValue("whence", b"salt" * 4, "192.0.2.8")
         entities = EntitySlice("e1", "[]")
         for _ in range(2):
             await self.store.run("append", lambda tx: tx.audit.append(b"{}", [value], entities))
 
         def erase(tx: ITransaction) -> Any:
-            before = tx.audit.personal(1)
-            return before, tx.audit.erase_personal(1), tx.audit.personal(1), tx.audit.personal(2)
+            before = tx.audit.personal(1, 1)
+            return before, tx.audit.erase_personal(1), tx.audit.personal(1, 1)
 
-        self.assertEqual(await self.store.run("erase", erase), ((value,), 1, (), (value,)))
+        self.assertEqual(await self.store.run("erase", erase), ({1: (value,)}, 1, {}))
+        await self.store.run("append", lambda tx: tx.audit.append(b"{}", [other, value]))
+        left = await self.store.read("see", lambda tx: tx.audit.personal(1, 3))
+        self.assertEqual(left, {2: (value,), 3: (value, other)})
+        self.assertEqual(await self.store.read("see", lambda tx: tx.audit.personal(1, 1)), {})
         kept = await self.store.read(
             "see", lambda tx: (tx.audit.entities("e1"), tx.audit.entities("e2"))
         )
         self.assertEqual(kept, (entities, None))
-        await self.assert_chain_holds(2)
+        await self.assert_chain_holds(3)
 
     async def test_keyrings(self: Any) -> None:
         """Revisions of a kind count from 1, and one of them is active."""

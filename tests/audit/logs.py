@@ -15,7 +15,16 @@ from svc.audit.record import seal
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model import events
 from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import GENESIS, Actor, AuditRecord, Head, SealedRecord, SignedHead, chain_hash
+from svc.model.audit import (
+    GENESIS,
+    Actor,
+    AuditRecord,
+    Head,
+    SealedRecord,
+    SignedHead,
+    chain_hash,
+    rfc3339,
+)
 from svc.model.ledger import ChainHead, ChainRow, PersonalValue
 from svc.model.signing import BadSignature, Purpose, Signed, sign, verify
 from svc.model.terms import AttributeTerm
@@ -111,9 +120,20 @@ class MemoryLog:
         for _ in range(count):
             self.append(seal(made(len(self.log) + 1), self.entropy, FACTS))
 
-    def personal_of(self, seq: int) -> tuple[PersonalValue, ...]:
+    def personal_of(self, first: int, last: int) -> dict[int, tuple[PersonalValue, ...]]:
         """What is not erased."""
-        return self.personal.get(seq, ())
+        return {seq: kept for seq, kept in self.personal.items() if first <= seq <= last}
+
+    def entries(
+        self, from_seq: int, limit: int
+    ) -> list[tuple[ChainRow, tuple[PersonalValue, ...]]]:
+        """See ``svc.audit.covered``; with the personal values."""
+        rows = self.log[from_seq - 1 : from_seq - 1 + limit]
+        return [(row, self.personal.get(row.seq, ())) for row in rows]
+
+    def bare(self, from_seq: int, limit: int) -> list[tuple[ChainRow, tuple[PersonalValue, ...]]]:
+        """As :meth:`entries`, without the personal values."""
+        return [(row, ()) for row, _ in self.entries(from_seq, limit)]
 
     async def head(self) -> ChainHead:
         """See IChain."""
@@ -144,23 +164,29 @@ class MemoryHeads:
         return iter(list(self.kept))
 
 
-def heads_over(rows: list[ChainRow], *sizes: int) -> list[SignedHead]:
-    """Signed heads over the first so many rows."""
+def heads_over(
+    rows: list[ChainRow],
+    *sizes: int,
+    hours: int = 0,
+    anchor: AnchorKey = ANCHOR,
+    log_id: str = "log",
+) -> list[SignedHead]:
+    """Signed heads over the first so many rows, each so many hours after the one before."""
     tree, found = Tree(), list[SignedHead]()
     for row in rows:
         tree.append(leaf_hash(row.canonical))
         if tree.size in sizes:
             head = Head(
                 cluster="demo.example",
-                log_id="log",
+                log_id=log_id,
                 tree_size=tree.size,
                 root=tree.root,
                 last_hash=row.hash,
-                time="2025-11-21T14:00:00.000000Z",
+                time=rfc3339(1_763_733_600 + 3600 * hours * len(found)),
                 lease_epoch=1,
                 leader="a" * 26,
                 previous_head_hash=found[-1].hash if found else NO_HEAD,
-                key_id=ANCHOR.key_id,
+                key_id=anchor.key_id,
             )
-            found.append(sign_head(head, ANCHOR, tree.edge))
+            found.append(sign_head(head, anchor, tree.edge))
     return found

@@ -16,7 +16,7 @@ from zope.interface.verify import verifyObject
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
-from svc.audit.verify import verify
+from svc.audit.verify import ChainFault, verify
 from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
@@ -190,6 +190,96 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
         self.assertRaises(AuditBroken, list, keeper.heads())
         (self.path / "latest").write_bytes(b"rubbish")
         self.assertRaises(AuditBroken, keeper.newest)
+
+    def test_disk_full_at_latest(self) -> None:
+        """A head of which `latest` could not be told is not kept, so that it can be signed anew."""
+        keeper = self.make()
+        keeper.keep(self.heads[0])
+        (self.path / "latest.new").mkdir()
+        self.assertRaises(OSError, keeper.keep, self.heads[1])
+        self.assertEqual(keeper.newest(), self.heads[0])
+        (self.path / "latest.new").rmdir()
+        keeper.keep(self.heads[1])
+        self.assertEqual([each.hash for each in keeper.heads()], [h.hash for h in self.heads[:2]])
+
+
+class PruningTests(SynchronousTestCase):
+    """How many heads are kept."""
+
+    def setUp(self) -> None:
+        self.path = Path(self.mktemp()) / "anchor"
+        self.log = MemoryLog()
+        self.log.fill(60, short_record)
+        self.heads = heads_over(self.log.log, *range(1, 61), hours=3)
+
+    def sizes(self) -> list[int]:
+        """What the heads that are left cover, read as another process does."""
+        return [each.head.tree_size for each in AnchorDirectory(self.path).heads()]
+
+    def verified(self, heads: Any = None) -> int:
+        """How many records the heads that are left prove."""
+        keeper = AnchorDirectory(self.path)
+        heads = keeper.heads() if heads is None else heads
+        return verify([self.log.log], heads, judge, latest=keeper.latest()).anchored
+
+    def test_newest_and_one_a_day(self) -> None:
+        """Of heads every three hours the newest ten stay, and of the older the last of each day."""
+        keeper = AnchorDirectory(self.path, kept=10)
+        for count, head in enumerate(self.heads, 1):
+            keeper.keep(head)
+            if count % 7 == 0:
+                keeper = AnchorDirectory(self.path, kept=10)
+            self.assertLess(len(self.sizes()), 2 * 10 + count // 8 + 1)
+            days = {each.head.time[:10]: each.head.tree_size for each in self.heads[:count]}
+            left = self.sizes()
+            self.assertEqual(left[-10:], list(range(max(1, count - 9), count + 1)))
+            self.assertLessEqual(set(days.values()), set(left))
+        self.assertLess(len(self.sizes()), 30)
+        self.assertEqual(self.verified(), 60)
+        self.assertEqual(keeper.newest(), self.heads[-1])
+
+    def test_removed_by_another(self) -> None:
+        """A head that is missing without being said to be pruned is found still."""
+        keeper = AnchorDirectory(self.path, kept=10)
+        for head in self.heads:
+            keeper.keep(head)
+        left = list(keeper.heads())
+        for at in range(len(left) - 1):
+            # Without the last one before a hole, what is left looks like a longer hole.
+            if not left[at + 1].pruned:
+                fault = self.assertRaises(ChainFault, self.verified, [*left[:at], *left[at + 1 :]])
+                self.assertEqual(fault.kind, "head_link")
+
+    def test_forged_before_a_hole(self) -> None:
+        """Where heads are pruned, the one before the hole is judged by its own signature."""
+        keeper = AnchorDirectory(self.path, kept=10)
+        for head in self.heads:
+            keeper.keep(head)
+        left = list(keeper.heads())
+        at = next(at for at, each in enumerate(left) if each.pruned and at)
+        forged = evolve(left[at - 1], signed=evolve(left[at - 1].signed, signature=bytes(64)))
+        fault = self.assertRaises(ChainFault, self.verified, [*left[: at - 1], forged, *left[at:]])
+        self.assertIn(fault.kind, ("head_signature", "head_link"))
+
+    def test_damaged_file(self) -> None:
+        """Nothing is taken out of a file with a line that is no head, and heads go on."""
+        keeper = AnchorDirectory(self.path, kept=5)
+        for head in self.heads[:4]:
+            keeper.keep(head)
+        with (self.path / "heads.jsonl").open("ab") as file:
+            file.write(b"rubbish\n")
+        for head in self.heads[4:]:
+            keeper.keep(head)
+        self.assertEqual(len((self.path / "heads.jsonl").read_bytes().splitlines()), 61)
+
+    def test_pruning_fails(self) -> None:
+        """A head is kept though the file could not be written anew."""
+        keeper = AnchorDirectory(self.path, kept=5)
+        self.path.mkdir(parents=True)
+        (self.path / "heads.jsonl.new").mkdir()
+        for head in self.heads:
+            keeper.keep(head)
+        self.assertEqual(len(self.sizes()), 60)
 
 
 class HeadWriterTests(SynchronousTestCase):

@@ -31,7 +31,7 @@ class ShowTests(SynchronousTestCase):
 
     def test_personal(self) -> None:
         """A personal value shows until it is erased; one that was exchanged does not show."""
-        kept = self.log.personal_of(1)
+        kept = self.log.personal[1]
         self.assertIn("10.0.0.9", as_text(document(self.row, kept)))
         self.assertIn("(erased)", as_text(document(self.row)))
         odd = [evolve(each, value='"6.6.6.6"') for each in kept]

@@ -145,6 +145,26 @@ class VerifyTests(TestCase):
         self.assertIn("there is no", outcome.stderr)
         self.assertEqual(place.files(), before)
 
+    @proves("G-OPEN-79", "G-AUD-13")
+    async def test_anchor_kept_elsewhere(self) -> None:
+        """A store behind a head that somebody kept is found, whatever our own anchor says."""
+        place = await self.written(10, 5)
+        kept = place.base / "kept.json"
+        shutil.copy(place.state / "anchor" / "latest", kept)
+        self.assertEqual(place.run("audit", "verify", "--anchor", str(kept)).status, 0)
+        # Both the store and its anchor are of yesterday, so nothing in them contradicts.
+        older = await self.written(10)
+        shutil.copytree(older.state, place.state, dirs_exist_ok=True)
+        self.assertIn("verified 10 records", place.run("audit", "verify").stdout)
+        for path, expected in (
+            (kept, "record 11: head_beyond_end"),
+            (place.base / "none", "No such file"),
+            (place.config, "head_unreadable"),
+        ):
+            outcome = place.run("audit", "verify", "--anchor", str(path))
+            self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+            self.assertIn(expected, outcome.stderr)
+
 
 class ShowTests(TestCase):
     """`audit show`."""

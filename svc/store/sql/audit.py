@@ -9,7 +9,7 @@ transactions brings a :class:`HeadMemory`, and forgets it with whatever is undon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import define, frozen
 from zope.interface import implementer
@@ -122,12 +122,18 @@ class AuditLog:
         rows = self._db.all(_SELECT + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 
-    def personal(self, seq: int) -> tuple[PersonalValue, ...]:
+    def personal(self, first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
         """See :class:`IAuditLog`."""
         rows = self._db.all(
-            "SELECT path, salt, value FROM personal_values WHERE seq = ? ORDER BY path", seq
+            "SELECT seq, path, salt, value FROM personal_values"
+            " WHERE seq BETWEEN ? AND ? ORDER BY seq, path",
+            first,
+            last,
         )
-        return tuple(PersonalValue(path, bytes(salt), value) for path, salt, value in rows)
+        found: dict[int, tuple[PersonalValue, ...]] = {}
+        for seq, path, salt, value in rows:
+            found[seq] = (*found.get(seq, ()), PersonalValue(path, bytes(salt), value))
+        return found
 
     def erase_personal(self, seq: int) -> int:
         """See :class:`IAuditLog`."""
