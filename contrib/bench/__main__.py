@@ -16,6 +16,7 @@ from attrs import define, field
 from contrib.bench import (
     appends,
     attacked,
+    auditing,
     calls,
     deciding,
     figures,
@@ -122,6 +123,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": lambda bench: starting.rows(),
     "decision": lambda bench: deciding.rows(),
     "appends": lambda bench: appends.rows(bench.directory),
+    "audit": lambda bench: auditing.rows(bench.directory),
     "throughput": lambda bench: figures.throughput_rows(
         {figures.DIRECT: bench.ours, figures.TUNNEL: bench.tunnelled},
         bench.ssh,

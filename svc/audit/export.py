@@ -7,6 +7,7 @@ one line, and a change of any bit either is no such line or says something else.
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import cast
@@ -15,13 +16,17 @@ from svc.audit.covered import Entry
 from svc.audit.heads import to_line
 from svc.audit.show import as_json
 from svc.audit.verify import ChainFault
-from svc.errors import Malformed
 from svc.model.audit import SignedHead
-from svc.model.canonical import Json, decode, encode
+from svc.model.canonical import Json, decode
 
 EXPORT_FORM = "svc-audit-export-v1"
 INCLUSION_FORM = "svc-audit-inclusion-v1"
 CONSISTENCY_FORM = "svc-audit-consistency-v1"
+
+_canonical = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
+"""What an outsider computes; faster than our own, which also judges what it is given."""
 
 _OURS = frozenset({"form", "hash", "personal", "prev_hash", "seq"})
 """Members of a line that are not the record's."""
@@ -75,8 +80,8 @@ def _exact(entry: Entry) -> dict[str, Json]:
     """
     record = cast("dict[str, Json]", entry.record)
     try:
-        exact = encode(record) == entry.row.canonical
-    except Malformed:
+        exact = _canonical(record).encode() == entry.row.canonical
+    except UnicodeEncodeError:
         exact = False
     if not exact or not _OURS.isdisjoint(record):
         raise ChainFault(entry.row.seq, "record", "the record is not in its canonical form")

@@ -24,6 +24,8 @@ from svc.model.ledger import ChainRow, PersonalValue
 PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
 """``personal_of(first, last)``: what is not erased of the records *first* to *last*."""
 
+_DECODE = json.JSONDecoder().decode
+
 
 class ChainFault(AuditBroken):
     """The log does not verify.
@@ -129,24 +131,27 @@ def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[
         ChainFault: it holds none, or a value is not the one hashed.
     """
     try:
-        record = json.loads(row.canonical)
+        record = _DECODE(row.canonical.decode("utf-8"))
     except (ValueError, RecursionError):
         raise ChainFault(row.seq, "record", "the record is not JSON") from None
     if type(record) is not dict:
         raise ChainFault(row.seq, "record", "the record is not an object")
     for value in personal:
-        if marker(record, value.path) != {PERSONAL: personal_hash(value.salt, value.value)}:
+        there = marker(record, value.path)
+        if there != {PERSONAL: personal_hash(value.salt, value.value)}:
             raise ChainFault(
                 row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
             )
     return record
 
 
-def marker(record: Mapping[str, object], path: str) -> object:
+def marker(record: dict[str, object], path: str) -> object:
     """What stands in *record* at a dotted path, or None."""
     place: object = record
     for name in path.split("."):
-        place = place.get(name) if isinstance(place, Mapping) else None
+        if type(place) is not dict:
+            return None
+        place = place.get(name)
     return place
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -10,6 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY
+
+PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 
 
 class HeadTests(SynchronousTestCase):
@@ -51,3 +56,15 @@ class HeadTests(SynchronousTestCase):
         seq = self.added(gateway, 1)
         child = gateway.roles[AUTHORITY]
         until("a head", lambda: seq in self.sizes(gateway), alive=[child])
+        self.check_export(gateway, seq)
+
+    def check_export(self, gateway: Gateway, least: int) -> None:
+        """Beside the running Authority an export is made, which an auditor's program accepts."""
+        key = json.loads(gateway.operator("audit", "verify", "--json").stdout)["anchor"]
+        exported = gateway.operator("audit", "export").stdout
+        self.assertGreaterEqual(len(exported.splitlines()), least + 1)
+        done = subprocess.run(
+            [sys.executable, "-I", str(PROGRAM), "--fingerprint", key, "-"],
+            input=exported.encode(), capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, b""))

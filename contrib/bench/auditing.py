@@ -1,0 +1,196 @@
+"""The audit log as an outsider reads it: verified, exported, and an export verified.
+
+Of records as a session's start leaves them, with two personal values each, in
+a store in memory: what a disk costs is not in it.  The peer reads the same rows
+from SQLite and hashes each twice, as anybody must who verifies a chain and a tree.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from contrib.bench.rows import NO_GOAL, Goal, Row, more_is_better
+from svc.audit.anchor import AnchorDirectory
+from svc.audit.export import head_line, json_line
+from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
+from svc.audit.merkle import Tree, leaf_hash
+from svc.audit.record import seal
+from svc.compose.audit_log import OutsideLog, head_judge
+from svc.compose.store_place import StorePlace
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.access import AccessRequest, EntityUid
+from svc.model.audit import Actor, AuditRecord, Head, chain_hash, rfc3339
+from svc.model.events import SESSION_START
+from svc.model.signing import Purpose
+from svc.pki.root import make_cluster
+from svc.policy.vocabulary import vocabulary
+from svc.store.memory import memory_store
+
+_RECORDS = 50_000
+_CLUSTER = "bench.example"
+_BEGIN = 1_900_000_000.0
+_HEAD_EVERY = 256
+_GOAL = Goal(value=100_000)
+_PROGRAM = Path(__file__).parents[1] / "verify_audit.py"
+
+
+@frozen
+class _Given:
+    """Opens the store that is there already."""
+
+    store: IStore
+
+    def open_read_only(self, url: str, chain_hash: object) -> IStore:
+        """As an ``IStoreFactory`` does."""
+        return self.store
+
+
+def rows(directory: Path) -> list[Row]:
+    """Verified, with and without personal values; exported; an export verified."""
+    log = _log(directory / "audit")
+    bare = _bare(log)
+    peer = _rate(lambda: _read(bare))
+    export = directory / "export.jsonl"
+    whole = _rate(log.verified)
+    exported = _rate(lambda: _export(log, export))
+    audited = _rate(lambda: _audited(log, export))
+    _erase(log)
+    return [
+        more_is_better(name, rate, "records/s", "SQLite and SHA-256 alone", peer, goal)
+        for name, rate, goal in (
+            ("audit verify", whole, _GOAL),
+            ("audit verify, personal values erased", _rate(log.verified), _GOAL),
+            ("audit export", exported, NO_GOAL),
+            ("contrib/verify_audit.py", audited, NO_GOAL),
+        )
+    ]
+
+
+def _rate(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return _RECORDS / (time.perf_counter() - began)
+
+
+def _log(directory: Path) -> OutsideLog:
+    entropy = _entropy()
+    keys = make_cluster(_CLUSTER, lambda: _BEGIN, entropy)
+    signer = keys.signer(Purpose.AUDIT_HEAD)
+    key = AnchorKey(lambda data: signer(data).signature, signer(b"").chain)
+    store, keeper = memory_store(chain_hash), AnchorDirectory(directory)
+    facts = {fact.name: fact for fact in vocabulary().terms.facts}
+    tree, head = Tree(), Head(
+        cluster=_CLUSTER, log_id=_CLUSTER, tree_size=0, root=bytes(32), last_hash=bytes(32),
+        time=rfc3339(_BEGIN), lease_epoch=1, leader="a" * 26, previous_head_hash=NO_HEAD,
+        key_id=key.key_id,
+    )  # fmt: skip
+
+    def append(tx: ITransaction) -> None:
+        nonlocal head
+        for n in range(1, _RECORDS + 1):
+            sealed = seal(_record(n), entropy, facts)
+            row = tx.audit.append(sealed.canonical, sealed.personal)
+            tree.append(leaf_hash(row.canonical))
+            if n % _HEAD_EVERY == 0 or n == _RECORDS:
+                head = evolve(head, tree_size=n, root=tree.root, last_hash=row.hash)
+                signed = sign_head(head, key, tree.edge)
+                keeper.keep(signed)
+                head = evolve(head, previous_head_hash=signed.hash)
+
+    _at_once(store.run("fill", append))
+    place = StorePlace(_Given(store), "memory")
+    return OutsideLog(place, keeper, head_judge(keys.root_der, _CLUSTER), _CLUSTER)
+
+
+def _entropy() -> Callable[[int], bytes]:
+    drawn = iter(range(1 << 62))
+    return lambda count: sha256(next(drawn).to_bytes(8, "big")).digest()[:count]
+
+
+def _record(n: int) -> AuditRecord:
+    return AuditRecord(
+        event_id=f"01ba60d3-3800-7b86-b273-{n:012x}",
+        time=_BEGIN + n / 100,
+        event=SESSION_START,
+        actor=Actor("person", "p" * 26),
+        origin="a" * 26,
+        node_id="c" * 26,
+        resource_id="db1",
+        resource_kind="tcp",
+        session_uid=f"{n:032x}",
+        action="connect",
+        cedar_action="tcpConnect",
+        decision="allow",
+        decision_id=f"{n:032x}",
+        policies=("staff",),
+        policy_version=3,
+        catalog_version=9,
+        request=AccessRequest(
+            "connect",
+            EntityUid("User", "p" * 26),
+            "tcpConnect",
+            EntityUid("TcpService", "db1"),
+            {"hour": 9, "weekday": 3, "proxy_reported": {"source_address": "192.0.2.7"}},
+        ),
+        entities_digest="e" * 64,
+        details={"source_address": "192.0.2.7", "proxy_id": "x" * 26, "connector_id": "c" * 26},
+    )
+
+
+def _bare(log: OutsideLog) -> sqlite3.Connection:
+    """The same rows, for the peer."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY, canonical TEXT)")
+    _, entries = log.entries(0, personal=False)
+    rows = ((entry.row.seq, entry.row.canonical.decode()) for entry in entries)
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+    return connection
+
+
+def _read(connection: sqlite3.Connection) -> None:
+    """The peer: each row read, and hashed for the chain and for the tree."""
+    last = bytes(32)
+    for seq, canonical in connection.execute("SELECT seq, canonical FROM rows ORDER BY seq"):
+        data = canonical.encode()
+        last = sha256(last + seq.to_bytes(8, "big") + data).digest()
+        sha256(data).digest()
+
+
+def _export(log: OutsideLog, path: Path) -> None:
+    head, entries = log.entries(0, personal=True)
+    with path.open("w") as file:
+        for entry in entries:
+            file.write(json_line(entry) + "\n")
+        file.write(head_line(head) + "\n")
+
+
+def _audited(log: OutsideLog, export: Path) -> None:
+    key = log.head().head.key_id
+    command = [sys.executable, str(_PROGRAM), "--fingerprint", key, str(export)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _erase(log: OutsideLog) -> None:
+    def erase(tx: ITransaction) -> None:
+        for seq in range(1, _RECORDS + 1):
+            tx.audit.erase_personal(seq)
+
+    _at_once(log.store.factory.store.run("erase", erase))
+
+
+def _at_once(coroutine: Any) -> Any:
+    """What a store in memory answers."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a store in memory answers at once")
