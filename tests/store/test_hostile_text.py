@@ -75,7 +75,7 @@ def everything(tx: ITransaction) -> list[Any]:
     listed: list[Any] = [
         tx.tokens.waiting(0.0), tx.nodes.all(), tx.people.all(), tx.people.groups(),
         tx.catalog.all(), tx.catalog.undeclared(), tx.policies.history(1000), tx.keyrings.all(),
-        rows, [tx.audit.personal(row.seq) for row in rows],
+        rows, tx.audit.personal(1, 1000),
         [tx.audit.by_decision(text) for text in (*HOSTILE, "d7")],
     ]  # fmt: skip
     for number, text in enumerate(HOSTILE):
