@@ -12,6 +12,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from svc.lanes.bulk import read_largely
 from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, Preface
 
@@ -91,6 +92,7 @@ class LaneHalf(Protocol):
     def hand_to(self, taker: Taker) -> None:
         """Tell *taker* everything from now on; the half stays paused until :meth:`resume`."""
         self._taker = taker
+        read_largely(self.transport)
 
     def pause(self) -> None:
         """Deliver no more for now."""

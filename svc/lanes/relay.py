@@ -17,6 +17,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.interfaces.rpc import IHalfCloseableTransport
+from svc.lanes.bulk import read_largely
+
+_MUCH_BYTES = 1 << 20
+"""Of a side that has sent so much, more is read at a time."""
 
 
 @frozen
@@ -69,6 +73,7 @@ class RelaySide(Protocol):
         self.read_ended = False
         self._relay = relay
         self._is_paced = False
+        self._reads_largely = False
         self._early: list[bytes] = []
 
     def connectionMade(self) -> None:
@@ -79,6 +84,9 @@ class RelaySide(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Pass on."""
         self.received += len(data)
+        if self.received > _MUCH_BYTES and not self._reads_largely:
+            self._reads_largely = True
+            read_largely(self.transport)
         other = self._relay.other(self)
         if not self._relay.is_joined:
             self._early.append(data)

@@ -36,12 +36,17 @@ from zope.interface import implementer
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
+from svc.lanes.bulk import READ_BYTES
 
 MakeConnection = Callable[[Any], SSL.Connection]
 """``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""
 
-_READ_BYTES = 1 << 16
-_CHUNK_BYTES = 1 << 18
+_RECORD_BYTES = 1 << 14
+"""OpenSSL gives no more at a time, and pyOpenSSL makes a buffer of what it is asked for."""
+
+_CHUNK_BYTES = READ_BYTES
+_FLUSH_BYTES = READ_BYTES + 4096
+"""What the largest piece that is read of a socket is when encrypted, and some more."""
 
 
 @implementer(IHalfCloseableTransport, ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
@@ -225,13 +230,14 @@ class SessionTls(Protocol):
     def _flush(self) -> None:
         if self._tls is None:
             return
-        pieces = []
+        pieces: list[bytes] = []
         try:
-            while True:
-                pieces.append(self._tls.bio_read(_CHUNK_BYTES))
+            while not pieces or len(pieces[-1]) == _FLUSH_BYTES:
+                pieces.append(self._tls.bio_read(_FLUSH_BYTES))
         except SSL.WantReadError:
             pass
         if pieces:
+            # Nearly always one, which is then not copied.
             self.transport.write(b"".join(pieces))
 
     def _read(self) -> None:
@@ -257,7 +263,7 @@ class SessionTls(Protocol):
         pieces, size, more = [], 0, True
         try:
             while size < _CHUNK_BYTES:
-                pieces.append(self._tls.recv(_READ_BYTES))
+                pieces.append(self._tls.recv(_RECORD_BYTES))
                 size += len(pieces[-1])
         except SSL.WantReadError:
             more = False
