@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.lanes.bulk import read_largely
+from svc.lanes.bulk import Outlet, read_largely
 from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, Preface
 
@@ -39,9 +39,11 @@ class LaneHalf(Protocol):
 
     Attributes:
         joined: Fires with this when they are; the half is paused from then on.
+        out: Writes to the connection; nothing else may, once it is joined.
     """
 
     transport: Any
+    out: Outlet
 
     def __init__(self, preface: Preface) -> None:
         self.joined: Deferred[LaneHalf] = Deferred(lambda _: self.transport.abortConnection())
@@ -53,6 +55,7 @@ class LaneHalf(Protocol):
 
     def connectionMade(self) -> None:
         """Announce ourselves."""
+        self.out = Outlet(self.transport)
         self.transport.setTcpNoDelay(True)
         self.transport.setTcpKeepAlive(True)
         self.transport.write(self._preface.encode())

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.interfaces.rpc import IHalfCloseableTransport
-from svc.lanes.bulk import read_largely
+from svc.lanes.bulk import Outlet, read_largely
 
 _MUCH_BYTES = 1 << 20
 """Of a side that has sent so much, more is read at a time."""
@@ -62,9 +62,14 @@ class _Pace:
 
 @implementer(IHalfCloseableProtocol)
 class RelaySide(Protocol):
-    """One side of a relay; connect it once."""
+    """One side of a relay; connect it once.
+
+    Attributes:
+        out: Writes to the transport, once connected; nothing else may.
+    """
 
     transport: Any
+    out: Outlet
 
     def __init__(self, relay: Relay, name: str) -> None:
         self.name = name
@@ -78,6 +83,7 @@ class RelaySide(Protocol):
 
     def connectionMade(self) -> None:
         """Wait for the other side."""
+        self.out = Outlet(self.transport)
         self.transport.pauseProducing()
         self._relay.connected()
 
@@ -91,7 +97,7 @@ class RelaySide(Protocol):
         if not self._relay.is_joined:
             self._early.append(data)
         elif not other.is_lost:
-            other.transport.write(data)
+            other.out.write(data)
 
     def readConnectionLost(self) -> None:
         """This side writes no more."""
@@ -110,23 +116,23 @@ class RelaySide(Protocol):
     def flow_from(self, other: RelaySide) -> None:
         """Write what *other* reads from now on."""
         for data in other._early:
-            self.transport.write(data)
+            self.out.write(data)
         other._early.clear()
         if not self.is_lost:
             self._is_paced = True
-            self.transport.registerProducer(_Pace(other.transport), True)
+            self.out.registerProducer(_Pace(other.transport), True)
 
     def flow_ends(self) -> None:
         """The other side reads no more; what is queued here still goes."""
         if self._is_paced and not self.is_lost:
             self._is_paced = False
-            self.transport.unregisterProducer()
+            self.out.unregisterProducer()
 
     def close(self) -> None:
         """Close this side once what is queued has gone."""
         if self.transport is not None and not self.is_lost:
             self.flow_ends()
-            self.transport.loseConnection()
+            self.out.loseConnection()
 
 
 @define(eq=False)
@@ -159,7 +165,7 @@ class Relay:
         self._is_clean = False
         for side in (self.left, self.right):
             if side.transport is not None and not side.is_lost:
-                side.transport.abortConnection()
+                side.out.abortConnection()
 
     def connected(self) -> None:
         """Told by a side; joins once both are there."""
@@ -189,7 +195,7 @@ class Relay:
             other.close()
             side.close()
         else:
-            other.transport.loseWriteConnection()
+            other.out.loseWriteConnection()
 
     def lost(self, side: RelaySide, *, is_clean: bool) -> None:
         """Told by a side that is gone; the other follows in the same manner."""
@@ -200,7 +206,7 @@ class Relay:
             if is_clean:
                 other.close()
             else:
-                other.transport.abortConnection()
+                other.out.abortConnection()
         elif not self.done.called:
             # The other side may never come; if it does, it is closed at once.
             ended = RelayEnded(self.left.received, self.right.received, self._is_clean, self._first)

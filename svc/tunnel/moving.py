@@ -112,13 +112,13 @@ class MovingStream(Protocol):
     def move_to(self, lane: LaneHalf) -> None:
         """Go on in *lane*, whose other half is there; from now on it is ours."""
         if self._lane is not None or self._is_lost or self._call_over:
-            lane.transport.loseConnection()
+            lane.out.loseConnection()
             return
         self._lane = lane
         lane.hand_to(self)
         if self._is_closing:
             # The other end may be writing there already: a refusal would overtake our own bytes.
-            lane.transport.loseWriteConnection()
+            lane.out.loseWriteConnection()
             lane.resume()
             return
         if self._peer_is_ahead:
@@ -126,14 +126,14 @@ class MovingStream(Protocol):
             self.peer_moved()
         if self._said_end:
             # All we had to say went through the tunnel, our end as well.
-            lane.transport.loseWriteConnection()
+            lane.out.loseWriteConnection()
             return
         self._writes_lane = True
         self.transport.unregisterProducer()
         self.transport.say_moved()
         gate = self._gate
         if gate is not None:
-            lane.transport.registerProducer(gate, True)
+            lane.out.registerProducer(gate, True)
             if gate.is_paused:
                 gate.resumeProducing()
 
@@ -233,7 +233,7 @@ class MovingStream(Protocol):
     def write(self, data: bytes) -> None:
         """Send, wherever this direction is."""
         if self._writes_lane and self._lane is not None:
-            self._lane.transport.write(data)
+            self._lane.out.write(data)
         else:
             self.transport.write(data)
             self._count(len(data))
@@ -248,7 +248,7 @@ class MovingStream(Protocol):
             return
         self._said_end = True
         if self._writes_lane and self._lane is not None:
-            self._lane.transport.loseWriteConnection()
+            self._lane.out.loseWriteConnection()
         else:
             self.transport.loseWriteConnection()
 
@@ -266,7 +266,7 @@ class MovingStream(Protocol):
             return
         if self._writes_lane:
             # Twisted half-closes only where no producer is left.
-            self._lane.transport.unregisterProducer()
+            self._lane.out.unregisterProducer()
         self.loseWriteConnection()
         self._is_closing = True
         # What still comes is dropped, but it must come: a reset would overtake our own bytes.
@@ -285,7 +285,7 @@ class MovingStream(Protocol):
             raise RuntimeError("a session's stream takes push producers only")
         self._gate = gate = _Gate(producer)
         if self._writes_lane and self._lane is not None:
-            self._lane.transport.registerProducer(gate, True)
+            self._lane.out.registerProducer(gate, True)
         else:
             self.transport.registerProducer(gate, True)
 
@@ -293,7 +293,7 @@ class MovingStream(Protocol):
         """The producer writes no more."""
         self._gate = None
         if self._writes_lane and self._lane is not None:
-            self._lane.transport.unregisterProducer()
+            self._lane.out.unregisterProducer()
         else:
             self.transport.unregisterProducer()
 
@@ -341,7 +341,7 @@ class MovingStream(Protocol):
         if lane is None or not (self._said_end and self._heard_end):
             return
         if self._lane_flushed and not self._lane_over:
-            lane.transport.loseConnection()
+            lane.out.loseConnection()
 
     def _finish(self) -> None:
         if self._call_over:
@@ -369,7 +369,7 @@ class MovingStream(Protocol):
     def _abort_lane(self) -> None:
         if self._lane is not None and not self._lane_over:
             self._lane_over = True
-            self._lane.transport.abortConnection()
+            self._lane.out.abortConnection()
 
     def _lost(self, reason: Failure) -> None:
         if self._is_lost:
