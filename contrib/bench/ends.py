@@ -25,7 +25,9 @@ STILL_SECS = 0.5
 def serve_sink(listener: socket.socket) -> None:
     """Count what comes to its end, answer the count.
 
-    A caller that asks ``e`` gets that byte back, and one that asks ``h`` is kept besides.
+    The kernel drops what is counted (``MSG_TRUNC`` of tcp(7)): the ends are to cost little beside
+    what is measured between them.  A caller that asks ``e`` gets that byte back, and one that asks
+    ``h`` is kept besides.
     """
     room = bytearray(4 * BLOCK)
     held: list[socket.socket] = []
@@ -40,7 +42,7 @@ def serve_sink(listener: socket.socket) -> None:
                     held.append(peer.dup())
                 continue
             count = len(first)
-            while got := peer.recv_into(room):
+            while got := peer.recv_into(room, 0, socket.MSG_TRUNC):
                 count += got
             peer.sendall(str(count).encode())
 
