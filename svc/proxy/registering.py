@@ -8,7 +8,6 @@ handler ends with the handler.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,7 @@ class Outbox:
     call: IRpcCall
     tasks: BackgroundTasks
     failed: Callable[[EndReason], object]
-    _unsent: deque[Down] = field(factory=deque)
+    _unsent: list[Down] = field(factory=list)
     _saying: bool = False
 
     def say(self, said: Down) -> None:
@@ -85,7 +84,7 @@ class Outbox:
     async def _speak(self) -> None:
         try:
             while self._unsent:
-                await self.call.send(encode_down(self._unsent.popleft()))
+                await self.call.send(encode_down(self._unsent.pop(0)))
         except SvcError as e:
             self.failed(end_reason(e.reason))
         finally:

@@ -34,7 +34,8 @@ class Inbox:
     __slots__ = ("_chunks", "_flag", "_limit", "_refusal", "encoding", "held", "need")
 
     def __init__(self, limit: int) -> None:
-        self._chunks: deque[bytes | memoryview] = deque()
+        # None while nothing is held: even an empty deque takes 760 bytes.
+        self._chunks: deque[bytes | memoryview] | None = None
         self._limit = limit
         self.need = -1
         self._refusal: SvcError | None = None
@@ -47,6 +48,10 @@ class Inbox:
         size = len(data)
         self.held += size
         chunks = self._chunks
+        if chunks is None:
+            if not size:
+                return
+            chunks = self._chunks = deque()
         if size >= _SMALL:
             if isinstance(data, memoryview) and 2 * size < memoryview(data.obj).nbytes:
                 # A part of a larger read would keep all of it for as long as it waits.
@@ -76,12 +81,12 @@ class Inbox:
 
     def take_raw(self) -> list[bytes | memoryview]:
         """Everything held, uncut.  Only between two messages."""
-        chunks = list(self._chunks)
+        chunks = list(self._chunks or ())
         if self.need >= 0:
             # Whether a message is whole was asked before: its prefix is off already.
             chunks.insert(0, _PREFIX.pack(self._flag, self.need))
             self.need, self._refusal = -1, None
-        self._chunks.clear()
+        self._chunks = None
         self.held = 0
         return chunks
 
@@ -126,10 +131,12 @@ class Inbox:
         )
 
     def _cut(self, size: int) -> bytes | memoryview:
-        if not size:
+        chunks = self._chunks
+        if not size or chunks is None:
             return b""
         self.held -= size
-        chunks = self._chunks
+        if not self.held:
+            self._chunks = None
         first = chunks[0]
         if len(first) == size:
             return chunks.popleft()

@@ -13,26 +13,27 @@ Changed, each for a reason that was measured or found:
   reactor; ``h2`` alone works off whatever has been read.
 - What a peer can make us remember is bounded: settings that nobody defined are forgotten (``h2``
   alone keeps each of 65,536), and so are all but the latest of closed streams.
+- What it keeps for a connection that is idle is small (``lean``).
 - Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
 
-Nothing outside this module touches a private name of ``h2``.
+Nothing outside this module and ``lean`` touches a private name of ``h2``.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
-from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, Event
 from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
+from h2.settings import SettingCodes
 from h2.stream import StreamClosedBy, StreamInputs
 from h2.utilities import SizeLimitDict
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, SettingsFrame
 
+from svc.wire.lean import Dispatch, Entries, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.reader import FrameReader, check_size_updates
 
@@ -53,14 +54,10 @@ class Machine(H2Connection):
     """One connection's HTTP/2 state.  Its output is a list of parts, in order."""
 
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
-        super().__init__(
-            H2Configuration(
-                client_side=is_client,
-                header_encoding=None,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-            )
-        )
+        super().__init__(configuration(client=is_client))
+        self._frame_dispatch_table = Dispatch(self)  # type: ignore[assignment]
+        for coder in (self.encoder, self.decoder):
+            coder.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
         values = {
             SettingCodes.INITIAL_WINDOW_SIZE: limits.small_window,
             SettingCodes.MAX_FRAME_SIZE: limits.max_frame,
@@ -69,7 +66,8 @@ class Machine(H2Connection):
         }
         if is_client:
             values[SettingCodes.ENABLE_PUSH] = 0
-        self.local_settings = Settings(client=is_client, initial_values=values)
+        self.local_settings = LeanSettings(client=is_client, initial_values=values)
+        self.remote_settings = LeanSettings(client=not is_client)
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list

@@ -90,7 +90,8 @@ class Stream:
         self.on_sent: Callable[[int], object] | None = None
         self.on_gone: Callable[[], object] | None = None
         self.queued = 0
-        self._queue: deque[Part] = deque()
+        # None while nothing is queued: even an empty deque takes 760 bytes.
+        self._queue: deque[Part] | None = None
         self._ending: Headers | None = None
         self._window = connection.limits.small_window
         self._taken = 0
@@ -195,17 +196,20 @@ class Stream:
         """Queue one message of *size* bytes given in parts, which are not copied."""
         if self._ending is not None or self.is_over:
             return
-        self._queue.append(prefix(size))
-        self._queue.extend(parts)
-        self.queued += size + 5
-        self._connection.wants_to_send(self)
+        self._enqueue([prefix(size), *parts], size + 5)
 
     def send_raw(self, chunk: Part) -> None:
         """Queue bytes that are already framed as messages."""
         if self._ending is None and not self.is_over:
-            self._queue.append(chunk)
-            self.queued += len(chunk)
-            self._connection.wants_to_send(self)
+            self._enqueue([chunk], len(chunk))
+
+    def _enqueue(self, parts: list[Part], size: int) -> None:
+        if self._queue is None:
+            self._queue = deque(parts)
+        else:
+            self._queue.extend(parts)
+        self.queued += size
+        self._connection.wants_to_send(self)
 
     def finish(self, status: Status, metadata: Headers | None = None) -> None:
         """End the call with *status* once the queue is empty (server).  Idempotent.
@@ -229,7 +233,7 @@ class Stream:
 
         Without it a caller that does not read would keep a broken call, and all it holds.
         """
-        self._queue.clear()
+        self._queue = None
         self.queued = 0
         self._connection.unblock(self)
 
@@ -237,7 +241,7 @@ class Stream:
         """Forget what is queued: the stream is over."""
         self.is_over = True
         self._connection.room.release(self.id)
-        self._queue.clear()
+        self._queue = None
         self.queued = 0
         told, self.on_gone = self.on_gone, None
         if told is not None:
@@ -277,5 +281,7 @@ class Stream:
                 break
             parts.append(queue.popleft())
             size += length
+        if not queue:
+            self._queue = None
         self.queued -= size
         return parts, size

@@ -119,7 +119,7 @@ class Side:
         assert set(wire.blocked) | set(wire._dirty) <= set(wire.streams)
         assert not set(wire.blocked) & set(wire._dirty)
         assert len(machine._closed_streams) <= 1024
-        assert len(machine.remote_settings._settings) <= 8
+        assert len(machine.remote_settings) <= 8
         assert len(reader._headers_buffer) <= 65
         assert sum(len(frame.data) for frame in reader._headers_buffer) <= 5 * KIB
         # A frame that is not whole, and the last read.

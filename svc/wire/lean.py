@@ -1,0 +1,134 @@
+"""What ``h2`` and ``hpack`` keep for every connection, kept small.
+
+A gateway holds thousands of connections that say nothing for hours, and most of what one of them
+weighs in Python is containers made for more than they ever hold: an empty deque takes 760 bytes,
+and ``h2`` keeps one for each of up to nine settings, of either side.  What is here holds the same
+values and behaves as what it stands for; ``machine`` puts it in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.settings import ChangedSetting, SettingCodes, Settings
+from hyperframe.frame import Frame
+
+_Code = SettingCodes | int
+
+
+class LeanSettings(Settings):
+    """One side's settings: a value each, and the values proposed for those that are to change.
+
+    Raises:
+        InvalidSettingsValueError: by everything that is given a value which may not be.
+    """
+
+    def __init__(
+        self, *, client: bool, initial_values: Mapping[SettingCodes, int] | None = None
+    ) -> None:
+        # Not the base's own: it makes what this is there to spare.
+        self._client = client
+        self._now: dict[_Code, int] = {
+            SettingCodes.HEADER_TABLE_SIZE: 4096,
+            SettingCodes.ENABLE_PUSH: int(client),
+            SettingCodes.INITIAL_WINDOW_SIZE: 65_535,
+            SettingCodes.MAX_FRAME_SIZE: 16_384,
+            SettingCodes.ENABLE_CONNECT_PROTOCOL: 0,
+        }
+        self._proposed: dict[_Code, list[int]] | None = None
+        for code, value in (initial_values or {}).items():
+            self.validate_received_setting(code, value)
+            self._now[code] = value
+
+    def acknowledge(self) -> dict[_Code, ChangedSetting]:
+        """The next value of every setting that has one comes into force."""
+        changed: dict[_Code, ChangedSetting] = {}
+        later: dict[_Code, list[int]] = {}
+        for code, (value, *others) in (self._proposed or {}).items():
+            # As in h2, which says int: None before the first value of a setting without default.
+            before: Any = self._now.get(code)
+            changed[code] = ChangedSetting(code, before, value)
+            self._now[code] = value
+            if others:
+                later[code] = others
+        self._proposed = later or None
+        return changed
+
+    def __getitem__(self, key: _Code) -> int:
+        """The value in force."""
+        return self._now[key]
+
+    def __setitem__(self, key: _Code, value: int) -> None:
+        """Propose a value."""
+        self.validate_received_setting(key, value)
+        if self._proposed is None:
+            self._proposed = {}
+        self._proposed.setdefault(key, []).append(value)
+
+    def __delitem__(self, key: _Code) -> None:
+        """Forget a setting."""
+        del self._now[key]
+        if self._proposed is not None:
+            self._proposed.pop(key, None)
+
+    def __iter__(self) -> Iterator[_Code]:
+        """Those that have a value."""
+        return iter(self._now)
+
+    def __len__(self) -> int:
+        """How many have one."""
+        return len(self._now)
+
+    def __eq__(self, other: object) -> bool:
+        """Each is one side of one connection."""
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+class Entries(list[tuple[bytes, bytes]]):
+    """The entries of a header table, newest first: a hundred at most, so a list will do."""
+
+    __slots__ = ()
+
+    def appendleft(self, entry: tuple[bytes, bytes]) -> None:
+        """As of a deque."""
+        self.insert(0, entry)
+
+
+class Dispatch:
+    """Which method of a connection takes a frame: found by name, so that none is kept bound."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: H2Connection) -> None:
+        self._connection = connection
+
+    def __getitem__(self, kind: type[Frame]) -> Callable[[Frame], Any]:
+        """The method; KeyError for a kind that is none."""
+        method: Callable[[Frame], Any] = getattr(self._connection, _METHODS[kind])
+        return method
+
+
+_METHODS: Mapping[type[Frame], str] = {
+    kind: method.__name__ for kind, method in H2Connection()._frame_dispatch_table.items()
+}
+
+
+def configuration(*, client: bool) -> H2Configuration:
+    """What every connection of a side has in common; nobody changes it."""
+    return _CONFIGURATIONS[client]
+
+
+_CONFIGURATIONS = {
+    client: H2Configuration(
+        client_side=client,
+        header_encoding=None,
+        validate_outbound_headers=False,
+        normalize_outbound_headers=False,
+    )
+    for client in (True, False)
+}
