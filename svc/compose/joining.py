@@ -47,7 +47,7 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der, make_request
 from svc.pki.join import adopt_identity
 from svc.pki.judge import PinnedRoot
-from svc.pki.tls import H2, ClientTLS, Contexts
+from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
@@ -136,11 +136,11 @@ class _Unjudged:
     """
 
     def __init__(self) -> None:
-        self._contexts = Contexts(None, server=False, alpn=H2)
+        self._contexts = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         """Called by Twisted for each connection."""
-        return self._contexts.connection()
+        return self._contexts.connection(None)
 
 
 @implementer(IStreamClientEndpoint)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
-from attrs import frozen
+from attrs import define, field, frozen
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from OpenSSL import SSL, crypto
@@ -129,7 +130,7 @@ def log_refusal(error: SvcError) -> None:
 
 
 class Judge:
-    """Watches the handshake of one connection.
+    """Decides on peers.
 
     Args:
         check: Decides on the peer's chain; None where no certificate is asked for.
@@ -145,58 +146,94 @@ class Judge:
         self._required = required
         self._alpn = alpn
         self._refused = refused
-        self._chain: dict[int, x509.Certificate] = {}
-        self._accepted = False
 
-    def watch(self, connection: SSL.Connection, tls: TLSMemoryBIOProtocol) -> None:
-        """Put this judge in charge of *connection*, which serves *tls*."""
-        mode = SSL.VERIFY_NONE
-        if self._check is not None:
-            mode = SSL.VERIFY_PEER
-            if self._required:
-                mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
-        connection.set_verify(mode, self._on_certificate)
+    def on_certificate(self, case: Case, found: x509.Certificate, error: int, depth: int) -> bool:
+        """A certificate of the chain, root first, leaf last; False ends the handshake.
 
-        def on_state(connection: SSL.Connection, where: int, _: int) -> None:
-            if where & SSL.SSL_CB_HANDSHAKE_DONE:
-                self._on_done(connection, tls)
-
-        connection.set_info_callback(on_state)
-
-    def _on_certificate(
-        self, _: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
-    ) -> bool:
-        """OpenSSL's verify callback: root first, leaf last; False ends the handshake."""
+        Args:
+            error: What OpenSSL has against it, 0 for nothing.
+        """
         if self._check is None:
             return False
-        found = certificate.to_cryptography()
-        if not ok:
+        if error:
             return error in (_NOT_YET_VALID, _EXPIRED) or (
                 error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(found)
             )
-        self._chain[depth] = found
+        case.chain[depth] = found
         if depth > 0:
             return True
-        self._accepted = self._verdict(self._check)
-        self._chain = {}
-        return self._accepted
+        chain, case.chain = case.chain, {}
+        case.accepted = self._verdict(self._check, [chain[depth] for depth in sorted(chain)])
+        return case.accepted
 
-    def _verdict(self, check: PeerCheck) -> bool:
+    def on_done(self, connection: SSL.Connection, case: Case) -> None:
+        """The handshake is over: catch every way around :meth:`on_certificate`."""
+        unseen = connection.get_peer_certificate() is None
+        if not case.accepted and (self._required or not unseen):
+            self._end(connection, "the peer's certificate was not judged")
+        elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
+            self._end(connection, "no application protocol was agreed")
+
+    def _verdict(self, check: PeerCheck, chain: list[x509.Certificate]) -> bool:
         try:
-            check.accept([self._chain[depth] for depth in sorted(self._chain)])
+            check.accept(chain)
         except SvcError as error:
             self._refused(error)
             return False
         return True
 
-    def _on_done(self, connection: SSL.Connection, tls: TLSMemoryBIOProtocol) -> None:
-        unseen = connection.get_peer_certificate() is None
-        if not self._accepted and (self._required or not unseen):
-            self._end(tls, "the peer's certificate was not judged")
-        elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
-            self._end(tls, "no application protocol was agreed")
-
-    def _end(self, tls: TLSMemoryBIOProtocol, text: str) -> None:
+    def _end(self, connection: SSL.Connection, text: str) -> None:
         error = CertificateRefused(text)
         self._refused(error)
+        # Twisted names the protocol that a connection serves to whoever watches it.
+        tls: TLSMemoryBIOProtocol = connection.get_app_data()
         tls.failVerification(Failure(error))
+
+
+@define(eq=False)
+class Case:
+    """One handshake before its judge."""
+
+    judge: Judge
+    chain: dict[int, x509.Certificate] = field(factory=dict)
+    accepted: bool = False
+
+
+class Cases:
+    """The handshakes under way of some contexts.
+
+    OpenSSL's callbacks are a context's, and lead from here to the judge of each connection: one
+    of each sort for a connection would weigh kilobytes for as long as the connection lives.
+    """
+
+    def __init__(self) -> None:
+        self._open: WeakKeyDictionary[SSL.Connection, Case] = WeakKeyDictionary()
+
+    def preside(self, context: SSL.Context, mode: int) -> None:
+        """Have every handshake of *context* judged; before the first of them.
+
+        Args:
+            mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it.
+        """
+        context.set_verify(mode, self._on_certificate)
+        context.set_info_callback(self._on_state)
+
+    def open(self, connection: SSL.Connection, judge: Judge) -> None:
+        """Put *judge* in charge of *connection*, whose handshake is to begin."""
+        self._open[connection] = Case(judge)
+
+    def _on_certificate(
+        self, connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
+    ) -> bool:
+        case = self._open.get(connection)
+        if case is None:
+            return False  # Nobody judges it.
+        # OpenSSL goes on naming an error that was borne further up.
+        against = 0 if ok else error
+        return case.judge.on_certificate(case, certificate.to_cryptography(), against, depth)
+
+    def _on_state(self, connection: SSL.Connection, where: int, _: int) -> None:
+        if where & SSL.SSL_CB_HANDSHAKE_DONE:
+            case = self._open.pop(connection, None)
+            if case is not None:
+                case.judge.on_done(connection, case)

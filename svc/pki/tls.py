@@ -28,6 +28,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.identity import Material, TransportIdentity
 from svc.pki.judge import (
+    Cases,
     Expect,
     Judge,
     KnownRoot,
@@ -60,6 +61,13 @@ class ClientCertificates(Enum):
     REQUIRED = "required"
 
 
+_MODES = {
+    ClientCertificates.NONE: SSL.VERIFY_NONE,
+    ClientCertificates.OPTIONAL: SSL.VERIFY_PEER,
+    ClientCertificates.REQUIRED: SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
+}
+
+
 def server_context(
     identity: TransportIdentity,
     client_certificates: ClientCertificates = ClientCertificates.OPTIONAL,
@@ -87,7 +95,12 @@ def server_context(
         refused: Hears why a peer, or our own identity, was refused.
     """
     contexts = Contexts(
-        identity, server=True, alpn=alpn, send_root=send_root, also_tls12=also_tls12
+        identity,
+        server=True,
+        alpn=alpn,
+        send_root=send_root,
+        also_tls12=also_tls12,
+        asks=client_certificates,
     )
     asked = client_certificates is not ClientCertificates.NONE
     return ServerTLS(
@@ -142,7 +155,11 @@ def joiner_context(
 
 
 class Contexts:
-    """One OpenSSL context for each material an identity has had, made when first needed."""
+    """One OpenSSL context for each material an identity has had, made when first needed.
+
+    Args:
+        asks: What is asked of peers; a client that takes whoever answers asks for nothing.
+    """
 
     def __init__(
         self,
@@ -153,8 +170,11 @@ class Contexts:
         send_root: bool = False,
         anchor: bytes | None = None,
         also_tls12: bool = False,
+        asks: ClientCertificates = ClientCertificates.REQUIRED,
     ) -> None:
         self._identity = identity
+        self._asks = asks
+        self._cases = Cases()
         self._server = server
         self._alpn = tuple(alpn)
         self._send_root = send_root
@@ -167,8 +187,13 @@ class Contexts:
         """Whether a handshake may begin now (X-48)."""
         return self._identity is None or not self._identity.expired
 
-    def connection(self) -> SSL.Connection:
-        """A connection of the current material, its side set."""
+    def connection(self, judge: Judge | None) -> SSL.Connection:
+        """A connection of the current material, its side set.
+
+        Args:
+            judge: Decides on its peer; None, which only contexts that ask for no certificate let
+                pass: nobody does.
+        """
         material = None if self._identity is None else self._identity.material
         if self._made is None or self._made[0] is not material:
             self._made = material, self._make(material)
@@ -177,6 +202,8 @@ class Contexts:
             connection.set_accept_state()
         else:
             connection.set_connect_state()
+        if judge is not None:
+            self._cases.open(connection, judge)
         return connection
 
     def _make(self, material: Material | None) -> SSL.Context:
@@ -201,6 +228,7 @@ class Contexts:
             context.set_alpn_select_callback(self._choose)
         elif self._alpn:
             context.set_alpn_protos(list(self._alpn))
+        self._cases.preside(context, _MODES[self._asks])
         return context
 
     def _choose(self, _: SSL.Connection, offered: list[bytes]) -> bytes:
@@ -224,19 +252,14 @@ class ServerTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._check = check
-        self._required = required
-        self._alpn = alpn
+        self._judge = Judge(check, required, alpn, refused)
         self._refused = refused
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called by Twisted for each connection."""
         if not self._contexts.usable:
             return _refusing(self._refused, server=True)
-        connection = self._contexts.connection()
-        judge = Judge(self._check, self._required, self._alpn, self._refused)
-        judge.watch(connection, tlsProtocol)
-        return connection
+        return self._contexts.connection(self._judge)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -252,8 +275,7 @@ class ClientTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._check = check
-        self._alpn = alpn
+        self._judge = Judge(check, True, alpn, refused)
         self._server_name = server_name
         self._refused = refused
 
@@ -261,10 +283,9 @@ class ClientTLS:
         """Called by Twisted for each connection."""
         if not self._contexts.usable:
             return _refusing(self._refused, server=False)
-        connection = self._contexts.connection()
+        connection = self._contexts.connection(self._judge)
         if self._server_name is not None:
             connection.set_tlsext_host_name(self._server_name.encode("ascii"))
-        Judge(self._check, True, self._alpn, self._refused).watch(connection, tlsProtocol)
         return connection
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
+from cryptography import x509
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress, ISSLTransport
 
@@ -27,15 +29,21 @@ def peer_of(transport: Any) -> Peer:
     shown: Any = transport.getPeerCertificate()
     if shown is None:
         return Peer(host, port, tls=True)
-    leaf = shown.to_cryptography()
-    return Peer(host, port, tls=True, certificate=leaf, chain=_chain(transport, leaf))
+    chain = _chain(transport, shown)
+    return Peer(host, port, tls=True, certificate=chain[0], chain=chain)
 
 
-def _chain(transport: Any, leaf: Any) -> tuple[Any, ...]:
-    verified = transport.getHandle().get_verified_chain()
-    if not verified:  # OpenSSL keeps no chain for a resumed session.
-        return (leaf,)
-    return tuple(certificate.to_cryptography() for certificate in verified)
+def _chain(transport: Any, shown: Any) -> tuple[x509.Certificate, ...]:
+    verified = transport.getHandle().get_verified_chain(as_cryptography=True)
+    # OpenSSL keeps no chain for a resumed session.
+    leaf, *above = verified or [shown.to_cryptography()]
+    return (leaf, *map(_one_of_all, above))
+
+
+@lru_cache(64)
+def _one_of_all(authority: x509.Certificate) -> x509.Certificate:
+    """The object that stands for an authority's certificate, the same for all its peers."""
+    return authority
 
 
 def _unix_peer(transport: Any, address: UNIXAddress) -> Peer:
