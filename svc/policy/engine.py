@@ -109,7 +109,8 @@ class CompiledPolicy:
         self._index = index
         self._view = EntityView(entities)
         self._handle = _parse_entities(self._view, vocabulary)
-        self._plan = lru_cache(MAX_PLANS)(self._make_plan)
+        # Keyed by texts: names that are equal and not one object would be compared in Python.
+        self._plan_of = lru_cache(MAX_PLANS)(self._make_plan)
         self._remembered = lru_cache(MAX_ANSWERS)(self._evaluate)
 
     def with_entities(self, entities: Iterable[Entity], revision: int) -> CompiledPolicy:
@@ -132,7 +133,7 @@ class CompiledPolicy:
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
             return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
-        plan = self._plan(request.action, request.principal, request.resource)
+        plan = self._plan(request)
         if plan.slice.policies is None:
             return self._decision(_EMPTY_DENY, plan.digest, request)
         read = _read(plan.reads, request)
@@ -146,7 +147,7 @@ class CompiledPolicy:
         """See :class:`svc.interfaces.policy.IPolicyEngine`."""
         if self.vocabulary.refusal(request) is not None:
             return ()
-        plan = self._plan(request.action, request.principal, request.resource)
+        plan = self._plan(request)
         uids = self._view.closure(_looked_at(request.principal, request.resource, plan.slice))
         return tuple(self._view.entities[uid] for uid in uids)
 
@@ -162,7 +163,8 @@ class CompiledPolicy:
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
             return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
-        plan = self._make_plan(request.action, request.principal, request.resource)
+        who, what = request.principal, request.resource
+        plan = self._make_plan(request.action, who.type, who.id, what.type, what.id)
         reads = tuple(map(_read_of, self.vocabulary.shapes[request.action].facts.values()))
         whole = evolve(plan, slice=self._index.whole(), reads=reads)
         answer = self._evaluate(whole, _read(reads, request))
@@ -179,7 +181,14 @@ class CompiledPolicy:
             request,
         )
 
-    def _make_plan(self, action: str, principal: EntityUid, resource: EntityUid) -> Plan:
+    def _plan(self, request: AccessRequest) -> Plan:
+        who, what = request.principal, request.resource
+        return self._plan_of(request.action, who.type, who.id, what.type, what.id)
+
+    def _make_plan(
+        self, action: str, who_type: str, who_id: str, what_type: str, what_id: str
+    ) -> Plan:
+        principal, resource = EntityUid(who_type, who_id), EntityUid(what_type, what_id)
         chosen = self._index.find(action, principal, resource, self._view)
         facts = self.vocabulary.shapes[action].facts
         reads = [
