@@ -109,6 +109,8 @@ def seal(
             form["request"] = _request(record, facts or {}, hide)
         if record.details:
             form["details"] = _details(record.event, record.details, hide)
+        if record.state is not None:
+            form["state"] = record.state.form()
         canonical = encode(form)
     except Malformed as refused:
         raise Unrecordable(f"audit record {record.event.name}: {refused.text}") from refused

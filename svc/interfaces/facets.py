@@ -15,11 +15,12 @@ from svc.model.key_revision import KeyRevision, KeyState
 from svc.model.lease import Lease
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.model.migration import AppliedMigration
-from svc.model.node import JoinToken, Leaf, Node, Renewal, SpentToken
+from svc.model.node import JoinToken, KeptToken, Leaf, Node, Renewal, SpentToken
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource, Undeclared
 from svc.model.session import Ending, Session, SessionEnd
+from svc.model.state import StateHead, StateRow
 
 
 class ISchema(Interface):
@@ -72,6 +73,12 @@ class ITokens(Interface):
 
     def waiting(at: float) -> tuple[JoinToken, ...]:
         """Tokens that could still be spent at *at*, soonest to expire first."""
+
+    def get(token_id: str) -> KeptToken | None:
+        """The token, also when spent or expired."""
+
+    def unexpired(at: float) -> tuple[KeptToken, ...]:
+        """Every token that has not expired at *at*, spent ones included, by id."""
 
     def withdraw(token_id: str, at: float) -> bool:
         """Spend a token on nobody; whether it could still have been spent."""
@@ -153,6 +160,9 @@ class ICertificates(Interface):
     def of(person_id: str) -> tuple[IssuedCertificate, ...]:
         """A person's certificates, newest first."""
 
+    def unexpired(at: float) -> tuple[IssuedCertificate, ...]:
+        """Every certificate that has not expired at *at*, revoked ones included, by hash."""
+
     def revoke(sha256: bytes, at: float) -> bool:
         """Revoke one; whether it was good until now."""
 
@@ -214,6 +224,9 @@ class IPolicies(Interface):
 
     def get(version: int) -> PolicyVersion | None:
         """One version."""
+
+    def newer(version: int, limit: int) -> tuple[PolicyVersion, ...]:
+        """At most *limit* versions past *version*, in force or not, oldest first."""
 
     def history(limit: int) -> tuple[PolicyVersion, ...]:
         """The newest *limit* versions, newest first."""
@@ -313,3 +326,26 @@ class IKeyrings(Interface):
 
     def all() -> tuple[KeyRevision, ...]:
         """Every revision, by kind and revision."""
+
+
+class IStateLog(Interface):
+    """Which records of the log change protected rows, and who signed them (rule R8).
+
+    Nothing here is trusted: each row is verified by whoever reads it.
+    """
+
+    def append(n: int, seq: int, key_id: str, signature: bytes, certificate: bytes) -> None:
+        """Keep the signature of record *seq*, the *n*-th that changes state.
+
+        Raises:
+            AlreadyExists: there is an *n*-th, or *seq* has a number.
+        """
+
+    def tip() -> int:
+        """The greatest n; 0 while there is none.  Asked for at every session."""
+
+    def head() -> StateHead:
+        """The record with the greatest n; its hash is empty where the log lacks it."""
+
+    def since(n: int, limit: int) -> tuple[StateRow, ...]:
+        """At most *limit* records past the *n*-th, in order; holes are left as they are."""

@@ -28,6 +28,7 @@ from svc.interfaces.facets import (
     IPolicies,
     ISchema,
     ISessions,
+    IStateLog,
     ITokens,
 )
 from svc.model.migration import MigrationReport, MigrationStatus
@@ -60,6 +61,7 @@ class ITransaction(Interface):
     audit: IAuditLog = Attribute("The hash chain of audit records.")
     heads: IHeads = Attribute("Signed heads, for the other Authorities.")
     keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
+    state: IStateLog = Attribute("The signed records that change protected rows.")
 
 
 class IReadOnlyStore(Interface):

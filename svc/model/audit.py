@@ -24,6 +24,7 @@ from svc.model.access import AccessRequest
 from svc.model.canonical import Json
 from svc.model.ledger import GENESIS, PersonalValue
 from svc.model.signing import Signed
+from svc.model.state import StateChange
 
 __all__ = [
     "CHAIN_DOMAIN",
@@ -153,6 +154,8 @@ class AuditRecord:
     request: AccessRequest | None = None
     entities_digest: str | None = None
     details: Mapping[str, Json] = NOTHING
+    state: StateChange | None = None
+    """The protected rows it changes; such a record is signed (rule R8)."""
 
 
 @frozen

@@ -81,6 +81,14 @@ class JoinToken:
     names: tuple[str, ...] = ()
 
 
+@frozen
+class KeptToken:
+    """A token as the store keeps it; ``spent_at`` is None while it can be spent."""
+
+    token: JoinToken
+    spent_at: float | None = None
+
+
 class Spending(Enum):
     """What became of an attempt to spend a token.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 class PersonState(Enum):
@@ -20,12 +20,17 @@ class PersonState(Enum):
 
 @frozen
 class Person:
-    """One person.  ``groups`` are group names in alphabetical order."""
+    """One person.  ``groups`` are group names in alphabetical order.
+
+    ``salt`` is random and goes into the digest of the row, so that nobody can
+    try names against the digest once name and salt are erased.
+    """
 
     id: str
     name: str
     state: PersonState = PersonState.ACTIVE
     groups: tuple[str, ...] = ()
+    salt: bytes = field(default=b"", repr=False)
 
 
 @frozen

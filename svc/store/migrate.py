@@ -12,8 +12,8 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from runpy import run_path
 from typing import Protocol
 
 from attrs import frozen
@@ -75,11 +75,8 @@ class Migration:
             database.change(statement)
 
     def _apply_python(self, database: Statements) -> None:
-        spec = spec_from_file_location(f"svc_migration_{self.id}", self.path)
-        assert spec is not None and spec.loader is not None, "a .py path has a loader"
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.up(database)
+        # Not imported: that would leave a __pycache__ where migrations are installed.
+        run_path(str(self.path))["up"](database)
 
 
 def split(script: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from svc.errors import AlreadyExists, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.node import (
     JoinToken,
+    KeptToken,
     Leaf,
     Node,
     NodeState,
@@ -27,7 +28,7 @@ TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example"
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
 NODE = evolve(NODE, names=("a.example", "b.example"))
 OTHER = evolve(NODE, id="n2", name="edge2")
-PERSON = Person("p1", "ada", groups=("dev", "ops"))
+PERSON = Person("p1", "ada", groups=("dev", "ops"), salt=b"salt")
 
 
 def _people(tx: ITransaction) -> None:
@@ -97,6 +98,21 @@ class FacetContract:
                 with self.assertRaises(Malformed):
                     await self.store.run("attempt", attempt)
         self.assertEqual(await self.store.read("look", lambda tx: tx.people.groups()), ())
+
+    async def test_tokens_that_have_not_expired(self: Any) -> None:
+        """A token is found whether it is spent or not; the list ends with its time."""
+
+        def look(tx: ITransaction) -> Any:
+            tx.tokens.add(TOKEN, 1.0)
+            before = tx.tokens.get("t1")
+            tx.tokens.spend("t1", b"s" * 32, 2.0)
+            lists = [tx.tokens.unexpired(at) for at in (99.0, 100.0)]
+            return before, tx.tokens.get("t1"), lists, tx.tokens.get("t9")
+
+        spent = KeptToken(TOKEN, 2.0)
+        self.assertEqual(
+            await self.store.run("look", look), (KeptToken(TOKEN), spent, [(spent,), ()], None)
+        )
 
     async def test_nodes_are_registered_once(self: Any) -> None:
         """A node is found by id and name; its id and its active name are taken."""
@@ -215,6 +231,10 @@ class FacetContract:
             return told, tx.certificates.of("p1"), tx.certificates.get(b"9" * 32)
 
         gone = evolve(old, revoked_at=9.0)
+        unexpired = await self.store.read(
+            "unexpired", lambda tx: [tx.certificates.unexpired(at) for at in (49.0, 50.0, 60.0)]
+        )
+        self.assertEqual(unexpired, [(old, new), (new,), ()])
         self.assertEqual(await self.store.run("revoke", revoke), ((True, False), (new, gone), None))
 
     async def test_catalog(self: Any) -> None:

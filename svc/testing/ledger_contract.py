@@ -15,6 +15,7 @@ from svc.model.key_revision import KeyState
 from svc.model.lease import Lease
 from svc.model.ledger import ChainHead, EntitySlice, PersonalValue
 from svc.model.session import Ending, Session, SessionEnd, SessionState
+from svc.model.state import StateHead, StateRow
 
 SESSION = Session("u1", "p1", "db1", "tcp", "n1", "x1", "d1", 20.0)
 
@@ -30,6 +31,8 @@ class LedgerContract:
             for text in ("a", "b", "c"):
                 tx.policies.add(text, "op", 1.0)
             tx.policies.activate(2, 5.0)
+            self.assertEqual([each.version for each in tx.policies.newer(1, 1)], [2])
+            self.assertEqual([each.version for each in tx.policies.newer(1, 9)], [2, 3])
             return tx.policies.active(), tx.policies.history(2), tx.policies.get(9)
 
         active, history, unknown = await self.store.run("policies", policies)
@@ -217,3 +220,31 @@ class LedgerContract:
         self.assertEqual((one, none), ((b"head 20",), ()))
         with self.assertRaises(AlreadyExists):
             await self.store.run("again", lambda tx: tx.heads.add(20, b"head 20", 3))
+
+    async def test_state_log(self: Any) -> None:
+        """Signed records are given in order with their record, whatever is missing beside them."""
+
+        def append(tx: ITransaction) -> Any:
+            empty = tx.state.tip(), tx.state.head(), tx.state.since(0, 9)
+            rows = [tx.audit.append(b'{"n":%d}' % n) for n in range(3)]
+            for n, row in enumerate(rows, 1):
+                tx.state.append(n, row.seq, "k1", b"signature %d" % n, b"DER")
+            return empty, rows
+
+        empty, rows = await self.store.run("append", append)
+        self.assertEqual(empty, (0, StateHead(), ()))
+        for n, seq in ((3, 4), (4, 3)):
+            with self.assertRaises(AlreadyExists):
+                await self.store.run(
+                    "again", lambda tx, n=n, s=seq: tx.state.append(n, s, "k1", b"s", b"DER")
+                )
+
+        def look(tx: ITransaction) -> Any:
+            return tx.state.tip(), tx.state.head(), tx.state.since(1, 1), len(tx.state.since(0, 9))
+
+        row = rows[1]
+        second = StateRow(
+            2, 2, row.prev_hash, row.hash, row.canonical, "k1", b"signature 2", b"DER"
+        )
+        head = StateHead(3, 3, rows[2].hash)
+        self.assertEqual(await self.store.read("look", look), (3, head, (second,), 3))

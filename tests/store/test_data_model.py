@@ -68,3 +68,31 @@ class RowMigrationTests(SynchronousTestCase):
         self.addCleanup(connection.close)
         rows = connection.execute("SELECT name, value FROM revisions ORDER BY name").fetchall()
         self.assertEqual(rows, [("catalog", 0), ("other", 7)])
+
+    def test_m0031_gives_each_person_a_salt(self) -> None:
+        """People of before get 16 random bytes each, and nothing else of theirs changes."""
+        url, folder = fresh_url(self), Path(self.mktemp())
+        folder.mkdir()
+        for path in sorted(migrations_folder().iterdir()):
+            if path.name < "m0031":
+                shutil.copy(path, folder)
+        migrate(url, SqliteFactory(folder=lambda: folder))
+        connection = sqlite3.connect(path_of(url))
+        for name in ("ada", "eve"):
+            connection.execute(
+                "INSERT INTO persons (id, name, state, added_at) VALUES (?, ?, 'active', 1.0)",
+                (name, name),
+            )
+        connection.commit()
+        connection.close()
+        migrate(url)
+        connection = sqlite3.connect(path_of(url))
+        self.addCleanup(connection.close)
+        rows = connection.execute(
+            "SELECT id, name, state, salt FROM persons ORDER BY id"
+        ).fetchall()
+        self.assertEqual(
+            [row[:3] for row in rows], [("ada", "ada", "active"), ("eve", "eve", "active")]
+        )
+        self.assertEqual([len(row[3]) for row in rows], [16, 16])
+        self.assertNotEqual(rows[0][3], rows[1][3])

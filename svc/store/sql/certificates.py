@@ -57,6 +57,11 @@ class Certificates:
         )
         return tuple(map(_certificate, rows))
 
+    def unexpired(self, at: float) -> tuple[IssuedCertificate, ...]:
+        """See :class:`ICertificates`."""
+        rows = self._db.all(_SELECT + "WHERE expires > ? ORDER BY sha256", at)
+        return tuple(map(_certificate, rows))
+
     def revoke(self, sha256: bytes, at: float) -> bool:
         """See :class:`ICertificates`."""
         sql = (

@@ -24,12 +24,13 @@ class People:
         """See :class:`IPeople`."""
         self._require_groups(person.groups)
         added = self._db.change(
-            "INSERT INTO persons (id, name, state, added_at) VALUES (?, ?, ?, ?)"
+            "INSERT INTO persons (id, name, state, added_at, salt) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT DO NOTHING",
             person.id,
             person.name,
             person.state.value,
             at,
+            person.salt,
         )
         if not added:
             raise AlreadyExists("store: a person of this id or this name is there")
@@ -51,10 +52,12 @@ class People:
             "SELECT person_id, group_name FROM memberships ORDER BY person_id, group_name"
         ):
             groups.setdefault(person_id, []).append(group)
-        rows = self._db.all("SELECT id, name, state FROM persons ORDER BY name")
+        rows = self._db.all("SELECT id, name, state, salt FROM persons ORDER BY name")
         return tuple(
-            Person(person_id, name, PersonState(state), tuple(groups.get(person_id, ())))
-            for person_id, name, state in rows
+            Person(
+                person_id, name, PersonState(state), tuple(groups.get(person_id, ())), bytes(salt)
+            )
+            for person_id, name, state, salt in rows
         )
 
     def add_group(self, name: str, at: float) -> None:
@@ -90,14 +93,16 @@ class People:
         return bool(changed)
 
     def _person(self, where: str, value: str) -> Person | None:
-        row = self._db.one("SELECT id, name, state FROM persons " + where, value)
+        row = self._db.one("SELECT id, name, state, salt FROM persons " + where, value)
         if row is None:
             return None
-        person_id, name, state = row
+        person_id, name, state, salt = row
         groups = self._db.all(
             "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", person_id
         )
-        return Person(person_id, name, PersonState(state), tuple(each[0] for each in groups))
+        return Person(
+            person_id, name, PersonState(state), tuple(each[0] for each in groups), bytes(salt)
+        )
 
     def _join(self, person_id: str, groups: Collection[str]) -> None:
         for group in sorted(set(groups)):

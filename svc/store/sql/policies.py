@@ -67,6 +67,11 @@ class Policies:
         row = self._db.one(_SELECT + "WHERE version = ?", version)
         return None if row is None else _version(row)
 
+    def newer(self, version: int, limit: int) -> tuple[PolicyVersion, ...]:
+        """See :class:`IPolicies`."""
+        rows = self._db.all(_SELECT + "WHERE version > ? ORDER BY version LIMIT ?", version, limit)
+        return tuple(map(_version, rows))
+
     def history(self, limit: int) -> tuple[PolicyVersion, ...]:
         """See :class:`IPolicies`."""
         rows = self._db.all(_SELECT + "ORDER BY version DESC LIMIT ?", limit)

@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ITokens
-from svc.model.node import JoinToken, Spending, SpentToken, TokenRole
+from svc.model.node import JoinToken, KeptToken, Spending, SpentToken, TokenRole
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"
@@ -73,6 +73,18 @@ class Tokens:
             at,
         )
         return tuple(map(_token, rows))
+
+    def get(self, token_id: str) -> KeptToken | None:
+        """See :class:`ITokens`."""
+        row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
+        return None if row is None else KeptToken(_token(row[1:]), row[0])
+
+    def unexpired(self, at: float) -> tuple[KeptToken, ...]:
+        """See :class:`ITokens`."""
+        rows = self._db.all(
+            f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE expires_at > ? ORDER BY id", at
+        )
+        return tuple(KeptToken(_token(row[1:]), row[0]) for row in rows)
 
     def withdraw(self, token_id: str, at: float) -> bool:
         """See :class:`ITokens`."""

@@ -20,6 +20,7 @@ from svc.store.sql.people import People
 from svc.store.sql.policies import Policies
 from svc.store.sql.schema import Schema
 from svc.store.sql.sessions import Sessions
+from svc.store.sql.state import StateLog
 from svc.store.sql.statements import Statements
 from svc.store.sql.tokens import Tokens
 
@@ -43,3 +44,4 @@ class Transaction:
         self.audit = AuditLog(db, chain_hash, head)
         self.heads = Heads(db)
         self.keyrings = Keyrings(db)
+        self.state = StateLog(db)

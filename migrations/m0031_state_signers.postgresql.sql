@@ -1,0 +1,5 @@
+-- Whose key signed records that change protected rows: the certificate, by its SHA-256.
+CREATE TABLE state_signers (
+    key_id TEXT PRIMARY KEY,
+    certificate BYTEA NOT NULL
+);

@@ -1,0 +1,2 @@
+-- Random, and part of the digest of a person's row: a name erased with it cannot be guessed.
+ALTER TABLE persons ADD COLUMN salt BLOB NOT NULL DEFAULT x'';

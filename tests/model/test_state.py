@@ -1,0 +1,144 @@
+"""What a signed record says of a protected row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve, fields
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.model.canonical import decode, encode
+from svc.model.node import JoinToken, KeptToken, Leaf, Node, NodeState, TokenRole
+from svc.model.person import IssuedCertificate, Person, PersonState
+from svc.model.policy_version import PolicyVersion
+from svc.model.resource import Resource
+from svc.model.state import (
+    StateChange,
+    StateEntry,
+    certificate_entry,
+    node_entry,
+    person_entry,
+    policy_entry,
+    policy_version,
+    read_change,
+    resource_entry,
+    token_entry,
+)
+
+text = st.text(st.characters(codec="utf-8"), max_size=8)
+digests = st.binary(min_size=32, max_size=32)
+moments = st.floats(0, 4e9)
+texts = st.lists(text, max_size=3).map(tuple)
+leaves = st.builds(Leaf, text, digests, moments)
+nodes = st.builds(
+    Node, text, text, text, digests, digests, leaves, moments, st.integers(1, 2**62),
+    st.sampled_from(NodeState), names=texts,
+)  # fmt: skip
+people = st.builds(
+    Person, text, text, st.sampled_from(PersonState),
+    st.lists(text, max_size=3, unique=True).map(lambda names: tuple(sorted(names))), st.binary(),
+)  # fmt: skip
+tokens = st.builds(
+    KeptToken,
+    st.builds(
+        JoinToken, text, digests, st.sampled_from(TokenRole), moments, st.none() | text, texts
+    ),
+    st.none() | st.just(1.0),
+)
+certificates = st.builds(
+    IssuedCertificate, digests, text, text, st.just(1.0), moments, st.none() | st.just(1.0)
+)
+resources = st.builds(
+    Resource, text, text, st.dictionaries(text, text, max_size=3), st.none() | text,
+    revision=st.integers(0, 2**62),
+)  # fmt: skip
+policies = st.builds(
+    PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
+)
+SORTS: tuple[tuple[Any, Any], ...] = (
+    (nodes, node_entry),
+    (people, person_entry),
+    (tokens, token_entry),
+    (certificates, certificate_entry),
+    (resources, resource_entry),
+    (policies, policy_entry),
+)
+NOTHING_DECIDED = {"enrolled_at"}
+"""Drawn above, and in no digest; the other such fields are left at their defaults."""
+
+entries = st.builds(
+    StateEntry, text.map(lambda id: f"node:{id}"), st.none() | digests,
+    st.none() | st.integers(0, 2**53 - 1),
+)  # fmt: skip
+changes = st.builds(
+    StateChange, st.integers(1, 2**53 - 1), digests,
+    st.lists(entries, min_size=1, max_size=3).map(tuple), st.none() | st.integers(0, 2**53 - 1),
+)  # fmt: skip
+
+
+class DigestTests(SynchronousTestCase):
+    """Rows and their digests."""
+
+    @given(st.data())
+    def test_different_rows_have_different_digests(self, data: st.DataObject) -> None:
+        """Two rows have one digest exactly where they are the same in all that decides."""
+        rows, entry_of = data.draw(st.sampled_from(SORTS))
+        one, other = data.draw(rows), data.draw(rows)
+        kept = {name: getattr(one, name) for name in NOTHING_DECIDED if hasattr(one, name)}
+        other = evolve(other, **kept)
+        self.assertEqual(entry_of(one) == entry_of(other), one == other)
+
+    @given(st.data())
+    def test_each_field(self, data: st.DataObject) -> None:
+        """A change of any one field that decides anything changes the digest."""
+        rows, entry_of = data.draw(st.sampled_from(SORTS))
+        one, other = data.draw(rows), data.draw(rows)
+        names = [each.name for each in fields(type(one)) if each.name not in NOTHING_DECIDED]
+        name = data.draw(st.sampled_from(names))
+        changed = evolve(one, **{name: getattr(other, name)})
+        self.assertEqual(entry_of(one) == entry_of(changed), one == changed)
+
+    def test_last_uses_are_not_in_it(self) -> None:
+        """Where a row was last seen or served decides nothing, and changes no digest."""
+        node = Node("n", "edge", "proxy", b"k" * 32, b"a" * 32, Leaf("1", b"l" * 32, 9.0), 1.0)
+        seen = evolve(node, last_seen=7.0, version="9", enrolled_at=3.0)
+        self.assertEqual(node_entry(node), node_entry(seen))
+        resource = Resource("db1", "tcp")
+        served = evolve(resource, last_served_at=7.0, last_served_by="n")
+        self.assertEqual(resource_entry(resource), resource_entry(served))
+
+    @given(st.floats())
+    def test_any_time_in_a_table(self, at: float) -> None:
+        """Whatever number somebody writes into a column has a digest and a time."""
+        entry = certificate_entry(IssuedCertificate(b"1" * 32, "1", "p", 1.0, at))
+        self.assertEqual(read_change(StateChange(1, b"0" * 32, (entry,)).form()).rows, (entry,))
+
+    def test_versions(self) -> None:
+        """Only a policy's subject names a version."""
+        words = ("policy:7", "policy:x", "person:7", "policy:", "policy:-1")
+        self.assertEqual([policy_version(one) for one in words], [7, 0, 0, 0, 0])
+
+
+class FormTests(SynchronousTestCase):
+    """The member ``state``."""
+
+    @given(changes)
+    def test_comes_back(self, change: StateChange) -> None:
+        """What was written into a record is read from it."""
+        self.assertEqual(read_change(decode(encode(change.form()))), change)
+
+    @given(changes, st.data())
+    def test_other_forms_are_refused(self, change: StateChange, data: st.DataObject) -> None:
+        """A member too few, too many or of another sort is refused, and nothing else happens."""
+        form: dict[str, Any] = dict(change.form())
+        name = data.draw(st.sampled_from(("n", "prev", "rows", "other")))
+        odd: Any = data.draw(
+            st.sampled_from((None, -1, True, "x", [], [[]], [["a", None]], {}, [[1, 2]]))
+        )
+        self.assertRaises(Malformed, read_change, {**form, name: odd})
+        if name in form:
+            del form[name]
+            self.assertRaises(Malformed, read_change, form)
