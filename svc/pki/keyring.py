@@ -20,7 +20,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
 from svc.model.signing import PrivateKey
 from svc.pki import files, issue, profile
-from svc.pki.root import ClusterKeys, PurposeKey, make_cluster
+from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key
 from svc.pki.verify import check_root, check_standing, root_cluster
 
 
@@ -60,6 +60,44 @@ def create_cluster(
     beside.rename(directory)
     files.sync_directory(directory.parent)
     return keys
+
+
+def add_purpose(
+    directory: Path,
+    word: str,
+    now: profile.WallTime,
+    entropy: Entropy,
+    root_key: Path | None = None,
+) -> bool:
+    """Make a purpose key that a key directory of before does not have; whether one was made.
+
+    Called by ``svc authority state adopt``; blocks for the disk.
+
+    Args:
+        directory: ``<state_dir>/keys``.
+        word: Which; a row of ``profile.PURPOSES``.
+        now: Wall time.
+        entropy: For the certificate's serial number.
+        root_key: Where the root's key lies; by default in *directory*.
+
+    Raises:
+        ConfigError: the root's key is missing, or not to be trusted.
+    """
+    uid = os.geteuid()
+    files.check_directory(directory, uid)
+    if (directory / f"{word}.pem").exists():
+        return False
+    (root,) = files.load_certificates(directory / "root.pem", uid)
+    path = root_key or directory / "root.key"
+    signer = files.load_key(path, uid)
+    files.check_pair(path, signer, root)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # check_root lets no other be a root
+    cluster = root_cluster(issue.der(root))
+    made = make_purpose_key(word, cluster, root, signer, now(), entropy)
+    # The key first: what is found by its certificate is whole.
+    files.replace_private(directory / f"{word}.key", files.key_pem(made.key))
+    files.replace_private(directory / f"{word}.pem", files.certificates_pem(made.certificate))
+    return True
 
 
 def root_key_pem(keys: ClusterKeys) -> bytes:
@@ -149,6 +187,11 @@ class _Reader:
         )
 
     def _purpose(self, word: str, cluster: str, root: x509.Certificate) -> PurposeKey:
+        if not (self._directory / f"{word}.pem").exists():
+            raise ConfigError(
+                str(self._directory / f"{word}.pem"),
+                "is missing; a cluster of before this key gets it by `svc authority state adopt`",
+            )
         certificate = self._certificate(word)
         self._check(word, certificate, root, cluster)
         return PurposeKey(word, certificate, self._key(word, certificate))

@@ -82,6 +82,12 @@ PURPOSES = {
             x509.ObjectIdentifier(f"{_ARC}.3.3"),
             ed25519=True,
         ),
+        PurposeRow(
+            "audit-origin",
+            frozenset({Purpose.AUDIT_ORIGIN}),
+            x509.ObjectIdentifier(f"{_ARC}.3.4"),
+            ed25519=True,
+        ),
     )
 }
 

@@ -100,14 +100,28 @@ def make_cluster(
             kind, cluster, key, root, root_key, now(), entropy, issuer_lifetime
         )
         issuers[kind] = issue.IssuingAuthority(kind, cluster, made, key, root, now, entropy)
-    purposes = {}
-    for word, row in profile.PURPOSES.items():
-        signer = ed25519.Ed25519PrivateKey.generate() if row.ed25519 else new_key()
-        certificate = issue.make_purpose(
-            word, cluster, signer.public_key(), root, root_key, now(), entropy
-        )
-        purposes[word] = PurposeKey(word, certificate, signer)
+    purposes = {
+        word: make_purpose_key(word, cluster, root, root_key, now(), entropy)
+        for word in profile.PURPOSES
+    }
     return ClusterKeys(cluster, root, root_key, issuers, purposes)
+
+
+def make_purpose_key(
+    word: str,
+    cluster: str,
+    root: x509.Certificate,
+    root_key: ec.EllipticCurvePrivateKey,
+    now: float,
+    entropy: Entropy,
+) -> PurposeKey:
+    """A new purpose key with its certificate."""
+    is_edwards = profile.PURPOSES[word].ed25519
+    signer = ed25519.Ed25519PrivateKey.generate() if is_edwards else new_key()
+    certificate = issue.make_purpose(
+        word, cluster, signer.public_key(), root, root_key, now, entropy
+    )
+    return PurposeKey(word, certificate, signer)
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

@@ -86,7 +86,16 @@ class ChainVerifier:
 
     def verify_signed(self, signed: Signed, purpose: Purpose) -> CertificateFacts:
         """See IChainVerifier."""
-        facts = self.verify(signed.chain, frozenset({Role.PURPOSE}))
+        return self.verify_signed_at(signed, purpose, self.now())
+
+    def verify_signed_at(self, signed: Signed, purpose: Purpose, at: float) -> CertificateFacts:
+        """As :meth:`verify_signed`, with the time of what was signed in place of now.
+
+        Raises:
+            CertificateRefused: for the chain; BadSignature: for the signature.
+        """
+        facts = self.examine(signed.chain)
+        facts.check(at, frozenset({Role.PURPOSE}))
         if facts.principal.id != profile.SIGNED_BY.get(purpose):
             raise _refused("role", f"a purpose key that does not sign {purpose.value}")
         verify_signature(facts.public_key, purpose, signed.payload, signed.signature)

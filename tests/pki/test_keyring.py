@@ -13,8 +13,9 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki import profile
 from svc.pki.files import certificates_pem, key_pem
-from svc.pki.keyring import create_cluster, load_keys, root_key_pem
+from svc.pki.keyring import add_purpose, create_cluster, load_keys, root_key_pem
 from svc.pki.root import ClusterKeys, WrongPurpose, new_key
+from svc.pki.verify import ChainVerifier
 from tests.pki.support import CLUSTER, World
 
 
@@ -52,6 +53,28 @@ class KeyringTests(SynchronousTestCase):
         self.assertEqual(set(read.issuers), {"transport", "spiffe"})
         self.assertEqual(read.issuer_for(Role.OPERATOR).kind, "spiffe")
         self.assertRaises(KeyError, read.issuer_for, Role.PURPOSE)
+
+    def test_a_key_of_later(self) -> None:
+        """A purpose key that an older directory lacks is made with the root's key, once."""
+        made = self.create(keep_root_key=False)
+        for end in ("pem", "key"):
+            (self.directory / f"audit-origin.{end}").unlink()
+        self.assertIn("svc authority state adopt", self.refusal("audit-origin.pem"))
+        now, entropy = self.world.now, self.world.entropy
+        apart = self.directory.with_name("root.key")
+        with self.assertRaises(ConfigError):
+            add_purpose(self.directory, "audit-origin", now, entropy)
+        for key, is_good in ((key_pem(new_key()), False), (root_key_pem(made), True)):
+            apart.write_bytes(key)
+            apart.chmod(0o600)
+            if not is_good:
+                with self.assertRaises(ConfigError):
+                    add_purpose(self.directory, "audit-origin", now, entropy, apart)
+        self.assertTrue(add_purpose(self.directory, "audit-origin", now, entropy, apart))
+        signed = self.load().signer(Purpose.AUDIT_ORIGIN)(b"bytes")
+        self.world.verifier = ChainVerifier(CLUSTER, made.root_der, now)
+        self.world.verifier.verify_signed(signed, Purpose.AUDIT_ORIGIN)
+        self.assertFalse(add_purpose(self.directory, "audit-origin", now, entropy, apart))
 
     def test_modes(self) -> None:
         """The directory is 0700, each file 0600, whatever the umask."""
@@ -95,7 +118,7 @@ class KeyringTests(SynchronousTestCase):
     def test_mismatched_pairs(self) -> None:
         """A key that is not its certificate's is named."""
         self.create()
-        for name in ("root", "transport", "spiffe", "grant", "snapshot", "anchor"):
+        for name in ("root", "transport", "spiffe", "grant", "snapshot", "anchor", "audit-origin"):
             path = self.directory / f"{name}.key"
             kept = path.read_bytes()
             path.write_bytes(key_pem(new_key()))
