@@ -75,7 +75,7 @@ class AnchorDirectory:
         with_chain = head.head.key_id != self._key_id or self._since_chain >= CHAIN_EVERY
         begins = _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
         try:
-            _replace(self.path / "latest", to_line(head, edge=True) + b"\n")
+            replace(self.path / "latest", to_line(head, edge=True) + b"\n")
         except OSError:
             # Its maker will sign another over the same records; two would not follow.
             os.truncate(self.path / "heads.jsonl", begins)
@@ -102,7 +102,7 @@ class AnchorDirectory:
         try:
             with path.open("rb") as file:
                 left = pruned(iter(lambda: file.readline(MAX_LINE + 2), b""), self.kept)
-            _replace(path, b"".join(left))
+            replace(path, b"".join(left))
         except (Malformed, OSError):
             # The head is kept all the same.  A damaged file stays, for verifying to name.
             return
@@ -166,7 +166,7 @@ def _append(path: Path, line: bytes) -> int:
     return begins
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes) -> None:
     """Put a new file in the place of *path*, durably, so that a reader sees one or the other."""
     fresh = path.with_name(path.name + ".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -39,6 +39,7 @@ answered; `policies` are the `@id`s that decided |
 | `request` | the whole Cedar request, so that another policy can be asked the same |
 | `trace_id` | of the trace, if there is one |
 | `details` | the fields of the event |
+| `state` | the protected rows that it changes; such a record is signed |
 
 Every field is *public*, *personal* or *secret*. A secret one is never recorded. A personal one \
 stands
@@ -72,6 +73,30 @@ Heads are in `anchor/` of the state directory, outside the store: `heads.jsonl` 
 The chain alone does not show that the newest records were cut off or that an older store was put
 back; the heads do. Copy `anchor/` where the gateway's operator cannot write: who can change both
 store and heads can rewrite the log.
+
+## Rows in force
+
+Policies, persons with their groups, nodes with their keys, join tokens, persons' certificates and
+resources are in force only as signed records say; the tables of the store are a copy. A record that
+changes such rows has the member `state`:
+
+| Member | Meaning |
+|---|---|
+| `n` | counts these records from 1 without a hole |
+| `prev` | `hash` of the record with `n` - 1; zero bytes for the first |
+| `rows` | for each row its subject (`person:ID`, `policy:7`), the SHA-256 of its fields or null \
+where it is gone, and for tokens and certificates the Unix second from which it means nothing |
+| `catalog` | the revision of the catalog after it, where it changed |
+
+`key_id` then names the signer's certificate, of the purpose `audit-origin` under the cluster's
+root; the signature is over `svc-audit-origin-v1`, a zero byte and the record, and lies in the table
+`state_changes`. A row that is not what the newest record of its subject says has no effect
+anywhere: `state.unsigned`, once for each such row, within one reload pass. See
+[rows that nobody signed for](../how-to/unsigned-rows.md).
+
+`anchor/state.json` names the newest such record and `anchor/state-rows.json` is what was in force
+at one of them. A store that ends before it or differs from it is refused at start \
+(`state_rolled_back`), and so is one whose records do not follow from one another (`state_broken`).
 
 ## Verifying
 

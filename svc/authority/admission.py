@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from svc.authority.facts import ClusterFacts
+from svc.authority.picture import ClusterFacts
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.tunnel import decode_registration

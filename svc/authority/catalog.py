@@ -10,6 +10,7 @@ from attrs import define
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder
 from svc.authority.registrations import Registrations
+from svc.authority.signed_rows import resource_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStore, ITransaction
@@ -57,6 +58,7 @@ class CatalogDesk:
                 resource_kind=added.kind,
                 catalog_version=added.revision,
                 details={"labels": labels, "connector_id": node_id},
+                state=[resource_now(tx, added.id)],
             )
             return added
 
@@ -96,7 +98,7 @@ class CatalogDesk:
                 raise Malformed(f"label {key}: its value is longer than {_MAX_VALUE}")
 
     def _node(self, tx: ITransaction, word: str) -> str:
-        known = tx.nodes.get(word) or tx.nodes.named(word)
+        known = self.recorder.rows(tx).node_called(word)
         if known is None or known.state is NodeState.REVOKED or known.role != "connector":
             raise SvcError(
                 f"node {word}: no active Connector of that id or name; "

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from svc.authority.facts import Knowledge
 from svc.authority.records import ANONYMOUS, Recorder, node, person
 from svc.authority.refusals import JOINERS, RefusalRecords
+from svc.authority.signed_rows import certificate_now, node_now, token_now
 from svc.errors import (
     Denied,
     Fault,
@@ -40,10 +41,11 @@ from svc.model.events import (
     RENEW_REFUSED,
 )
 from svc.model.node import JoinToken as TokenRow
-from svc.model.node import Leaf, Node, NodeState, Renewal, Spending, TokenRole
+from svc.model.node import KeptToken, Leaf, Node, NodeState, Renewal, Spending, TokenRole
 from svc.model.person import IssuedCertificate as PersonCertificate
 from svc.model.person import PersonState
 from svc.model.principal import NODE_ROLES, Role
+from svc.model.state import token_entry
 from svc.model.token import JoinToken, TokenGrant, parse_token
 from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
@@ -77,6 +79,7 @@ class NotJoined:
 
     why: str
     token: TokenRow | None
+    is_recorded: bool = False
 
 
 @define
@@ -131,7 +134,8 @@ class Enrollment:
             await self._record_refused(token.id, refusal.reason, None)
             raise
         if isinstance(joined, NotJoined):
-            await self._record_refused(token.id, joined.why, joined.token)
+            if not joined.is_recorded:
+                await self._record_refused(token.id, joined.why, joined.token)
             raise TokenNotGood("the token is not good; ask the operator for a new one")
         await self._refresh()
         principal = joined.issued.facts.principal
@@ -157,6 +161,8 @@ class Enrollment:
         spent = tx.tokens.spend(token.id, token.secret_sha256, self.now())
         if spent.outcome is not Spending.SPENT or spent.token is None:
             return NotJoined(spent.outcome.value, spent.token)
+        # Before it was spent it was as its record says: its time, its role, and not spent yet.
+        self.recorder.rows(tx).require(token_entry(KeptToken(spent.token)))
         if spent.token.role is TokenRole.PERSON:
             return self._person(tx, spent.token, request)
         return self._node(tx, spent.token, request)
@@ -177,9 +183,9 @@ class Enrollment:
     def _person(
         self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest
     ) -> Joined | NotJoined:
-        known = tx.people.get(token.bound_to or "")
+        known = self.recorder.rows(tx).person(token.bound_to or "")
         if known is None or known.state is PersonState.REVOKED:
-            return NotJoined("revoked_person", token)
+            return self._wasted(tx, token, "revoked_person")
         issued = self.desk.admit(
             TokenGrant(token.id, Role.USER, subject_id=known.id, name=known.name), request.csr
         )
@@ -192,8 +198,19 @@ class Enrollment:
             PERSON_ENROLL,
             person(known.id),
             details={**_certificate(issued), "person_id": known.id, "token_id": token.id},
+            state=[token_now(tx, token.id), certificate_now(tx, facts.sha256)],
         )
         return Joined(issued, known.name)
+
+    def _wasted(self, tx: ITransaction, token: TokenRow, why: str) -> NotJoined:
+        """A good token that was spent on nobody: the record says that it is spent."""
+        _log.warn("join refused", token_id=token.id, reason=why)
+        details = {"token_id": token.id, "role": token.role.value}
+        state = [token_now(tx, token.id)]
+        self.recorder.append(
+            tx, ENROLL_REFUSED, ANONYMOUS, reason=why, details=details, state=state
+        )
+        return NotJoined(why, token, is_recorded=True)
 
     def _node(self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest) -> Joined:
         if len(request.audit_public_key) != AUDIT_KEY_BYTES:
@@ -202,7 +219,7 @@ class Enrollment:
             token.id, Role(token.role.value), name=token.bound_to or "", names=token.names
         )
         principal = self.desk.principal(grant, self.desk.examine(request.csr))
-        known = tx.nodes.get(principal.id)
+        known = self.recorder.rows(tx).node(principal.id)
         if known is not None:
             _check_same_member(known, principal.role, token, request.audit_public_key)
         generation = 1 if known is None else known.generation + 1
@@ -235,6 +252,7 @@ class Enrollment:
                 "role": principal.role.value,
                 "key_digest": issued.key_sha256.hex(),
             },
+            state=[token_now(tx, token.id), node_now(tx, principal.id)],
         )
         return Joined(issued, token.bound_to or principal.id)
 
@@ -280,7 +298,7 @@ class RenewalDesk:
         self.desk.examine(csr)
 
         def issue(tx: ITransaction) -> IssuedCertificate | None:
-            known = tx.nodes.get(shown.principal.id)
+            known = self.recorder.rows(tx).node(shown.principal.id)
             if known is None or known.role != shown.principal.role.value:
                 raise Denied("the node is not in the registry", reason="unknown_node")
             standing = Standing(
@@ -319,6 +337,7 @@ class RenewalDesk:
             node(known.id),
             node_id=known.id,
             details={**_certificate(issued), "role": known.role},
+            state=[node_now(tx, known.id)],
         )
 
     def _end_clone(
@@ -340,6 +359,7 @@ class RenewalDesk:
             node_id=known.id,
             reason=clone.reason,
             details={"role": known.role},
+            state=[node_now(tx, known.id)],
         )
 
 

@@ -71,7 +71,7 @@ class Explainer:
         self, decision_id: str, certificate_sha256: bytes
     ) -> Mapping[str, Any] | None:
         def look(tx: ITransaction) -> tuple[ChainRow, ...]:
-            issued = tx.certificates.get(certificate_sha256)
+            issued = self.knowledge.rows(tx).certificate(certificate_sha256)
             if issued is None or issued.revoked_at is not None:
                 raise Denied("the certificate was revoked", reason="revoked_certificate")
             return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()

@@ -1,70 +1,120 @@
 """What this Authority knows of the cluster, read whole from the store.
 
-A frozen picture, swapped at each change; deciding never reads the store.
+A frozen picture, swapped at each change; deciding never reads the store.  Only
+what a signed record stands behind enters it (rule R8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from attrs import define, evolve, field, frozen
 
+from svc.audit.state import Link, StateBroken, StateLedger
+from svc.authority.judging import Digests, Judge, Unsigned
+from svc.authority.picture import ClusterFacts
+from svc.authority.signed_rows import SignedRows
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.node import Node, NodeState
 from svc.model.person import Person, PersonState
-from svc.model.policy_version import PolicyVersion
 from svc.model.principal import Principal, Role
-from svc.model.resource import Resource
+
+
+def _nobody() -> None:
+    """Nobody asked to be told."""
 
 
 @frozen
-class ClusterFacts:
-    """People, nodes, catalog and policy as of one moment.
+class Read:
+    """What one look at the store brought."""
 
-    ``revision`` counts changes of what the policy looks at.
-    """
-
-    people: Mapping[str, Person] = field(factory=dict)
-    groups: tuple[str, ...] = ()
-    nodes: Mapping[str, Node] = field(factory=dict)
-    catalog: Mapping[str, Resource] = field(factory=dict)
-    policy: PolicyVersion | None = None
-    revision: int = 0
-
-
-def read_facts(tx: ITransaction) -> ClusterFacts:
-    """The facts of one transaction."""
-    return ClusterFacts(
-        people={one.id: one for one in tx.people.all()},
-        groups=tx.people.groups(),
-        nodes={one.id: one for one in tx.nodes.all()},
-        catalog={one.id: one for one in tx.catalog.all()},
-        policy=tx.policies.active(),
-        revision=tx.catalog.revision(),
-    )
+    facts: ClusterFacts
+    links: list[Link]
+    unsigned: tuple[Unsigned, ...]
+    stored_policy: int
+    """The version the store says is in force; 0 where it names none."""
 
 
 @define
 class Knowledge:
-    """Holds the current facts and tells who asked to be told of a change."""
+    """Holds the current facts and tells who asked to be told of a change.
+
+    Attributes:
+        ledger: What is in force by the signed records; brought forward at each look.
+        advanced: Told when it went on.
+    """
 
     store: IReadOnlyStore
+    ledger: StateLedger
+    now: Callable[[], float]
+    advanced: Callable[[], object] = _nobody
     facts: ClusterFacts = field(factory=ClusterFacts)
     _told: list[Callable[[ClusterFacts], object]] = field(factory=list)
+    _digests: Digests = field(factory=Digests)
 
     def on_change(self, told: Callable[[ClusterFacts], object]) -> None:
         """Call *told* after every refresh that changed something."""
         self._told.append(told)
 
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
+        return SignedRows.of(self.ledger, tx)
+
     async def refresh(self) -> ClusterFacts:
-        """Read the store again; called after each change of ours and at the reload pass."""
-        facts = await self.store.read("read the cluster's facts", read_facts)
+        """Read the store again; called after each change of ours."""
+        return self._take(await self.store.read("read the cluster's facts", self._look))
+
+    async def survey(self) -> Read:
+        """Read everything that is protected again; called at the reload pass."""
+        at = self.now()
+        read = await self.store.read("survey the cluster", lambda tx: self._look(tx, at))
+        self._take(read)
+        self.ledger.forget_past(at)
+        return read
+
+    async def catch_up(self) -> None:
+        """Read only the records of state; for a change that no fact comes of."""
+
+        def look(tx: ITransaction) -> list[Link]:
+            return self.ledger.ahead(tx.state, self.ledger.view)
+
+        try:
+            self._install(await self.store.read("read the records of state", look))
+        except StateBroken:
+            pass  # the change is made all the same; the next pass names what is wrong
+
+    def _look(self, tx: ITransaction, sweep_at: float | None = None) -> Read:
+        """Runs in the store's thread."""
+        view, broken = self.ledger.view, list[Unsigned]()
+        try:
+            links = self.ledger.ahead(tx.state, view)
+            seen = self.ledger.within(tx.state)
+            self.ledger.check_end(tx.state, seen)
+        except StateBroken as failed:
+            # What this process knows stays in force; what came after it is not known.
+            links, seen = [], self.ledger.known()
+            end = tx.state.head()
+            broken = [Unsigned(f"log:{end.n}", end.hash.hex(), view.hash.hex(), failed.text)]
+        judge = Judge(seen, self.facts, self._digests)
+        facts = judge.facts(tx)
+        if sweep_at is not None:
+            judge.sweep(tx, sweep_at)
+        unsigned = (*broken, *judge.unsigned.values())
+        return Read(facts, links, unsigned, judge.stored_policy)
+
+    def _take(self, read: Read) -> ClusterFacts:
+        self._install(read.links)
+        facts = read.facts
         if facts != self.facts:
             self.facts = facts
             for told in self._told:
                 told(facts)
         return facts
+
+    def _install(self, links: list[Link]) -> None:
+        if self.ledger.install(links):
+            self.advanced()
 
     def served(self, node_id: str, resources: Collection[str], at: float) -> None:
         """Remember what a Connector that registered serves, as the store was told.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from attrs import define
 from twisted.logger import Logger
 
-from svc.authority.facts import ClusterFacts, Knowledge
+from svc.authority.facts import Knowledge
+from svc.authority.picture import ClusterFacts
 from svc.authority.policy_in_force import PolicyInForce
 from svc.service import BackgroundTasks
 

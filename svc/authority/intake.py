@@ -28,6 +28,7 @@ from svc.authority.rates import AskRates
 from svc.authority.records import Recorder, node
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
+from svc.authority.signed_rows import StateUnsigned
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall
@@ -180,7 +181,7 @@ class Intake:
         at = self.now()
 
         def record(tx: ITransaction) -> None:
-            known = tx.nodes.get(admitted.node.id)
+            known = self._known(tx, admitted.node.id)
             if known is None or known.state is NodeState.REVOKED:
                 raise ProvenRefusal(
                     "the node was revoked", reason="revoked_node", fault=Fault.DENIED
@@ -189,6 +190,14 @@ class Intake:
 
         await self.store.run("register a tunnel", record)
         self.knowledge.served(admitted.node.id, admitted.served, at)
+
+    def _known(self, tx: ITransaction, node_id: str) -> Node | None:
+        try:
+            return self.recorder.rows(tx).node(node_id)
+        except StateUnsigned as refused:
+            raise ProvenRefusal(
+                "the node is not in force", reason=refused.reason, fault=Fault.DENIED
+            ) from refused
 
     async def _keep(
         self, call: IRpcCall, proxy: Node, seen: TunnelSeen, admitted: Admitted

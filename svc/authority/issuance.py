@@ -20,6 +20,7 @@ from svc.authority.rates import AskRates
 from svc.authority.records import Recorder, node, person
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
+from svc.authority.signed_rows import SignedRows
 from svc.authority.wishes import Outcome, Wish
 from svc.errors import (
     AlreadyExists,
@@ -217,7 +218,7 @@ class Issuance:
 
     async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
-            _check_standing(tx, wish)
+            _check_standing(self.recorder.rows(tx), wish)
             self._record_proxy_decision(tx, wish, ask, proxy)
             row = self._record_decision(tx, wish, outcome, ask, proxy)
             if outcome.connector is not None:
@@ -357,11 +358,11 @@ class Issuance:
         await self.refusals.write(node(proxy.id), "record a refused request", write)
 
 
-def _check_standing(tx: ITransaction, wish: Wish) -> None:
+def _check_standing(rows: SignedRows, wish: Wish) -> None:
     """Refuse a person or certificate revoked since the facts were read."""
-    issued = tx.certificates.get(wish.certificate.sha256)
+    issued = rows.certificate(wish.certificate.sha256)
     if issued is None or issued.revoked_at is not None:
         raise Denied("the certificate was revoked", reason="revoked_certificate")
-    known = tx.people.get(wish.person.id)
+    known = rows.person(wish.person.id)
     if known is None or known.state is PersonState.REVOKED:
         raise Denied("the person was revoked", reason="revoked_person")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import define
 
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder
 from svc.authority.registrations import Registrations
+from svc.authority.signed_rows import node_now, person_now, token_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
@@ -19,12 +20,14 @@ from svc.model.node import JoinToken as TokenRow
 from svc.model.node import Node, TokenRole
 from svc.model.person import Person, PersonState
 from svc.model.questions import is_address
+from svc.model.state import StateEntry, group_entry
 from svc.model.token import JoinToken, make_token
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
 _MAX_TTL = 7 * 86400
 _MAX_NAMES = 64
+SALT_BYTES = 16
 
 NODE_TOKENS = {"proxy": TokenRole.PROXY, "connector": TokenRole.CONNECTOR}
 
@@ -69,6 +72,7 @@ class MemberDesk:
             self._add_token(tx, row, actor)
 
         await self.store.run("add a node", add)
+        await self.knowledge.catch_up()
         return pb.TokenResponse(
             token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at)
         )
@@ -85,7 +89,7 @@ class MemberDesk:
         reason = request.reason or "operator"
 
         def revoke(tx: ITransaction) -> Node:
-            known = tx.nodes.get(request.node) or tx.nodes.named(request.node)
+            known = self.recorder.rows(tx).node_called(request.node)
             if known is None:
                 raise SvcError(
                     f"node {request.node}: not in the registry",
@@ -100,6 +104,7 @@ class MemberDesk:
                     node_id=known.id,
                     reason=reason,
                     details={"serial": known.leaf.serial, "role": known.role},
+                    state=[node_now(tx, known.id)],
                 )
             return known
 
@@ -119,7 +124,7 @@ class MemberDesk:
         token = make_token(self.entropy)
 
         def add(tx: ITransaction) -> tuple[Person, TokenRow]:
-            known = tx.people.named(name)
+            known = self.recorder.rows(tx).person_named(name)
             if known is None:
                 known = self._add_person(tx, name, groups, actor)
             elif known.state is PersonState.REVOKED:
@@ -167,12 +172,18 @@ class MemberDesk:
     ) -> Person:
         for group in groups:
             self._ensure_group(tx, group, actor)
-        added = Person(person_id(self.entropy), name, groups=groups)
+        salt = self.entropy(SALT_BYTES)
+        added = Person(person_id(self.entropy), name, groups=groups, salt=salt)
         tx.people.add(added, self.now())
         self.recorder.append(
-            tx, PERSON_ADD, actor, details={"person_id": added.id, "name": added.name}
+            tx,
+            PERSON_ADD,
+            actor,
+            details={"person_id": added.id, "name": added.name},
+            state=[person_now(tx, added.id)],
         )
-        self._record_joins(tx, added, groups, actor)
+        for group in groups:
+            self._record_join(tx, added, group, actor)
         return added
 
     def _join(self, tx: ITransaction, known: Person, groups: tuple[str, ...], actor: Actor) -> None:
@@ -181,21 +192,28 @@ class MemberDesk:
             for group in joined:
                 self._ensure_group(tx, group, actor)
             tx.people.set_groups(known.id, {*known.groups, *joined})
-            self._record_joins(tx, known, joined, actor)
+            state = [person_now(tx, known.id)]  # the first record has it for all of them
+            for group in joined:
+                self._record_join(tx, known, group, actor, state)
+                state = []
 
-    def _record_joins(
-        self, tx: ITransaction, known: Person, groups: tuple[str, ...], actor: Actor
+    def _record_join(
+        self,
+        tx: ITransaction,
+        known: Person,
+        group: str,
+        actor: Actor,
+        state: Sequence[StateEntry] = (),
     ) -> None:
-        for group in groups:
-            self.recorder.append(
-                tx, GROUP_JOIN, actor, details={"group": group, "person_id": known.id}
-            )
+        details = {"group": group, "person_id": known.id}
+        self.recorder.append(tx, GROUP_JOIN, actor, details=details, state=state)
 
     def _ensure_group(self, tx: ITransaction, name: str, actor: Actor) -> bool:
-        if name in tx.people.groups():
+        if self.recorder.rows(tx).group(name):
             return False
         tx.people.add_group(name, self.now())
-        self.recorder.append(tx, GROUP_ADD, actor, details={"group": name})
+        state = [group_entry(name)]
+        self.recorder.append(tx, GROUP_ADD, actor, details={"group": name}, state=state)
         return True
 
     def _row(
@@ -220,7 +238,8 @@ class MemberDesk:
         }
         if row.role is TokenRole.PERSON and row.bound_to:
             details["person_id"] = row.bound_to
-        self.recorder.append(tx, TOKEN_CREATE, actor, details=details)
+        state = [token_now(tx, row.id)]
+        self.recorder.append(tx, TOKEN_CREATE, actor, details=details, state=state)
 
 
 def _checked(name: str, what: str) -> str:

@@ -11,6 +11,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.operators import EDIT_POLICY, Operators
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import Recorder
+from svc.authority.signed_rows import policy_now
 from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
@@ -65,17 +66,26 @@ class PolicyDesk:
         return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
 
     async def ensure_first(self, actor: Actor) -> None:
-        """Give a new cluster its first policy; called once at start."""
-        if (await self.knowledge.refresh()).policy is None:
+        """Give a new cluster its first policy; called once at start.
+
+        One whose policy is not what was signed for has nothing in force instead.
+        """
+        if (await self.knowledge.refresh()).policy is None and await self._has_none():
             await self._activate(FIRST_POLICY, actor, 0)
             await self.knowledge.refresh()
+
+    async def _has_none(self) -> bool:
+        if self.knowledge.ledger.view.policy:
+            return False
+        return not await self.store.read("policies", lambda tx: tx.policies.history(1))
 
     async def show(self, request: pb.ShowPolicyRequest, actor: Actor) -> pb.ShowPolicyResponse:
         """One version; the active one where none is named."""
         wanted = request.version
 
         def look(tx: ITransaction) -> PolicyVersion | None:
-            return tx.policies.get(wanted) if wanted else tx.policies.active()
+            rows = self.knowledge.rows(tx)
+            return rows.policy(wanted) if wanted else rows.policy_in_force()
 
         stored = await self.store.read("show a policy", look)
         if stored is None:
@@ -109,7 +119,7 @@ class PolicyDesk:
 
     async def _activate(self, text: str, actor: Actor, base: int) -> PolicyVersion:
         def activate(tx: ITransaction) -> PolicyVersion:
-            active = tx.policies.active()
+            active = self.recorder.rows(tx).policy_in_force()
             if (0 if active is None else active.version) != base:
                 raise SvcError(
                     "another policy was activated meanwhile; look at it and try again",
@@ -128,6 +138,7 @@ class PolicyDesk:
                     "previous_digest": None if active is None else active.sha256.hex(),
                     "validated": True,
                 },
+                state=[policy_now(tx, stored.version)],
             )
             return stored
 

@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.authority.facts import ClusterFacts
+from svc.authority.picture import ClusterFacts
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.model.access import Entity
@@ -60,6 +60,7 @@ class PolicyInForce:
     engine: CompiledPolicy | None = None
     _text: str = ""
     _stuck: int = 0
+    _absent: frozenset[str] = frozenset()
     _refused: tuple[bytes, int] | None = None
     _lock: DeferredLock = field(factory=DeferredLock)
 
@@ -92,8 +93,18 @@ class PolicyInForce:
         is_newer = engine is None or stored.version > engine.version
         if is_newer and await self._new_text(stored, facts):
             return
-        if engine is not None and facts.revision > max(engine.revision, self._stuck):
+        if engine is not None and self._differ(engine, facts):
             await self._new_facts(engine, facts)
+
+    def _differ(self, engine: CompiledPolicy, facts: ClusterFacts) -> bool:
+        """Whether the policy looks at other things than these facts hold.
+
+        Rows that are absent, because they are not what was signed for, come and
+        go without a revision.
+        """
+        if facts.revision > max(engine.revision, self._stuck):
+            return True
+        return facts.revision >= engine.revision and facts.absent != self._absent
 
     async def _new_text(self, stored: PolicyVersion, facts: ClusterFacts) -> bool:
         if self._refused == (stored.sha256, facts.revision):
@@ -105,11 +116,13 @@ class PolicyInForce:
             self._keep_away(stored, facts, refusal)
             return False
         await self._take(made, stored.text)
+        self._absent = facts.absent
         _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
         self._refused = None
         return True
 
     async def _new_facts(self, engine: CompiledPolicy, facts: ClusterFacts) -> None:
+        self._absent = facts.absent
         try:
             made = await self._with_entities(engine, facts)
         except SvcError as refusal:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
-from svc.authority.facts import ClusterFacts
+from svc.authority.picture import ClusterFacts
 from svc.authority.policy_in_force import InThread
 from svc.authority.snapshots import SnapshotPublisher
 from svc.messages.snapshot import Revocation
 from svc.model.node import NodeState
 from svc.model.person import PersonState
-from svc.model.principal import Principal, Role
+from svc.model.principal import NODE_ROLES, Principal, Role
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy
 
@@ -77,7 +77,11 @@ def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
 
 
 def revocations_of(facts: ClusterFacts, cluster: str) -> tuple[Revocation, ...]:
-    """Every revoked person and node, by SPIFFE URI."""
+    """Every revoked person and node, by SPIFFE URI.
+
+    One that should be there and is not, because its row is not what was signed
+    for, counts as revoked until the row is put right (rule R8).
+    """
     gone = [
         Principal(cluster, Role.USER, one.id)
         for one in facts.people.values()
@@ -88,4 +92,10 @@ def revocations_of(facts: ClusterFacts, cluster: str) -> tuple[Revocation, ...]:
         for one in facts.nodes.values()
         if one.state is NodeState.REVOKED
     ]
+    for subject in sorted(facts.absent):
+        sort, _, id = subject.partition(":")
+        if sort == "person":
+            gone.append(Principal(cluster, Role.USER, id))
+        if sort == "node":
+            gone += [Principal(cluster, role, id) for role in sorted(NODE_ROLES, key=str)]
     return tuple(Revocation(one.uri) for one in gone)

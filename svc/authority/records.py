@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define
 
 from svc.audit.record import Sealer
+from svc.audit.state import OriginKey, StateBroken, StateLedger
+from svc.authority.signed_rows import SignedRows, StateUnsigned, refuse_unsigned
 from svc.interfaces.store import ITransaction
 from svc.model.audit import NOTHING, Actor, AuditRecord, Event
 from svc.model.canonical import Json
+from svc.model.events import STATE_ADOPT
 from svc.model.ids import Entropy, event_id
 from svc.model.ledger import ChainRow, EntitySlice
+from svc.model.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
 
 MAX_POLICIES = 256
 """As many determining policies are named in a record and in an answer."""
@@ -41,12 +45,20 @@ class Recorder:
 
     Attributes:
         origin: The node id of this Authority.
+        ledger: What is in force by the records before.
+        key: Signs the records that change protected rows.
     """
 
     origin: str
     sealer: Sealer
     now: Callable[[], float]
     entropy: Entropy
+    ledger: StateLedger
+    key: OriginKey
+
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
+        return SignedRows.of(self.ledger, tx)
 
     def append(
         self,
@@ -56,23 +68,58 @@ class Recorder:
         *,
         details: Mapping[str, Json] = NOTHING,
         entities: EntitySlice | None = None,
+        state: Sequence[StateEntry] = (),
         **fields: Any,
     ) -> ChainRow:
         """Append one record; called inside a store function, so it may run again.
 
+        Args:
+            tx: The transaction of the effect.
+            event: What happened.
+            actor: Who did it.
+            details: The event's own fields.
+            entities: The slice of entities a decision was made over.
+            state: The protected rows that this transaction changed, as they now are;
+                what was there before was read through :meth:`rows`.
+            fields: Of :class:`AuditRecord`.
+
         Raises:
-            SvcError: the record holds what its event does not classify; the
+            SvcError: the record holds what its event does not classify, or the
+                records of state before it are not as they were signed; the
                 transaction is then undone, and nothing is granted.
         """
         at = self.now()
+        change = self._change(tx, event, state) if state else None
         record = AuditRecord(
             event_id=event_id(at, self.entropy),
             time=at,
             event=event,
             actor=actor,
             origin=self.origin,
+            key_id=None if change is None else self.key.key_id,
             details=details,
+            state=change,
             **fields,
         )
         sealed = self.sealer.seal(record)
-        return tx.audit.append(sealed.canonical, sealed.personal, entities)
+        row = tx.audit.append(sealed.canonical, sealed.personal, entities)
+        if change is not None:
+            signature = self.key.sign(sealed.canonical)
+            tx.state.append(change.n, row.seq, self.key.key_id, signature, self.key.certificate)
+            self.ledger.remember(row.hash, change)
+        return row
+
+    def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:
+        """What follows the newest record of state that this transaction sees."""
+        seen = self.rows(tx).seen
+        try:
+            self.ledger.check_end(tx.state, seen)
+        except StateBroken as broken:
+            raise StateUnsigned(broken.text) from broken
+        catalog = None
+        if not CATALOG_SORTS.isdisjoint(one.sort for one in state):
+            catalog = tx.catalog.revision()
+            # A counter that was put back would keep this change from ever being followed.
+            if catalog <= seen.catalog and event is not STATE_ADOPT:
+                raise refuse_unsigned(CATALOG)
+        return StateChange(seen.n + 1, seen.hash, tuple(state), catalog)

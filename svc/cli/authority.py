@@ -14,6 +14,7 @@ from svc.cli.authority_audit import audit
 from svc.cli.authority_catalog import resources
 from svc.cli.authority_members import groups, nodes, persons
 from svc.cli.authority_policy import policy
+from svc.cli.authority_state import state
 from svc.cli.authority_status import status
 from svc.cli.authority_store import store
 
@@ -29,7 +30,7 @@ def authority(context: click.Context) -> int:
     return run_role(context.obj, "authority")
 
 
-for _command in (status, nodes, persons, groups, resources, policy, audit, store):
+for _command in (status, nodes, persons, groups, resources, policy, audit, store, state):
     authority.add_command(_command)
 
 _OLDER = {

@@ -26,6 +26,9 @@ def status(context: click.Context, as_json: bool) -> None:
         "catalog_version": answer.catalog_version,
         "audit_seq": answer.audit_seq,
         "audit_head": answer.audit_head,
+        "state_seq": answer.state_seq,
+        "unsigned": list(answer.unsigned),
+        "unsigned_count": answer.unsigned_count,
         "proxies": answer.proxies,
         "connectors": answer.connectors,
         "open_sessions": answer.open_sessions,
@@ -34,4 +37,5 @@ def status(context: click.Context, as_json: bool) -> None:
         say([document(facts)])
         return
     facts["ready"] = "no" if answer.not_ready else "yes"
+    facts["unsigned"] = ", ".join(answer.unsigned) or "none"
     say(pairs((name.replace("_", " "), value) for name, value in facts.items()))

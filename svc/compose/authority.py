@@ -14,6 +14,8 @@ from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
 from svc.audit.heads import AnchorKey
 from svc.audit.record import Sealer
+from svc.audit.state import StateLedger
+from svc.audit.state_anchor import StateAnchor, StateKeeper
 from svc.audit.writer import HeadWriter, shared_by_nobody
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
@@ -37,6 +39,7 @@ from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords, Tol
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
+from svc.authority.unsigned import UnsignedRows
 from svc.compose.authority_life import (
     LEADER,
     LISTENERS,
@@ -53,6 +56,7 @@ from svc.compose.authority_turn import Standing, Turn
 from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
 from svc.compose.rates import authority_rates
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
+from svc.compose.state import origin_key, origin_verifier
 from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
@@ -73,7 +77,7 @@ from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proto.gate.v1 import admin_pb2
 from svc.rpc.server import RpcServerFactory
-from svc.service import PeriodicTask, Readiness
+from svc.service import BackgroundTasks, PeriodicTask, Readiness
 from svc.telemetry.metrics import Metrics
 
 
@@ -109,15 +113,19 @@ def make_authority(
         Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),
         runtime.now,
         runtime.entropy,
+        StateLedger(origin_verifier(keys.root_der, settings.cluster)),
+        origin_key(keys),
     )
     leadership = Leadership(
         opened.store, identity.principal.id, runtime.entropy(8).hex(), runtime.reactor,
         not opened.is_shared, settings.store_lease_secs,
     )  # fmt: skip
     store = NoticingStore(FencedStore(opened.store, leadership.epoch))
+    tasks = BackgroundTasks()
+    keeper = StateKeeper(recorder.ledger, StateAnchor(state / "anchor"), tasks, _in_thread(runtime))
     parts = Parts(
         runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
-        desk, opened, leadership, Serving(leadership), store, recorder,
+        desk, opened, leadership, Serving(leadership), store, recorder, keeper, tasks,
     )  # fmt: skip
     return _assembled(parts, stopped_by)
 
@@ -136,6 +144,7 @@ class Rooms:
     renewals: RenewalDesk
     rates: AskRates
     refusals: RefusalRecords
+    unsigned: UnsignedRows
 
 
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
@@ -156,7 +165,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     p.store.committed = heads.appended
     begin = Beginning(
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
-        stopped_by,
+        stopped_by, rooms.unsigned,
     )  # fmt: skip
     snapshot = p.settings.snapshot
     for service in (
@@ -166,6 +175,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         Standing(p.opened.store, p.leadership, role.ready, clock),
         Turn(p.leadership, exchange, role.ready, listeners, stopped_by),
         heads,
+        p.keeper,
         begin,
         LastSummary(rooms.refusals),
         _renewal_loop(p, rooms.renewals),
@@ -183,7 +193,8 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
 
 def _rooms(p: Parts) -> Rooms:
     clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
-    knowledge, registrations = Knowledge(p.store), Registrations()
+    knowledge = Knowledge(p.store, p.recorder.ledger, now, p.keeper.advanced)
+    registrations = Registrations()
     publisher = SnapshotPublisher(
         cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs)
     )
@@ -207,6 +218,7 @@ def _rooms(p: Parts) -> Rooms:
     return Rooms(
         knowledge, registrations, publisher, policy, operators, policies, ends, renewals,
         rates, RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
+        UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
     )  # fmt: skip
 
 
@@ -246,7 +258,9 @@ def _admin(p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole)
     )
 
     async def status() -> admin_pb2.StatusResponse:
-        return await status_of(p, rooms.knowledge, rooms.policy, rooms.registrations, control, role)
+        return await status_of(
+            p, rooms.knowledge, rooms.policy, rooms.registrations, control, role, rooms.unsigned
+        )
 
     return AdminService(rooms.operators, members, catalog, rooms.policies, status)
 

@@ -18,14 +18,18 @@ from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import node
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
+from svc.authority.signed_rows import StateUnsigned, node_now
 from svc.authority.snapshots import SnapshotPublisher
+from svc.authority.unsigned import UnsignedRows
 from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
+from svc.compose.state import WISH, StateBeginning, WishFile
 from svc.compose.store_opening import AwaitedStore
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
-from svc.model.events import NODE_ENROLL, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.audit import Event
+from svc.model.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
 from svc.proto.gate.v1 import admin_pb2
@@ -33,6 +37,9 @@ from svc.service import AsyncMultiService, AsyncService, Readiness
 
 _log = Logger(namespace="svc_authority")
 
+
+MAX_NAMED = 100
+"""Rows that the status names; it counts the rest."""
 
 LEADER = "leader route"
 LISTENERS = "listeners"
@@ -85,10 +92,16 @@ class Beginning(AsyncService):
     ends: SessionEnds
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
+    unsigned: UnsignedRows
 
     async def start(self) -> None:
-        """Enter ourselves, write the start down, bring the policy in force."""
-        me = node(self.parts.identity.principal.id)
+        """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
+        p = self.parts
+        me = node(p.identity.principal.id)
+        wish = WishFile(p.state / "anchor" / WISH)
+        await StateBeginning(
+            p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish
+        ).begin()
         await self.parts.store.run("role start", self._record_start)
         await self.policies.ensure_first(me)
         await self.reload()
@@ -106,17 +119,17 @@ class Beginning(AsyncService):
     async def reload(self) -> None:
         """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
         try:
-            facts = await self.knowledge.refresh()
+            survey = await self.knowledge.survey()
         except SvcError as refused:
             if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
                 # Somebody migrated it while it was away from us: we are not its build any more.
                 self.stopped_by(refused)
             raise
-        stored = self.parts.metrics.gauge("svc_policy_version_stored")
-        stored.set(0 if facts.policy is None else facts.policy.version)
-        await self.policy.follow(facts)
+        self.parts.metrics.gauge("svc_policy_version_stored").set(survey.stored_policy)
+        await self.policy.follow(self.knowledge.facts)
         if self.policy.engine is not None:
             self.role.ready.met(POLICY)
+        await self.unsigned.name(survey.unsigned)
 
     async def beat(self) -> None:
         """One heartbeat of the snapshot."""
@@ -125,7 +138,11 @@ class Beginning(AsyncService):
     def _record_start(self, tx: ITransaction) -> None:
         p, me = self.parts, self.parts.identity.principal.id
         tx.schema.settle("cluster", p.settings.cluster)
-        self._enter(tx)
+        try:
+            self._enter(tx)
+        except StateUnsigned as refused:
+            # Named by the first pass; until it is put right our own leaf is not renewed.
+            _log.error("this Authority's own row is not in force", text=refused.text)
         if p.opened.migrated:
             details = {"migrations": list(p.opened.migrated), "version": __version__}
             p.recorder.append(tx, STORE_MIGRATE, node(me), details=details)
@@ -141,7 +158,7 @@ class Beginning(AsyncService):
     def _enter(self, tx: ITransaction) -> None:
         """This Authority is a node like the others: its generation is the registry's."""
         p, facts = self.parts, self.parts.identity.facts
-        known = tx.nodes.get(facts.principal.id)
+        known = p.recorder.rows(tx).node(facts.principal.id)
         key_sha256 = _key_sha256(p.identity)
         leaf = Leaf(facts.serial, key_sha256, facts.not_after)
         if known is not None:
@@ -149,6 +166,7 @@ class Beginning(AsyncService):
                 raise SvcError("this Authority was revoked", reason="revoked_node")
             if known.generation < facts.generation:
                 tx.nodes.renewed(known.id, known.generation, leaf)
+                self._record_entry(tx, NODE_RENEW)
             return
         tx.nodes.register(
             Node(
@@ -163,12 +181,17 @@ class Beginning(AsyncService):
                 version=__version__,
             )
         )
-        p.recorder.append(
+        self._record_entry(tx, NODE_ENROLL)
+
+    def _record_entry(self, tx: ITransaction, event: Event) -> None:
+        facts = self.parts.identity.facts
+        self.parts.recorder.append(
             tx,
-            NODE_ENROLL,
+            event,
             node(facts.principal.id),
             node_id=facts.principal.id,
             details={"role": "authority", "serial": facts.serial, "generation": facts.generation},
+            state=[node_now(tx, facts.principal.id)],
         )
 
     def _record_stop(self, tx: ITransaction) -> None:
@@ -205,6 +228,7 @@ async def status_of(
     registrations: Registrations,
     control: ControlService,
     role: AuthorityRole,
+    unsigned: UnsignedRows,
 ) -> admin_pb2.StatusResponse:
     """What `svc authority status` shows."""
 
@@ -227,4 +251,7 @@ async def status_of(
         open_sessions=sessions,
         not_ready=role.ready.missing,
         ca_pin=p.keys.ca_pin,
+        state_seq=p.recorder.ledger.view.n,
+        unsigned=[one.subject for one in unsigned.now[:MAX_NAMED]],
+        unsigned_count=len(unsigned.now),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
+from svc.audit.state_anchor import StateKeeper
 from svc.authority.leading import Leadership
 from svc.authority.noticing import NoticingStore
 from svc.authority.records import Recorder
@@ -60,7 +61,8 @@ class Parts:
     serving: Serving
     store: NoticingStore
     recorder: Recorder
-    tasks: BackgroundTasks = field(factory=BackgroundTasks)
+    keeper: StateKeeper
+    tasks: BackgroundTasks
 
 
 def load_cluster_keys(

@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 2
+CATALOGUE_VERSION = 3
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -70,9 +70,11 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
+    Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
     Field("since", _PUBLIC, "start of the time concerned"),
     Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
     Field("spool_id", _PUBLIC, "the spool concerned"),
+    Field("subject", _PUBLIC, "the row concerned, as sort and id"),
     Field("token", _SECRET, "never recorded"),
     Field("token_id", _PUBLIC, "public id of the join token"),
     Field("ttl_seconds", _PUBLIC, "how long it may be used", _NUMBER),
@@ -201,7 +203,11 @@ POLICY_REFUSED = _event(
 )
 STATE_UNSIGNED = _event(
     3005, "state.unsigned", "E", "a stored row without its record was not applied",
-    "row_digest policy_digest",
+    "row_digest policy_digest subject signed_digest",
+)  # fmt: skip
+STATE_ADOPT = _event(
+    3006, "state.adopt", "W", "rows from before records of state were taken over as they were",
+    "count local_uid",
 )  # fmt: skip
 SCOPE_SET = _event(
     3010, "scope.set", "I", "a scope was set", "change previous_digest row_digest local_uid"

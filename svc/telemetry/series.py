@@ -99,6 +99,8 @@ def _decisions() -> tuple[Series, ...]:
                absent=True),
         _gauge("svc_policy_version_stored", _A,
                "Active policy version in the store at the last reload pass.", absent=True),
+        _gauge("svc_state_unsigned", _A,
+               "Stored rows that no signed record stands behind; they are not applied."),
         _counter("svc_public_anonymous_refused_total", _P,
                  "Public unauthenticated calls refused by the per-address budget.", rpc=_RPCS),
         _counter("svc_budget_refused_total", (*_A, *_P),

@@ -13,15 +13,18 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from svc.audit.record import Sealer
+from svc.audit.state import StateLedger
+from svc.authority.adoption import adopt
 from svc.authority.facts import Knowledge
 from svc.authority.issuance import Issuance
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.publishing import Publishing
 from svc.authority.rates import AskRates
-from svc.authority.records import Recorder
+from svc.authority.records import Recorder, operator
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registrations import Registered, Registrations
 from svc.authority.snapshots import SnapshotPublisher
+from svc.compose.state import origin_key, origin_verifier
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer
 from svc.interfaces.store import IStore, ITransaction
@@ -167,8 +170,13 @@ class House:
         self.now, self.entropy = self.world.now, self.world.entropy
         self.store = UnsteadyStore(memory_store(chain_hash))
         facts = {fact.name: fact for fact in WORDS.terms.facts}
-        self.recorder = Recorder(AUTHORITY, Sealer(self.entropy, facts), self.now, self.entropy)
-        self.knowledge = Knowledge(self.store)
+        keys = self.world.keys
+        self.ledger = StateLedger(origin_verifier(keys.root_der, CLUSTER))
+        self.recorder = Recorder(
+            AUTHORITY, Sealer(self.entropy, facts), self.now, self.entropy, self.ledger,
+            origin_key(keys),
+        )  # fmt: skip
+        self.knowledge = Knowledge(self.store, self.ledger, self.now)
         self.over_budget: list[str] = []
         self.refusals = RefusalRecords(self.store, self.recorder, self.clock, self.now)
         self.rates = self.new_rates()
@@ -257,7 +265,23 @@ class House:
     # -- doing
 
     def run(self, fn: Callable[[ITransaction], Any]) -> Any:
-        return value_of(self.store.store.run("test", fn))
+        """What an operator did: whatever it changed is in a signed record."""
+
+        def signed(tx: ITransaction) -> Any:
+            result = fn(tx)
+            adopt(tx, self.recorder, operator(0), self.now())
+            return result
+
+        return value_of(self.store.store.run("test", signed))
+
+    def by_sql(self, *statements: str) -> None:
+        """What somebody did to the tables, past every record."""
+
+        def change(tx: ITransaction) -> None:
+            for one in statements:
+                tx.state._db.change(one)  # type: ignore[attr-defined]
+
+        value_of(self.store.store.run("sql", change))
 
     def refresh(self) -> None:
         value_of(self.policy.follow(value_of(self.knowledge.refresh())))
@@ -267,9 +291,10 @@ class House:
         self.run(lambda tx: tx.people.add_group(name, 2.0))
 
     def records(self, event: str = "") -> list[dict[str, Any]]:
-        rows = self.run(lambda tx: tx.audit.rows(1, 10_000))
+        rows = value_of(self.store.store.read("test", lambda tx: tx.audit.rows(1, 10_000)))
         records = [json.loads(row.canonical) for row in rows]
-        return [one for one in records if event in ("", one["event"])]
+        ours = [one for one in records if one["event"] != "state.adopt"]
+        return [one for one in ours if event in ("", one["event"])]
 
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.record import Sealer
+from svc.audit.state import StateLedger
 from svc.authority.admin import AdminService
+from svc.authority.adoption import adopt
 from svc.authority.catalog import CatalogDesk
 from svc.authority.facts import Knowledge
 from svc.authority.members import MemberDesk
@@ -28,9 +31,11 @@ from svc.authority.registrations import Registrations
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
 from svc.compose.runtime import load_kinds
+from svc.compose.state import origin_key, origin_verifier
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit import chain_hash
+from svc.pki.root import ClusterKeys, make_cluster
 from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
@@ -127,7 +132,14 @@ def recorder() -> Recorder:
     """Writes records of one Authority at one moment."""
     words = vocabulary()
     sealer = Sealer(Counted(), {fact.name: fact for fact in words.terms.facts})
-    return Recorder(NODE, sealer, lambda: NOW, Counted())
+    keys = _keys()
+    ledger = StateLedger(origin_verifier(keys.root_der, CLUSTER))
+    return Recorder(NODE, sealer, lambda: NOW, Counted(), ledger, origin_key(keys))
+
+
+@cache
+def _keys() -> ClusterKeys:
+    return make_cluster(CLUSTER, lambda: NOW, Counted())
 
 
 class Authority:
@@ -136,10 +148,11 @@ class Authority:
     def __init__(self, uid: int = 1000) -> None:
         self.uid = uid
         self.store: IStore = memory_store(chain_hash)
-        self.knowledge = Knowledge(self.store)
+        self.writes = writes = recorder()
+        self.knowledge = Knowledge(self.store, writes.ledger, lambda: NOW)
         self.registrations = Registrations()
         self.policy = _policy(vocabulary())
-        writes, now = recorder(), lambda: NOW
+        now = lambda: NOW  # noqa: E731
         self.operators = Operators(
             CLUSTER, uid, lambda: self.policy.engine, self.store, writes, now
         )
@@ -166,8 +179,12 @@ class Authority:
     def change(self, fn: Callable[[Any], object]) -> None:
         """Change the store behind the services, then let them see it."""
 
+        def signed(tx: Any) -> None:
+            fn(tx)
+            adopt(tx, self.writes, operator(self.uid), NOW)
+
         async def changed() -> None:
-            await self.store.run("a test", fn)
+            await self.store.run("a test", signed)
             await self.knowledge.refresh()
 
         _at_once(changed())

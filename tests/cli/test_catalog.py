@@ -136,6 +136,9 @@ class StatusTests(TerminalTests):
             "catalog version  3\n"
             "audit seq        12\n"
             f"audit head       {STATUS.audit_head}\n"
+            "state seq        0\n"
+            "unsigned         none\n"
+            "unsigned count   0\n"
             "proxies          1\n"
             "connectors       2\n"
             "open sessions    4\n",

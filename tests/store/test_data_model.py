@@ -69,12 +69,12 @@ class RowMigrationTests(SynchronousTestCase):
         rows = connection.execute("SELECT name, value FROM revisions ORDER BY name").fetchall()
         self.assertEqual(rows, [("catalog", 0), ("other", 7)])
 
-    def test_m0031_gives_each_person_a_salt(self) -> None:
+    def test_m0034_gives_each_person_a_salt(self) -> None:
         """People of before get 16 random bytes each, and nothing else of theirs changes."""
         url, folder = fresh_url(self), Path(self.mktemp())
         folder.mkdir()
         for path in sorted(migrations_folder().iterdir()):
-            if path.name < "m0031":
+            if path.name < "m0034":
                 shutil.copy(path, folder)
         migrate(url, SqliteFactory(folder=lambda: folder))
         connection = sqlite3.connect(path_of(url))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
-from contextlib import closing
-from hashlib import sha256
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY, POLICY
 from tests.proof import proves
 from tests.system.common import ada, shared
+from tests.system.second_writer import removed, stored
 
 
 def policy(condition: str) -> str:
@@ -36,26 +32,6 @@ HOSTILE = {
 }  # fmt: skip
 ERRS = policy("9223372036854775807 + 1 > 0")
 """Valid; deciding on it overflows."""
-
-
-def stored(gateway: Gateway, text: str) -> int:
-    """Put a text in force behind the Authority's back; its version."""
-    values = (text, sha256(text.encode()).digest(), "nobody", time.time(), time.time())
-    with closing(sqlite3.connect(gateway.files.store, timeout=10)) as store, store:
-        store.execute(
-            "INSERT INTO policy_versions (version, text, sha256, author, created_at, activated_at)"
-            " VALUES ((SELECT max(version) + 1 FROM policy_versions), ?, ?, ?, ?, ?)",
-            values,
-        )
-        (version,) = store.execute("SELECT max(version) FROM policy_versions").fetchone()
-    assert isinstance(version, int)
-    return version
-
-
-def removed(gateway: Gateway, version: int) -> None:
-    """Take it out again."""
-    with closing(sqlite3.connect(gateway.files.store, timeout=10)) as store, store:
-        store.execute("DELETE FROM policy_versions WHERE version = ?", (version,))
 
 
 class GuardTests(SynchronousTestCase):

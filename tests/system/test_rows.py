@@ -16,8 +16,8 @@ from svc.testing.processes import Child, run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY
 from tests.proof import proves
 from tests.system.common import ROLES, shared
+from tests.system.second_writer import removed, stored
 from tests.system.test_health import probes, root_of
-from tests.system.test_policy_guard import removed, stored
 from tests.system.test_roles import bea, through
 
 APPLIED, STORED = "svc_policy_version_applied", "svc_policy_version_stored"

@@ -92,7 +92,7 @@ def moved(deployment: str | None = None) -> Metrics:
     return metrics
 
 
-OURS = ("svc_budget_refused_total", "svc_direct_lanes_total")
+OURS = ("svc_budget_refused_total", "svc_direct_lanes_total", "svc_state_unsigned")
 """What the documents have no name for."""
 
 

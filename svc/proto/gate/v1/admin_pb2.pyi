@@ -11,7 +11,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin")
+    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,9 @@ class StatusResponse(_message.Message):
     OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
     NOT_READY_FIELD_NUMBER: _ClassVar[int]
     CA_PIN_FIELD_NUMBER: _ClassVar[int]
+    STATE_SEQ_FIELD_NUMBER: _ClassVar[int]
+    UNSIGNED_FIELD_NUMBER: _ClassVar[int]
+    UNSIGNED_COUNT_FIELD_NUMBER: _ClassVar[int]
     version: str
     cluster: str
     authority_id: str
@@ -36,7 +39,10 @@ class StatusResponse(_message.Message):
     open_sessions: int
     not_ready: _containers.RepeatedScalarFieldContainer[str]
     ca_pin: str
-    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ...) -> None: ...
+    state_seq: int
+    unsigned: _containers.RepeatedScalarFieldContainer[str]
+    unsigned_count: int
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
     __slots__ = ("role", "name", "ttl_secs", "public_names")

@@ -1,0 +1,300 @@
+"""What is in force, by the signed records alone (rule R8).
+
+The ledger holds, for every protected row there should be, the digest that the
+newest signed record of its subject gives.  It goes from one record to the next
+only where the number follows, the record names the one before by its hash, the
+chain hash is its own, and the signature is that of a key of this purpose under
+the cluster's root.  What cannot be followed changes nothing.
+
+Threads: a view is replaced whole, on the reactor, and never changed; whoever
+looks inside a transaction takes one view and adds what that transaction sees
+beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from svc.errors import AuditBroken, Malformed, SvcError
+from svc.interfaces.facets import IStateLog
+from svc.model.audit import chain_hash
+from svc.model.canonical import Json, decode
+from svc.model.certificate import SignerCallable
+from svc.model.ledger import GENESIS
+from svc.model.signing import Signed
+from svc.model.state import (
+    StateChange,
+    StateEntry,
+    StateHead,
+    StateRow,
+    policy_version,
+    read_change,
+)
+
+BATCH = 512
+REMEMBERED = 4096
+GRACE_SECS = 86400.0
+"""How long an entry is kept past its time: a clock that is put back must not make rows strange."""
+
+OriginVerifier = Callable[[Signed, float], object]
+"""``verify(signed, at)``: raises SvcError unless *signed* was made for the purpose
+``audit-origin`` by a key whose certificate was valid at *at* and ends in the pinned root."""
+
+_Row = TypeVar("_Row")
+_NONE: Mapping[str, StateEntry] = MappingProxyType({})
+
+
+class StateBroken(AuditBroken):
+    """The records of state do not follow from one another; the text names the first bad one."""
+
+    reason = "state_broken"
+
+
+@frozen
+class OriginKey:
+    """The key that signs records of state: a signer for that purpose, and its certificate (DER)."""
+
+    sign: SignerCallable
+    certificate: bytes = field(repr=False)
+    key_id: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "key_id", sha256(self.certificate).hexdigest())
+
+
+@frozen
+class StateView:
+    """What is in force after the record *n*; never changed.
+
+    Attributes:
+        policy: The greatest version of the policy that a record names.
+        catalog: The greatest revision of the catalog that a record names.
+    """
+
+    n: int = 0
+    seq: int = 0
+    hash: bytes = GENESIS
+    catalog: int = 0
+    policy: int = 0
+    entries: Mapping[str, StateEntry] = field(default=_NONE, repr=False)
+
+
+@frozen
+class Link:
+    """One record of state that was verified."""
+
+    seq: int
+    hash: bytes
+    change: StateChange = field(repr=False)
+
+
+@frozen
+class Seen:
+    """What is in force as one transaction sees it."""
+
+    n: int
+    hash: bytes
+    catalog: int
+    policy: int
+    _entries: Mapping[str, StateEntry] = field(repr=False)
+    _newer: Mapping[str, StateEntry] = field(default=_NONE, repr=False)
+
+    def get(self, subject: str) -> StateEntry | None:
+        """The entry of a row that should be there; None where there should be none."""
+        found = self._newer.get(subject) or self._entries.get(subject)
+        return None if found is None or found.digest is None else found
+
+    def all(self) -> dict[str, StateEntry]:
+        """Every row there should be."""
+        return {**self._entries, **self._newer} if self._newer else dict(self._entries)
+
+
+@frozen
+class Tail:
+    """What was last seen beyond a view: many transactions of one commit see it one by one."""
+
+    base: StateView
+    end: StateView
+    newer: Mapping[str, StateEntry] = field(repr=False)
+
+
+@define
+class StateLedger:
+    """Follows the records of state.
+
+    Args:
+        verify: Judges the signature of each.
+        view: What this process goes by.
+    """
+
+    verify: OriginVerifier
+    view: StateView = field(factory=StateView)
+    _known: dict[bytes, StateChange] = field(factory=dict, init=False)
+    _entries: dict[str, tuple[object, StateEntry]] = field(factory=dict, init=False)
+    _tail: Tail | None = field(default=None, init=False)
+
+    def within(self, log: IStateLog) -> Seen:
+        """What is in force for the transaction of *log*; cheap while nothing is newer.
+
+        Raises:
+            StateBroken: what is newer than the view does not verify.
+        """
+        view = self.view
+        if log.tip() <= view.n:
+            return Seen(view.n, view.hash, view.catalog, view.policy, view.entries)
+        tail = self._tail
+        if tail is None or tail.base is not view or not self._holds(log, tail):
+            tail = Tail(view, view, {})
+        end, newer = self._overlaid(tail.end, self.ahead(log, tail.end))
+        self._tail = tail = Tail(view, end, {**tail.newer, **newer})
+        return Seen(end.n, end.hash, end.catalog, end.policy, view.entries, tail.newer)
+
+    def known(self) -> Seen:
+        """What is in force whatever the store holds now: where what is newer does not verify."""
+        view = self.view
+        return Seen(view.n, view.hash, view.catalog, view.policy, view.entries)
+
+    def entry(self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]) -> StateEntry:
+        """The entry of a row just read; made anew only where the row is another than last time.
+
+        Every session reads two: comparing costs a microsecond, a digest seven.
+        """
+        kept = self._entries.get(subject)
+        if kept is None or kept[0] != row:
+            if len(self._entries) >= REMEMBERED:
+                self._entries.clear()
+            kept = (row, entry_of(row))
+            self._entries[subject] = kept
+        return kept[1]
+
+    def check_end(self, log: IStateLog, seen: Seen) -> None:
+        """Refuse a store whose newest record of state is not the newest that was seen.
+
+        Raises:
+            StateBroken: ``state_rolled_back``.
+        """
+        head = log.head()
+        if (head.n, head.hash) != (seen.n, seen.hash):
+            raise rolled_back(head, seen.n)
+
+    def ahead(self, log: IStateLog, view: StateView, limit: int | None = None) -> list[Link]:
+        """The records past *view*, verified; at most *limit* (None: all).
+
+        Raises:
+            StateBroken: one of them does not follow.
+        """
+        links: list[Link] = []
+        n, link_hash, seq = view.n, view.hash, view.seq
+        while True:
+            wanted = BATCH if limit is None else min(BATCH, limit - len(links))
+            rows = log.since(n, wanted)
+            for row in rows:
+                link = self._link(row, n + 1, link_hash, seq)
+                links.append(link)
+                n, link_hash, seq = link.change.n, link.hash, link.seq
+            if len(rows) < wanted or len(links) == limit:
+                return links
+
+    def install(self, links: Iterable[Link]) -> bool:
+        """Go by these from now on, where they are newer; whether any was.  On the reactor only."""
+        newer = [link for link in links if link.change.n > self.view.n]
+        if not newer:
+            return False
+        if newer[0].change.prev != self.view.hash or any(
+            after.change.prev != before.hash for before, after in pairwise(newer)
+        ):
+            raise StateBroken(f"state record {newer[0].change.n}: it follows another one")
+        view, overlay = self._overlaid(self.view, newer)
+        merged = {**view.entries, **overlay}
+        entries = {name: one for name, one in merged.items() if one.digest is not None}
+        self.view = evolve(view, entries=entries)
+        return True
+
+    def forget_past(self, now: float) -> None:
+        """Drop what has meant nothing for a day.  On the reactor only."""
+        end = now - GRACE_SECS
+        kept = {
+            name: one
+            for name, one in self.view.entries.items()
+            if one.until is None or one.until > end
+        }
+        if len(kept) < len(self.view.entries):
+            self.view = evolve(self.view, entries=kept)
+
+    def remember(self, link_hash: bytes, change: StateChange) -> None:
+        """Spare the work of verifying a record that was verified, or made here."""
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[link_hash] = change
+
+    @staticmethod
+    def _holds(log: IStateLog, tail: Tail) -> bool:
+        """Whether *log* has the very record that the tail ends with, and so all before it."""
+        rows = log.since(tail.end.n - 1, 1)
+        return bool(rows) and (rows[0].n, rows[0].hash) == (tail.end.n, tail.end.hash)
+
+    def _overlaid(
+        self, view: StateView, links: Iterable[Link]
+    ) -> tuple[StateView, dict[str, StateEntry]]:
+        """The view's numbers after *links*, and the entries that they bring."""
+        overlay: dict[str, StateEntry] = {}
+        policy, catalog = view.policy, view.catalog
+        for link in links:
+            for one in link.change.rows:
+                overlay[one.subject] = one
+                policy = max(policy, policy_version(one.subject))
+            catalog = max(catalog, link.change.catalog or 0)
+            view = evolve(view, n=link.change.n, seq=link.seq, hash=link.hash)
+        return evolve(view, policy=policy, catalog=catalog), overlay
+
+    def _link(self, row: StateRow, n: int, prev: bytes, after: int) -> Link:
+        """The record *n* that follows *prev*, verified."""
+        if row.n != n:
+            raise StateBroken(f"state record {n}: it is missing")
+        if not row.canonical or row.seq <= after:
+            raise StateBroken(f"state record {n}: the log does not hold it in its place")
+        if chain_hash(row.seq, row.prev_hash, row.canonical) != row.hash:
+            raise StateBroken(f"state record {n}: it is not the one that was hashed")
+        change = self._known.get(row.hash)
+        if change is None:
+            change = self._verified(row)
+            self.remember(row.hash, change)
+        if (change.n, change.prev) != (n, prev):
+            raise StateBroken(f"state record {n}: it was signed for another place")
+        return Link(row.seq, row.hash, change)
+
+    def _verified(self, row: StateRow) -> StateChange:
+        try:
+            record = decode(row.canonical)
+            if not isinstance(record, Mapping):
+                raise Malformed("state record: not an object")
+            if sha256(row.certificate).hexdigest() != row.key_id or record["key_id"] != row.key_id:
+                raise Malformed("state record: its key's certificate is missing or another")
+            signed = Signed(row.canonical, row.signature, (row.certificate,))
+            self.verify(signed, _seconds(record["time"]))
+            return read_change(record["state"])
+        except (SvcError, KeyError) as refused:
+            why = refused.text if isinstance(refused, SvcError) else "a member is missing"
+            raise StateBroken(f"state record {row.n}: {why}") from refused
+
+
+def rolled_back(head: StateHead, n: int) -> StateBroken:
+    """The refusal of a store whose records of state end elsewhere than is known."""
+    return StateBroken(
+        f"the store's records of state end at {head.n} and not with the record {n} known here",
+        reason="state_rolled_back",
+    )
+
+
+def _seconds(time: Json) -> float:
+    try:
+        return datetime.fromisoformat(str(time)).timestamp()
+    except ValueError:
+        raise Malformed("state record: the time is not of its form") from None

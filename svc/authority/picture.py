@@ -1,0 +1,30 @@
+"""What an Authority goes by, as of one moment: a frozen picture of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from svc.model.node import Node
+from svc.model.person import Person
+from svc.model.policy_version import PolicyVersion
+from svc.model.resource import Resource
+
+
+@frozen
+class ClusterFacts:
+    """People, nodes, catalog and policy as of one moment.
+
+    ``revision`` counts changes of what the policy looks at.  ``absent`` are the
+    subjects that should be here and are not, because the store does not hold
+    what was signed for (rule R8).
+    """
+
+    people: Mapping[str, Person] = field(factory=dict)
+    groups: tuple[str, ...] = ()
+    nodes: Mapping[str, Node] = field(factory=dict)
+    catalog: Mapping[str, Resource] = field(factory=dict)
+    policy: PolicyVersion | None = None
+    revision: int = 0
+    absent: frozenset[str] = frozenset()

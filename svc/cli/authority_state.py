@@ -1,0 +1,78 @@
+"""``svc authority state``: rows that no signed record stands behind yet.
+
+For a store of before these records: an operator looks at what it holds and
+takes that over, knowingly.  The Authority does it at its next start.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from svc.cli.control import authority_settings, authority_state
+from svc.cli.output import document, hint, say, table
+from svc.errors import Fault, SvcError
+
+if TYPE_CHECKING:
+    from svc.interfaces.store import ITransaction
+    from svc.model.state import StateEntry
+
+
+@click.group(no_args_is_help=False)
+def state() -> None:
+    """Which rows of the store are in force, and by which signed records."""
+
+
+@state.command("adopt")
+@click.option("--yes", is_flag=True, help="Take over what is shown, at the next start.")
+@click.option(
+    "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: bool) -> None:
+    """Take over the rows of a store from before signed records, as they are.
+
+    Without --yes it only shows how many there are.  Look at them first: policies with
+    `svc authority policy show`, persons, nodes and resources with their `list`, in the version
+    that wrote them.  With --yes the key that signs records is made if the cluster has none yet,
+    and the next start takes over exactly the rows shown; should any of them change before, the
+    start is refused.
+    """
+    from svc.authority.adoption import Wish, counts, fingerprint
+    from svc.authority.signed_rows import rows_now
+    from svc.compose.state import WISH, WishFile
+    from svc.compose.store_place import store_place
+    from svc.pki.keyring import add_purpose
+
+    settings = authority_settings(context)
+    directory, at = authority_state(settings), time.time()
+
+    def look(tx: ITransaction) -> list[StateEntry]:
+        if tx.state.tip():
+            raise SvcError(
+                "the store has signed records already: nothing is taken over",
+                reason="state_adopted",
+                fault=Fault.PRECONDITION,
+            )
+        return list(rows_now(tx, at).values())
+
+    place = store_place(settings)
+    place.factory.migration_status(place.url).require_current()
+    entries = place.look("state adopt", look)
+    wish = Wish(fingerprint(entries), at, os.getuid())
+    if as_json:
+        say([document({"rows": counts(entries), "fingerprint": wish.fingerprint, "adopt": yes})])
+    else:
+        say(table(("ROWS", "COUNT"), counts(entries).items()))
+    if not yes:
+        hint(["nothing was changed; take them over with --yes"])
+        return
+    if add_purpose(directory / "keys", "audit-origin", time.time, os.urandom, root_key):
+        hint(["made the key audit-origin"])
+    WishFile(directory / "anchor" / WISH).write(wish)
+    hint(["the next start of this Authority takes over these rows"])

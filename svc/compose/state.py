@@ -1,0 +1,124 @@
+"""The signed records of state: what they are verified with, and how an Authority begins by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from attrs import define
+
+from svc.audit.anchor import replace
+from svc.audit.state import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
+from svc.audit.state_anchor import StateAnchor, StateKeeper, check_anchor
+from svc.authority.adoption import Wish, adopt_wished
+from svc.authority.records import Recorder
+from svc.errors import ConfigError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.signing import Purpose, Signed
+from svc.pki.root import ClusterKeys
+from svc.pki.verify import ChainVerifier
+
+WISH = "adopt-state.json"
+"""In the anchor directory."""
+
+
+def origin_verifier(root: bytes, cluster: str) -> OriginVerifier:
+    """Judges the signature of a record of state as of the record's own time, under *root*."""
+    verifier = ChainVerifier(cluster, root, lambda: 0.0)
+
+    def judge(signed: Signed, at: float) -> object:
+        return verifier.verify_signed_at(signed, Purpose.AUDIT_ORIGIN, at)
+
+    return judge
+
+
+def origin_key(keys: ClusterKeys) -> OriginKey:
+    """The key of this cluster that signs records of state."""
+    sign = keys.signer(Purpose.AUDIT_ORIGIN)
+    (certificate,) = sign(b"").chain
+    return OriginKey(lambda data: sign(data).signature, certificate)
+
+
+@define
+class WishFile:
+    """What ``svc authority state adopt`` leaves for the next start, outside the store."""
+
+    path: Path
+
+    def read(self) -> Wish | None:
+        """The rows to take over; None where nobody asked.
+
+        Raises:
+            ConfigError: the file is not of its form.
+        """
+        try:
+            form = json.loads(self.path.read_bytes())
+            return Wish(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ConfigError(str(self.path), "cannot be read; remove it") from None
+
+    def write(self, wish: Wish) -> None:
+        """Ask the next start to take these over."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        form = {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
+        replace(self.path, json.dumps(form).encode() + b"\n")
+
+    def done(self) -> None:
+        """They were taken over."""
+        self.path.unlink(missing_ok=True)
+
+
+@define
+class StateBeginning:
+    """How an Authority comes to go by the records of its store, before it does anything else."""
+
+    store: IStore
+    ledger: StateLedger
+    anchor: StateAnchor
+    keeper: StateKeeper
+    recorder: Recorder
+    wish: WishFile
+
+    async def begin(self) -> None:
+        """Verify what came after the checkpoint; take over an older store where that was asked for.
+
+        Raises:
+            AuditBroken: ``state_rolled_back`` or ``state_broken``.
+            NotAdopted: the store is older than these records.
+        """
+        checkpoint, tip = self.anchor.checkpoint() or StateView(), self.anchor.tip()
+        await self.store.read(
+            "check the state anchor", lambda tx: check_anchor(tx.state, checkpoint, tip)
+        )
+        self.ledger.view = checkpoint
+        self.keeper.went_on_from(checkpoint.n)
+        await self._verify()
+        if self.ledger.view.n == 0:
+            await self._adopt_older()
+        self.keeper.advanced()
+
+    async def _verify(self) -> None:
+        """Go on to the newest record, some at a time: a store answers within its time."""
+
+        def look(tx: ITransaction) -> list[Link]:
+            return self.ledger.ahead(tx.state, self.ledger.view, BATCH)
+
+        links = [await self.store.read("verify the records of state", look)]
+        while self.ledger.install(links.pop()):
+            links.append(await self.store.read("verify the records of state", look))
+
+    async def _adopt_older(self) -> None:
+        """An empty log is that of a new cluster; any other store has been somebody's."""
+        wish = self.wish.read()
+
+        def take(tx: ITransaction) -> bool:
+            if tx.audit.head().seq == 0:
+                return False
+            adopt_wished(tx, self.recorder, wish)
+            return True
+
+        if await self.store.run("take over an older store", take):
+            self.wish.done()
+            await self._verify()

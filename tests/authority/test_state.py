@@ -1,0 +1,460 @@
+"""Whoever changes the tables by SQL changes nothing but a copy (rule R8)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.state import StateLedger
+from svc.audit.state_anchor import StateAnchor, StateKeeper
+from svc.authority.adoption import Wish, fingerprint
+from svc.authority.enrollment import Enrollment
+from svc.authority.facts import Knowledge
+from svc.authority.members import MemberDesk
+from svc.authority.picture import ClusterFacts
+from svc.authority.policies import PolicyDesk
+from svc.authority.records import operator
+from svc.authority.signed_rows import rows_now
+from svc.authority.unsigned import UnsignedRows
+from svc.compose.state import StateBeginning, WishFile, origin_verifier
+from svc.model.node import JoinToken, TokenRole
+from svc.model.token import make_token
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.issue import make_request
+from svc.pki.root import new_key
+from svc.proto.gate.v1 import admin_pb2
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.service import BackgroundTasks
+from tests.authority.house import ADA, EVE, POLICY, Call, House, refusal_of, value_of
+from tests.pki.support import CLUSTER
+from tests.proof import proves
+
+OPEN = POLICY + '@id("all") permit (principal, action, resource);\n'
+ROOT = operator(0)
+FAR = 9e9
+
+
+class StateCase(SynchronousTestCase):
+    """A house whose reload pass names what it finds."""
+
+    def setUp(self) -> None:
+        self.house = House()
+        self.gauge: list[int] = []
+        self.rows = UnsignedRows(self.house.store, self.house.recorder, self.gauge.append)
+        self.anchor = StateAnchor(Path(self.mktemp()))
+        self.keeper = StateKeeper(self.house.ledger, self.anchor, BackgroundTasks())
+        self.house.knowledge.advanced = self.keeper.advanced
+        self.reload()
+
+    def reload(self) -> None:
+        """The reload pass of a running Authority."""
+        survey = value_of(self.house.knowledge.survey())
+        value_of(self.house.policy.follow(self.house.knowledge.facts))
+        value_of(self.rows.name(survey.unsigned))
+
+    def named(self) -> list[str]:
+        return sorted(one.subject for one in self.rows.now)
+
+    def recorded(self) -> list[str]:
+        return [one["details"]["subject"] for one in self.house.records("state.unsigned")]
+
+    def restarted(self) -> Knowledge:
+        """Another process over the same store and the same anchor."""
+        value_of(self.keeper.stop())
+        ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
+        keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
+        recorder = evolve(self.house.recorder, ledger=ledger)
+        wish = WishFile(self.anchor.path / "wish.json")
+        beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        value_of(beginning.begin())
+        return Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
+
+    def facts_after_restart(self) -> tuple[ClusterFacts, list[str]]:
+        knowledge = self.restarted()
+        survey = value_of(knowledge.survey())
+        return knowledge.facts, sorted(one.subject for one in survey.unsigned)
+
+
+class RunningTests(StateCase):
+    """By SQL under a running Authority: what it knew stays, and each change is named."""
+
+    def untouched(self, *statements: str, named: list[str], undo: tuple[str, ...] = ()) -> None:
+        """These statements change nothing that is in force, are named once, and heal."""
+        before = self.house.knowledge.facts
+        engine = self.house.policy.engine
+        self.house.by_sql(*statements)
+        self.reload()
+        self.assertEqual(self.house.knowledge.facts, before)
+        self.assertIs(self.house.policy.engine, engine)
+        self.assertEqual(self.named(), named)
+        self.reload()
+        self.assertEqual(sorted(self.recorded()), named)
+        self.assertEqual(self.gauge[-1], len(named))
+        if undo:
+            self.house.by_sql(*undo)
+            self.reload()
+            self.assertEqual((self.named(), self.gauge[-1]), ([], 0))
+            self.assertEqual(sorted(self.recorded()), named)
+
+    def test_policy_text(self) -> None:
+        """Another text under the version in force is not decided by."""
+        digest = sha256(OPEN.encode()).hexdigest()
+        text, old = OPEN.replace("'", "''"), POLICY.replace("'", "''")
+        old_digest = sha256(POLICY.encode()).hexdigest()
+        change = "UPDATE policy_versions SET text = '{}', sha256 = x'{}'"
+        self.untouched(
+            change.format(text, digest),
+            named=["policy:1"],
+            undo=(change.format(old, old_digest),),
+        )
+
+    def test_policy_inserted(self) -> None:
+        """A newer version that nobody set is not decided by, and no version follows it."""
+        self.untouched(
+            "INSERT INTO policy_versions SELECT 2, text, sha256, author, 1.0, 1.0"
+            " FROM policy_versions",
+            named=["policy:2"],
+            undo=("DELETE FROM policy_versions WHERE version = 2",),
+        )
+
+    def test_policy_deleted(self) -> None:
+        """The version in force stays although its row is gone."""
+        self.untouched("DELETE FROM policy_versions", named=["policy:1"])
+        self.assertEqual(self.setting(), "state_unsigned")
+
+    def test_policy_put_out_of_force(self) -> None:
+        """A version whose mark of being in force was taken away stays in force."""
+        self.untouched("UPDATE policy_versions SET activated_at = NULL", named=["policy:1"])
+
+    def setting(self) -> str:
+        desk = PolicyDesk(
+            self.house.knowledge, self.house.policy, None, self.house.store,  # type: ignore[arg-type]
+            self.house.recorder, self.house.now,
+        )  # fmt: skip
+        return refusal_of(desk._activate(POLICY, ROOT, 1)).reason
+
+    def test_membership_added(self) -> None:
+        """Whoever is written into a group is not in it."""
+        self.untouched(
+            f"INSERT INTO memberships VALUES ('{EVE}', 'dev')",
+            named=[f"person:{EVE}"],
+            undo=(f"DELETE FROM memberships WHERE person_id = '{EVE}'",),
+        )
+
+    def test_membership_removed(self) -> None:
+        """Whoever is taken out of a group by SQL is still in it while we know."""
+        self.untouched("DELETE FROM memberships", named=[f"person:{ADA}"])
+
+    def test_person_and_group_inserted(self) -> None:
+        """A person and a group that nobody added are not there."""
+        stranger = "z" * 26
+        self.untouched(
+            "INSERT INTO person_groups VALUES ('root', 1.0)",
+            f"INSERT INTO persons VALUES ('{stranger}', 'mallory', 'active', 1.0, NULL, x'')",
+            f"INSERT INTO memberships VALUES ('{stranger}', 'root')",
+            named=["group:root", f"person:{stranger}"],
+        )
+        self.assertEqual(self.adding_group("root"), "state_unsigned")
+
+    def adding_group(self, name: str) -> str:
+        return refusal_of(self.desk().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)).reason
+
+    def desk(self) -> MemberDesk:
+        house = self.house
+        return MemberDesk(
+            house.knowledge, house.registrations, house.store, house.recorder, house.now,
+            house.entropy, "ab" * 32, 3600.0,
+        )  # fmt: skip
+
+    def test_person_renamed(self) -> None:
+        """A name is part of the row that was signed for."""
+        self.untouched(
+            f"UPDATE persons SET name = 'root' WHERE id = '{ADA}'",
+            named=[f"person:{ADA}"],
+            undo=(f"UPDATE persons SET name = 'ada' WHERE id = '{ADA}'",),
+        )
+
+    def test_resource_reassigned(self) -> None:
+        """A resource stays with its Connector, its labels stay what they are."""
+        self.untouched(
+            f"UPDATE resources SET assigned_to = '{self.house.proxy.id}' WHERE id = 'db1'",
+            "UPDATE resource_labels SET value = 'open' WHERE resource_id = 'vault1'",
+            named=["resource:db1", "resource:vault1"],
+            undo=(
+                f"UPDATE resources SET assigned_to = '{self.house.connector.id}' WHERE id = 'db1'",
+                "UPDATE resource_labels SET value = 'secret' WHERE resource_id = 'vault1'",
+            ),
+        )
+
+    def test_node_changed_and_inserted(self) -> None:
+        """A node's audit key and role are those that were signed for; a new one is nobody."""
+        node, other = self.house.connector.id, "y" * 26
+        self.untouched(
+            f"UPDATE nodes SET audit_key = x'01' WHERE id = '{node}'",
+            f"INSERT INTO nodes SELECT '{other}', 'new', role, key_sha256, audit_key, state,"
+            " generation, leaf_serial, leaf_key_sha256, leaf_expires, enrolled_at, revoked_at,"
+            f" last_seen, version, public_names FROM nodes WHERE id = '{node}'",
+            named=[f"node:{node}", f"node:{other}"],
+        )
+        self.house.by_sql(f"UPDATE nodes SET audit_key = zeroblob(32), role = 'proxy'"
+                          f" WHERE id = '{node}'")  # fmt: skip
+        self.reload()
+        self.assertEqual(self.recorded().count(f"node:{node}"), 2)
+
+    def test_revocations_cleared(self) -> None:
+        """A person, a node and a certificate that were revoked stay revoked."""
+        eve = self.house.eve
+        self.house.run(lambda tx: (
+            tx.people.revoke(EVE, 5.0),
+            tx.nodes.revoke(self.house.connector.id, 5.0),
+            tx.certificates.revoke(self.house.ada.sha256, 5.0),
+        ))  # fmt: skip
+        self.reload()
+        self.untouched(
+            "UPDATE persons SET state = 'active', revoked_at = NULL",
+            "UPDATE nodes SET state = 'active', revoked_at = NULL",
+            "UPDATE person_certificates SET revoked_at = NULL",
+            named=sorted([
+                f"person:{EVE}",
+                f"node:{self.house.connector.id}",
+                f"certificate:{self.house.ada.sha256.hex()}",
+            ]),
+        )  # fmt: skip
+        issuance, proxy = self.house.issuance(), self.house.row(self.house.proxy)
+        self.house.serve("db1")
+        for holder, word in ((self.house.ada, "state_unsigned"), (eve, "revoked_person")):
+            refusal = refusal_of(issuance.authorize(self.house.ask(holder), proxy))
+            self.assertEqual(refusal.reason, word)
+
+    def test_revocation_cleared_before_we_looked(self) -> None:
+        """A revocation taken back at once does not let the older row in memory stay in force."""
+        self.house.run(lambda tx: tx.people.revoke(EVE, 5.0))
+        self.house.by_sql("UPDATE persons SET state = 'active', revoked_at = NULL")
+        self.reload()
+        self.assertNotIn(EVE, self.house.knowledge.facts.people)
+        published = self.house.publisher.published
+        assert published is not None
+        self.assertIn(
+            f"spiffe://{CLUSTER}/user/{EVE}", {one.principal for one in published.revocations}
+        )
+
+    def test_catalog_counter(self) -> None:
+        """A counter that was put back neither hides the next change nor lets it pass unseen."""
+        revision = self.house.knowledge.facts.revision
+        self.untouched(
+            "UPDATE revisions SET value = 1", named=["catalog:revision"],
+        )  # fmt: skip
+        self.assertEqual(self.adding_group("ops"), "state_unsigned")
+        self.house.by_sql(f"UPDATE revisions SET value = {revision}")
+        self.reload()
+        value_of(self.desk().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
+        self.assertEqual(self.house.knowledge.facts.revision, revision + 1)
+
+    def test_yesterdays_row(self) -> None:
+        """A row of before is refused although its own record is genuine."""
+        self.house.run(lambda tx: tx.people.set_groups(ADA, []))
+        self.reload()
+        self.untouched(f"INSERT INTO memberships VALUES ('{ADA}', 'dev')", named=[f"person:{ADA}"])
+
+    def test_changing_what_deviates(self) -> None:
+        """A change signs for nothing that somebody else did to the row before."""
+        self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
+        refusal = refusal_of(
+            self.desk().add_person(admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT)
+        )
+        self.assertEqual(refusal.reason, "state_unsigned")
+        node = self.house.connector.id
+        self.house.by_sql(f"UPDATE nodes SET role = 'proxy' WHERE id = '{node}'")
+        revoking = self.desk().revoke_node(admin_pb2.RevokeNodeRequest(node=node), ROOT)
+        self.assertEqual(refusal_of(revoking).reason, "state_unsigned")
+
+
+class TokenTests(StateCase):
+    """Join tokens by SQL."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        house = self.house
+        self.enrollment = Enrollment(
+            EnrollmentDesk(house.world.keys), house.knowledge, house.store, house.recorder,
+            house.now, house.clock,
+        )  # fmt: skip
+        self.members = MemberDesk(
+            house.knowledge, house.registrations, house.store, house.recorder, house.now,
+            house.entropy, "ab" * 32, 3600.0,
+        )  # fmt: skip
+
+    def token(self, name: str) -> str:
+        request = admin_pb2.AddNodeRequest(name=name, role="proxy", ttl_secs=60)
+        return str(value_of(self.members.add_node(request, ROOT)).token)
+
+    def joining(self, token: str) -> Any:
+        request = pb.EnrollRequest(
+            token=token, csr=make_request(new_key()), audit_public_key=bytes(32), version="1"
+        )
+        call = Call()
+        call.give(request.SerializeToString())
+        return self.enrollment.service().methods["Enroll"](call)
+
+    def test_unspent_again(self) -> None:
+        """A spent token that is marked unspent lets nobody in."""
+        token = self.token("edge2")
+        value_of(self.joining(token))
+        self.house.by_sql("UPDATE join_tokens SET spent_at = NULL")
+        self.assertEqual(refusal_of(self.joining(token)).reason, "state_unsigned")
+        self.reload()
+        self.assertEqual(len(self.named()), 1)
+        self.assertTrue(self.named()[0].startswith("token:"))
+
+    def test_extended(self) -> None:
+        """A token whose time was lengthened lets nobody in, however long it has been over."""
+        for wait in (120.0, 3 * 86400.0):
+            token = self.token(f"edge{wait:.0f}")
+            self.house.clock.advance(wait)
+            self.reload()
+            self.assertEqual(self.named(), [])
+            end = self.house.now() + 60
+            self.house.by_sql(f"UPDATE join_tokens SET expires_at = {end} WHERE spent_at IS NULL")
+            self.assertEqual(refusal_of(self.joining(token)).reason, "state_unsigned")
+            self.reload()
+            self.assertEqual(len(self.named()), 1)
+            self.house.by_sql("DELETE FROM join_tokens")
+            self.reload()
+
+    def test_inserted(self) -> None:
+        """A token that no operator made lets nobody in."""
+        token = make_token(self.house.entropy)
+        row = JoinToken(token.id, token.secret_sha256, TokenRole.PROXY, FAR, "edge9")
+        value_of(self.house.store.store.run("sql", lambda tx: tx.tokens.add(row, self.house.now())))
+        self.assertEqual(refusal_of(self.joining(token.text)).reason, "state_unsigned")
+        self.reload()
+        self.assertEqual(self.named(), [f"token:{token.id}"])
+        self.assertNotIn("edge9", {n.name for n in self.house.knowledge.facts.nodes.values()})
+
+    def test_wasted_on_a_revoked_person(self) -> None:
+        """A token spent on somebody revoked is spent on record too."""
+        given = value_of(self.members.add_person(admin_pb2.AddPersonRequest(name="ada"), ROOT))
+        self.house.run(lambda tx: tx.people.revoke(ADA, 1.0))
+        self.assertEqual(refusal_of(self.joining(given.token)).reason, "token_refused")
+        self.reload()
+        self.assertEqual(self.named(), [])
+
+
+class RestartedTests(StateCase):
+    """By SQL under a stopped Authority: at the next start nothing of it is in force."""
+
+    def absent(self, *statements: str, named: list[str]) -> ClusterFacts:
+        self.house.by_sql(*statements)
+        facts, found = self.facts_after_restart()
+        self.assertEqual(found, named)
+        return facts
+
+    def test_policy(self) -> None:
+        """A policy that deviates leaves nothing in force, and no first one takes its place."""
+        facts = self.absent(
+            "UPDATE policy_versions SET author = 'me'", named=["policy:1"],
+        )  # fmt: skip
+        self.assertIsNone(facts.policy)
+
+    def test_inserted_policy(self) -> None:
+        """Beside a version that nobody set the one that was set is in force."""
+        facts = self.absent(
+            "INSERT INTO policy_versions SELECT 2, text, sha256, author, 1.0, 1.0"
+            " FROM policy_versions",
+            named=["policy:2"],
+        )
+        assert facts.policy is not None
+        self.assertEqual(facts.policy.version, 1)
+
+    def test_people(self) -> None:
+        """Whoever deviates is absent, whoever is gone is named, the others are there."""
+        facts = self.absent(
+            f"INSERT INTO memberships VALUES ('{EVE}', 'dev')",
+            f"DELETE FROM memberships WHERE person_id = '{ADA}'",
+            "DELETE FROM resource_labels",
+            "DELETE FROM resources WHERE id = 'db1'",
+            named=[f"person:{ADA}", f"person:{EVE}", "resource:db1", "resource:vault1"],
+        )
+        self.assertEqual((facts.people, facts.groups), ({}, ("dev",)))
+        self.assertEqual(sorted(facts.catalog), ["host1", "prod1"])
+        self.assertEqual(facts.absent, {
+            f"person:{ADA}", f"person:{EVE}", "resource:db1", "resource:vault1",
+        })  # fmt: skip
+
+    def test_put_right_again(self) -> None:
+        """Once a row is put right it is in force again, and the policy sees it."""
+        self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{ADA}'")
+        self.house.knowledge = knowledge = self.restarted()
+        self.house.policy.engine = None
+        self.reload()
+        self.assertNotIn(ADA, self.seen_by_the_policy())
+        self.house.by_sql(f"INSERT INTO memberships VALUES ('{ADA}', 'dev')")
+        self.reload()
+        self.assertIn(ADA, self.seen_by_the_policy())
+        self.assertEqual(knowledge.facts.absent, frozenset())
+
+    def seen_by_the_policy(self) -> set[str]:
+        engine = self.house.policy.engine
+        assert engine is not None
+        return {entity.uid.id for entity in engine.entities}
+
+    def test_an_intact_store(self) -> None:
+        """A store that nobody touched is in force as it was, with and without a checkpoint."""
+        before = self.house.knowledge.facts
+        for lost in ((), ("state-rows.json",), ("state-rows.json", "state.json")):
+            value_of(self.keeper.stop())
+            for name in lost:
+                (self.anchor.path / name).unlink()
+            self.assertEqual(self.facts_after_restart(), (before, []))
+
+
+class OlderStoreTests(SynchronousTestCase):
+    """A store of before there were records of state."""
+
+    def setUp(self) -> None:
+        self.house = House()
+        self.house.by_sql("DELETE FROM state_changes", "DELETE FROM state_signers")
+        self.anchor = StateAnchor(Path(self.mktemp()))
+        self.wish = WishFile(self.anchor.path / "wish.json")
+        self.ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
+
+    def begin(self) -> Any:
+        keeper = StateKeeper(self.ledger, self.anchor, BackgroundTasks())
+        recorder = evolve(self.house.recorder, ledger=self.ledger)
+        return StateBeginning(
+            self.house.store, self.ledger, self.anchor, keeper, recorder, self.wish
+        ).begin()
+
+    def wished(self) -> Wish:
+        at = self.house.now()
+        rows = value_of(self.house.store.read("rows", lambda tx: rows_now(tx, at)))
+        return Wish(fingerprint(rows.values()), at, 7)
+
+    @proves("U-PHA-21")
+    def test_nothing_is_taken_over_by_itself(self) -> None:
+        """It is refused until an operator takes over exactly what it holds; then it goes on."""
+        self.assertEqual(refusal_of(self.begin()).reason, "state_unadopted")
+        self.wish.write(self.wished())
+        self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
+        self.assertEqual(refusal_of(self.begin()).reason, "state_unadopted")
+        self.assertEqual(self.ledger.view.n, 0)
+        self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{EVE}'")
+        before = self.house.knowledge.facts
+        value_of(self.begin())
+        knowledge = Knowledge(self.house.store, self.ledger, self.house.now)
+        self.assertEqual(value_of(knowledge.survey()).unsigned, ())
+        self.assertEqual(knowledge.facts, before)
+        self.assertIsNone(self.wish.read())
+
+    def test_rows_in_a_new_store(self) -> None:
+        """Rows that somebody put into a store before its first start are not in force."""
+        self.house.by_sql("DELETE FROM personal_values", "DELETE FROM audit_log")
+        value_of(self.begin())
+        knowledge = Knowledge(self.house.store, self.ledger, self.house.now)
+        survey = value_of(knowledge.survey())
+        self.assertEqual((knowledge.facts.people, knowledge.facts.policy), ({}, None))
+        self.assertIn("policy:1", {row.subject for row in survey.unsigned})

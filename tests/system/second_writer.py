@@ -1,0 +1,61 @@
+"""Another Authority's hand in the store: it holds the cluster's keys, so its records count."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from svc.audit.record import Sealer
+from svc.audit.state import StateLedger
+from svc.authority.records import Recorder, node
+from svc.authority.signed_rows import policy_now
+from svc.compose.state import origin_key, origin_verifier
+from svc.interfaces.store import ITransaction
+from svc.model.audit import chain_hash
+from svc.model.events import POLICY_ACTIVATE, STATE_ADOPT
+from svc.pki.keyring import load_keys
+from svc.store.connection import SqliteStatements, open_writer
+from svc.store.sql.transaction import Transaction
+from svc.testing.gateway import Gateway
+from svc.testing.settings import AUTHORITY
+
+OTHER = "o" * 26
+
+
+def write(gateway: Gateway, change: Callable[[ITransaction, Recorder], Any]) -> Any:
+    """Run *change* as one transaction beside the Authority, with a recorder of this cluster."""
+    keys = load_keys(gateway.files.state(AUTHORITY) / "keys", time.time, os.urandom)
+    ledger = StateLedger(origin_verifier(keys.root_der, keys.cluster))
+    recorder = Recorder(OTHER, Sealer(os.urandom), time.time, os.urandom, ledger, origin_key(keys))
+    with closing(open_writer(str(gateway.files.store))) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        result = change(Transaction(SqliteStatements(connection), chain_hash), recorder)
+        connection.execute("COMMIT")
+    return result
+
+
+def stored(gateway: Gateway, text: str) -> int:
+    """Put a text in force without asking the Authority; its version."""
+
+    def change(tx: ITransaction, recorder: Recorder) -> int:
+        version = tx.policies.add(text, "nobody", time.time()).version
+        tx.policies.activate(version, time.time())
+        state = [policy_now(tx, version)]
+        recorder.append(tx, POLICY_ACTIVATE, node(OTHER), policy_version=version, state=state)
+        return version
+
+    return int(write(gateway, change))
+
+
+def removed(gateway: Gateway, version: int) -> None:
+    """Take it out again."""
+
+    def change(tx: Any, recorder: Recorder) -> None:
+        tx.state._db.change("DELETE FROM policy_versions WHERE version = ?", version)
+        state = [policy_now(tx, version)]
+        recorder.append(tx, STATE_ADOPT, node(OTHER), details={"count": 1}, state=state)
+
+    write(gateway, change)
