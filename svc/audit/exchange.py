@@ -9,7 +9,7 @@ nobody who takes over later goes on from an older one than it did.
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import define, evolve
 
 from svc.audit.heads import from_line, head_time, to_line
 from svc.audit.writer import RunBlocking
@@ -114,5 +114,7 @@ class HeadExchange:
                     f"audit heads in the store: the one over {head.head.tree_size} records does "
                     f"not follow from the one over {before.head.tree_size}"
                 )
+            if not is_next:
+                head = evolve(head, pruned=max(1, head.pruned))
         await self.run_blocking(lambda: self.keeper.keep(head))
         return head

@@ -58,8 +58,11 @@ class ExchangeTests(SynchronousTestCase):
 
     def put(self, head: SignedHead) -> None:
         """Somebody writes a head into the store by himself."""
-        size, line = head.head.tree_size, to_line(head, edge=True)
-        self.done(self.store.run("put", lambda tx: tx.heads.add(size, line, 100)))
+        self.add(head.head.tree_size, to_line(head, edge=True))
+
+    def add(self, size: int, line: bytes) -> None:
+        """A line, as it is."""
+        self.done(self.store.run("add", lambda tx: tx.heads.add(size, line, 100)))
 
     def test_taking_over(self) -> None:
         """Who takes over goes on from the other's newest head; both verify the same log."""
@@ -84,6 +87,23 @@ class ExchangeTests(SynchronousTestCase):
         for _ in range(2 * BATCH + 1):
             self.sign(writer)
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 2 * BATCH + 1)
+
+    def test_away_too_long(self) -> None:
+        """Where heads between are forgotten, the next one stands with a hole before it."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        self.sign(writer)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 1)
+        for _ in range(3):
+            self.sign(writer)
+
+        kept = [(one.head.tree_size, to_line(one, edge=True)) for one in self.ours.kept[-2:]]
+        self.store = memory_store(chain_hash)
+        for size, line in kept:
+            self.add(size, line)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
+        self.assertEqual([each.pruned for each in self.theirs.kept], [0, 1, 0])
+        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 4)
 
     def test_answer_lost(self) -> None:
         """A head whose sharing may have failed is the next one's predecessor, once."""
