@@ -15,9 +15,10 @@ from itertools import count, cycle
 from threading import Event
 
 from contrib.bench.ends import throughput
+from contrib.bench.inside import Lag, lag, p99_row
 from contrib.bench.ours import Ours
 from contrib.bench.rows import Row, less_is_better, more_is_better
-from svc.testing.settings import AUTHORITY
+from svc.testing.settings import AUTHORITY, PROXY
 from tests.system.attackers import CALLS, FLOODS, WRONGS
 from tests.system.raw import Raw, greeted
 
@@ -49,12 +50,13 @@ def attacked_rows(ours: Ours, megabytes: int) -> list[Row]:
     address = ours.gateway.public
     elsewhere = ours.gateway.listening(AUTHORITY)["join"]
     alone, apart, beside, quiet, late = [], [], [], [], []
+    elsewhere_lag, here_lag = Lag(), Lag()
     for _ in range(_ROUNDS):
         alone.append(throughput(ours.sink, megabytes))
-        with attackers(elsewhere):
+        with attackers(elsewhere), lag(ours.gateway, PROXY, elsewhere_lag):
             apart.append(throughput(ours.sink, megabytes))
             quiet += _answers(address)
-        with attackers(address):
+        with attackers(address), lag(ours.gateway, PROXY, here_lag):
             beside.append(throughput(ours.sink, megabytes))
             late += _answers(address)
     name = f"beside {len(FLOODS + WRONGS + CALLS)} attackers in turn"
@@ -70,6 +72,7 @@ def attacked_rows(ours: Ours, megabytes: int) -> list[Row]:
         less_is_better(
             f"health {name}, p99", _p99(late), "ms", "attacks on Authority", _p99(quiet)
         ),
+        p99_row(f"the proxy's reactor {name}", here_lag, "attacks on Authority", elsewhere_lag),
     ]  # fmt: skip
 
 

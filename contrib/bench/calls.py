@@ -9,25 +9,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from threading import Event
 from typing import Any
 
 from attrs import frozen
 
 from contrib.bench import grpc_ends as ends
+from contrib.bench.inside import Lag, lag, p99_row
 from contrib.bench.machine import cpu_seconds
 from contrib.bench.ours import Ours
 from contrib.bench.rows import Goal, Row, less_is_better, more_is_better
-from svc.testing.settings import PROXY
+from svc.testing.settings import CONNECTOR, PROXY
 
 _ROUNDS = 3
 _SECONDS = 2.0
+_LAG_SECS = 10.0
+"""A hundred timers of a reactor: fewer have no 99th of a hundred."""
 _IN_FLIGHT = 64
 _MESSAGES = 10_000
 _MESSAGE_BYTES = 1024
 _UNARY = Goal(ratio=1.3)
+_never = Event()
 
 
 @frozen
@@ -73,31 +78,67 @@ def streaming_rows(ours: Ours) -> list[Row]:
         return found
 
 
-def lag_rows(ours: Ours, load: Any) -> list[Row]:
-    """How late the Proxy's reactor is while it carries a session at full speed.
+def lag_rows(ways: Mapping[str, Ours], load: Callable[[Ours], object]) -> list[Row]:
+    """How late a reactor is while it carries a session at full speed.
 
-    Seen from outside: a call waits for the reactor's turn.  The same call on an
-    idle ``grpc.aio`` server beside the same load says what the machine adds.
+    From outside: a call on the Proxy waits for the reactor's turn, and the same call on an
+    idle ``grpc.aio`` server beside the same load says what the machine adds.  From inside:
+    the roles' own measure, beside the same at rest.
 
     Args:
-        load: Carries bytes through the gateway for some seconds; called in a thread.
+        ways: A gateway for each way that a session's bytes go; the first is asked from outside.
+        load: Carries bytes through a gateway for some seconds; called in a thread.
     """
+    found: list[Row] = []
+    for way, ours in ways.items():
+        roles = {role: (Lag(), Lag()) for role in (PROXY, CONNECTOR)}
+        with ExitStack() as measuring:
+            for role, (_, quiet) in roles.items():
+                measuring.enter_context(lag(ours.gateway, role, quiet))
+            _never.wait(_LAG_SECS)
+        with ExitStack() as measuring:
+            for role, (beside, _) in roles.items():
+                measuring.enter_context(lag(ours.gateway, role, beside))
+            if found:
+                _while_loaded(ours, load, lambda: _never.wait(_LAG_SECS))
+            else:
+                found += _outside_rows(ours, load)
+        found += [
+            p99_row(f"the {role}'s reactor beside a full session, {way}", beside, "at rest", quiet)
+            for role, (beside, quiet) in roles.items()
+        ]
+    return found
+
+
+def _outside_rows(ours: Ours, load: Callable[[Ours], object]) -> list[Row]:
     with serving("serve-aio", str(ours.proxy_state)) as peer:
         here = Server(":".join(map(str, ours.public)), ours.proxy_pid)
-        asked = {"what": "probe", "seconds": _SECONDS}
-        took = []
-        for server in (here, peer):
-            thread = Thread(target=load)
-            thread.start()
-            took.append(_called(ours, server, asked))
-            thread.join()
-    (mine, theirs), name = took, "a call on the Proxy beside a full session"
-    idle = "idle grpc.aio beside it"
+        asked = {"what": "probe", "seconds": _LAG_SECS}
+        mine = _while_loaded(ours, load, lambda: _called(ours, here, asked))
+        theirs = _while_loaded(ours, load, lambda: _called(ours, peer, asked))
+    name, idle = "a call on the Proxy beside a full session", "idle grpc.aio beside it"
     return [
         less_is_better(f"{name}, p50", _at(mine, 0.5), "ms", idle, _at(theirs, 0.5)),
         less_is_better(f"{name}, p99", _at(mine, 0.99), "ms", idle, _at(theirs, 0.99)),
         less_is_better(f"{name}, max", mine[-1], "ms", idle, theirs[-1]),
     ]
+
+
+def _while_loaded(ours: Ours, load: Callable[[Ours], object], call: Callable[[], Any]) -> Any:
+    """What *call* returns while sessions at full speed follow one another."""
+    done = Event()
+
+    def work() -> None:
+        while not done.is_set():
+            load(ours)
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        try:
+            return call()
+        finally:
+            done.set()
+            working.result()
 
 
 def _compared(

@@ -17,7 +17,7 @@ from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners import RpcListener
 from svc.compose.proxy import lanes_of, make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
-from svc.compose.telemetry import Exposure, telemetry_listener
+from svc.compose.telemetry import Exposure, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import RpcService
@@ -134,7 +134,8 @@ def _assembled(
     ended.append(lambda refusal: process.stopped_by(refusal))
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
-    first = [Holding(state), tracing, RefusedByTheSystem(runtime.reactor), *watched, listening]
+    refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
+    first = [Holding(state), tracing, refused, lag, *watched, listening]
     for service in (*first, *children, Announcing(settings)):
         process.addService(service)
     return process

@@ -24,6 +24,7 @@ from svc.proxy.lanes import LaneMeters
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.session import SessionMeters
 from svc.service import Listener
+from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import telemetry_site
 from svc.telemetry.metrics import Metrics
 
@@ -63,6 +64,11 @@ class Exposure(Service):
                 host=host,
                 port=getattr(bound, "port", 0),
             )
+
+
+def reactor_lag(reactor: Any, metrics: Metrics) -> ReactorLag:
+    """Measures how late this process's reactor is, for as long as it serves."""
+    return ReactorLag(reactor, metrics.histogram("svc_reactor_lag_seconds").observe)
 
 
 def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:

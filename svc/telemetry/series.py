@@ -17,6 +17,7 @@ from attrs import field, frozen
 from svc.model.budget import BUDGETS
 
 DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 TUNNEL_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800)
 OTHER = "other"
 """The value that unknown ones fold into, where a label allows it."""
@@ -186,6 +187,14 @@ def _audit() -> tuple[Series, ...]:
     )  # fmt: skip
 
 
+def _process() -> tuple[Series, ...]:
+    return (
+        Series("svc_reactor_lag_seconds", Kind.HISTOGRAM,
+               "How late a timer of each tenth of a second comes: what any event waits for its "
+               "turn in this process.", _ROLES, {}, LAG_BUCKETS),
+    )  # fmt: skip
+
+
 def _doctor() -> tuple[Series, ...]:
     return (
         _gauge("svc_doctor_check_status", _ROLES,
@@ -218,5 +227,6 @@ def _discovery() -> tuple[Series, ...]:
 
 SERIES: tuple[Series, ...] = (
     *_decisions(), *_sessions(), *_relays(), *_audit(), *_doctor(), *_discovery(),
+    *_process(),
 )  # fmt: skip
 """Every series, in the order they are exposed."""

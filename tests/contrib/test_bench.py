@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.bench.inside import Lag, p99_row
 from contrib.bench.rows import Goal, less_is_better, more_is_better, table, write
 
 
@@ -57,3 +59,44 @@ class RowTests(SynchronousTestCase):
         write(rows, path)
         kept = json.loads(path.read_text("utf-8"))
         self.assertEqual([(one["name"], one["met"]) for one in kept], [("a", None), ("b", False)])
+
+
+class LagTests(SynchronousTestCase):
+    """What is read from a role's own histogram of its reactor's lateness."""
+
+    def lag(self, ten: int = 0, fifty: int = 0, hundred: int = 0, more: int = 0) -> Lag:
+        """With so many in the buckets up to 10, 50 and 100 ms, and above."""
+        found, total = {}, 0.0
+        for bound, count in ((0.01, ten), (0.05, fifty), (0.1, hundred), (inf, more)):
+            total += count
+            found[bound] = total
+        lag = Lag()
+        lag.add(dict.fromkeys(found, 0.0), found)
+        return lag
+
+    def test_within_a_bucket(self) -> None:
+        """A share is taken from where it lies between the bounds of its bucket."""
+        self.assertAlmostEqual(self.lag(ten=100).at(0.5), 5.0)
+        self.assertAlmostEqual(self.lag(ten=90, fifty=10).at(0.95), 30.0)
+        self.assertAlmostEqual(self.lag(fifty=4).at(0.5), 30.0)
+
+    def test_above_all_bounds(self) -> None:
+        """What is above every bound is told as the highest."""
+        self.assertAlmostEqual(self.lag(ten=1, more=99).at(0.99), 100.0)
+
+    def test_only_what_came_between(self) -> None:
+        """What was counted before the block is in no figure, and blocks are added up."""
+        lag = self.lag(ten=2)
+        lag.add(dict.fromkeys(lag.counts, 50.0), {0.01: 50.0, 0.05: 52.0, 0.1: 52.0, inf: 52.0})
+        self.assertEqual(lag.counts, {0.01: 2.0, 0.05: 4.0, 0.1: 4.0, inf: 4.0})
+
+    def test_nothing_counted(self) -> None:
+        """No timer is no figure."""
+        self.assertRaises(AssertionError, self.lag().at, 0.99)
+
+    def test_goal(self) -> None:
+        """The p99 is to be 50 ms at most."""
+        alone = self.lag(ten=1)
+        late = (self.lag(fifty=100), self.lag(ten=99, hundred=1), self.lag(ten=98, hundred=2))
+        rows = [p99_row("a", each, "alone", alone) for each in late]
+        self.assertEqual([row.met for row in rows], [True, True, False])

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.telemetry import reference
 from svc.telemetry.metrics import Metrics
-from svc.telemetry.series import DECISION_BUCKETS, SERIES, TUNNEL_BUCKETS, Kind
+from svc.telemetry.series import DECISION_BUCKETS, LAG_BUCKETS, SERIES, TUNNEL_BUCKETS, Kind
 from tests.proof import proves
 from tests.tools import stock_tool
 
@@ -92,7 +92,10 @@ def moved(deployment: str | None = None) -> Metrics:
     return metrics
 
 
-OURS = ("svc_budget_refused_total", "svc_direct_lanes_total", "svc_state_unsigned")
+OURS = (
+    "svc_budget_refused_total", "svc_direct_lanes_total", "svc_reactor_lag_seconds",
+    "svc_state_unsigned",
+)  # fmt: skip
 """What the documents have no name for."""
 
 
@@ -114,6 +117,7 @@ class TableTests(SynchronousTestCase):
             {
                 "svc_authorize_duration_seconds": DECISION_BUCKETS,
                 "svc_connector_tunnel_duration_seconds": TUNNEL_BUCKETS,
+                "svc_reactor_lag_seconds": LAG_BUCKETS,
             },
         )
         self.assertEqual((DECISION_BUCKETS[0], DECISION_BUCKETS[-1]), (0.0005, 5))
@@ -196,8 +200,9 @@ class ExpositionTests(SynchronousTestCase):
         """A role shows no series of another, not even at 0, and may be asked to move one."""
         connector = Metrics(["connector"])
         connector.counter("svc_sessions_total", protocol="ssh").inc()
+        own = ("svc_connector_re", "svc_connector_proxy", "svc_reactor_lag_seconds")
         for name in samples(connector):
-            self.assertTrue(name.startswith(("svc_connector_re", "svc_connector_proxy")), name)
+            self.assertTrue(name.startswith(own), name)
         self.assertNotIn("svc_connector_reconnects_total", samples(Metrics(["proxy"])))
 
     @proves("G-MET-04", "G-LIM-05")
