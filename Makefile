@@ -12,12 +12,13 @@ NODE := tests/interop/node
 PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .PHONY: help demo test test-pytest lint lint-style lint-types lint-floors lint-habits lint-generated
-.PHONY: bytecode bench proto reference conformance lock wheel clean
+.PHONY: bytecode fault bench proto reference conformance lock wheel clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo          the whole gateway in one process, with a session to try (ARGS=--once)"
 	@echo "make test          the tests, under trial; make test-pytest runs them under pytest"
+	@echo "make fault         the tests that have a longer form, in that form"
 	@echo "make lint          style, types, floors, generated files"
 	@echo "make bench         the benchmarks, as a table and bench.json"
 	@echo "make proto         the generated protobuf modules;  make conformance  docs/conformance.md"
@@ -76,6 +77,11 @@ test: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
 	SVC_TEST_RUN=$$$$ $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
+
+# In `make test` these are short: fewer lanes, kills, messages and seconds.
+FAULTS = $(shell grep -l --include='test_*.py' -r SVC_LONG tests | sort | tr / . | sed 's/\.py$$//')
+fault: bytecode $(VENV)/.test
+	SVC_LONG=1 $(PY) -m twisted.trial -j$(JOBS) $(FAULTS)
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated
