@@ -86,13 +86,18 @@ class Budget:
         if wait:
             raise self.refusals.refusal(self.word, caller, wait)
 
-    def check(self, caller: Actor) -> None:
+    def check(self, caller: Actor, others: int = 0) -> None:
         """Take nothing.
 
+        Args:
+            others: Calls of the caller that were let pass and may be charged yet; for as many
+                something must be left as well, if only a full bucket.
+
         Raises:
-            TooMany: nothing is left.
+            TooMany: nothing is left, or not enough.
         """
-        wait = self.buckets.wait(caller.id, self._now)
+        cost = min(self.buckets.rate.burst, 1.0 + others)
+        wait = self.buckets.wait(caller.id, self._now, cost)
         if wait:
             raise self.refusals.refusal(self.word, caller, wait)
 

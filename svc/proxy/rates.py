@@ -6,7 +6,11 @@ Authority holds them again: neither rests on the other's.
 
 from __future__ import annotations
 
-from attrs import define
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import define, field
 
 from svc.model.audit import Actor
 from svc.model.budget import Budget, Refusals
@@ -29,6 +33,7 @@ class PersonRates:
 
     opens: Budget
     denials: Budget
+    _undecided: Counter[str] = field(factory=Counter, init=False)
 
     @classmethod
     def of(cls, refusals: Refusals, opens: Rate, denials: Rate) -> PersonRates:
@@ -47,7 +52,9 @@ class PersonRates:
             TooMany: it is not there, or the person was denied too often.
         """
         if name == "Open":
-            self.check(person)
+            # A denial is charged when it is decided.  The beginnings of a thousand calls may come
+            # before the rest of any: who was denied has no more on their way than may be denied.
+            self.denials.check(person_of(person), self._undecided[person.id])
         most = self.opens.buckets.rate.burst
         self.opens.spend(person_of(person), min(most, _COSTS.get(name, 1.0)))
 
@@ -58,6 +65,17 @@ class PersonRates:
             TooMany: the person was denied too often.
         """
         self.denials.check(person_of(person))
+
+    @contextmanager
+    def deciding(self, person: Principal) -> Iterator[None]:
+        """One admitted open on its way to its decision; entered before anything is awaited."""
+        self._undecided[person.id] += 1
+        try:
+            yield
+        finally:
+            self._undecided[person.id] -= 1
+            if not self._undecided[person.id]:
+                del self._undecided[person.id]
 
     def crowded(self, person: Principal) -> None:
         """One more session than a person may have open was refused: it is counted."""

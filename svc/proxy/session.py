@@ -179,6 +179,19 @@ class SessionOpens:
             del self._per_person[person_id]
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
+        with self.rates.deciding(person.principal):
+            opening = await self._decided(call, person, span)
+        request = opening.request
+        self.reports.expect(request.session_uid, person.principal.id)
+        self._open[request.session_uid] = opening.kind.protocol
+        try:
+            granted = await self._granted(opening)
+            await self._serve(call, opening, granted)
+        finally:
+            del self._open[request.session_uid]
+
+    async def _decided(self, call: IRpcCall, person: CertificateFacts, span: Span) -> Opening:
+        """Read what is asked and decide it; a denial is charged before anything is awaited."""
         data, signature = decode_open(await read_open(call, self.clock, "session"))
         request = decode_request(data)
         if request.session_uid in self._open:
@@ -193,19 +206,12 @@ class SessionOpens:
             decision=decision.decision,
             session_uid=request.session_uid,
         )
-        opening = Opening(
-            person.principal, peer_chain(call), data, signature, request, kind, decision, span
-        )
         if decision.decision != "allow":
             # Before Authority answers: others of the person may be on their way already.
             self.rates.denied(person.principal)
-        self.reports.expect(request.session_uid, person.principal.id)
-        self._open[request.session_uid] = kind.protocol
-        try:
-            granted = await self._granted(opening)
-            await self._serve(call, opening, granted)
-        finally:
-            del self._open[request.session_uid]
+        return Opening(
+            person.principal, peer_chain(call), data, signature, request, kind, decision, span
+        )
 
     async def _granted(self, opening: Opening) -> Granted:
         """Ask Authority; where nothing is granted, no end of it is owed but a doubtful one."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-_PIECE = 1024
-"""Bytes read at once: a few calls."""
+_PIECE = 256
+"""Bytes read at once: the beginnings of a few calls.  More of them would be refused in one turn."""
 
 _CALM_SECS = 10.0
 

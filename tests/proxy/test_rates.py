@@ -135,6 +135,33 @@ class PersonTests(RateTests):
         self.assertEqual(sorted(reasons), ["denied"] * 3 + [TOO_MANY] * 3)
         self.assertEqual(self.site.counts[("gate", "connect", "deny")], 3)
 
+    def test_beginnings_at_once(self) -> None:
+        """Of calls that begin together, no more are let begin than may yet be denied."""
+        self.site.sessions.max_per_person = 100
+        self.deny()
+        self.reasons(4)
+        self.site.pass_time(1.1)
+        talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
+        self.site.pass_time(0.1, step=0.01)
+        self.assertEqual([talk.reason for talk in talks], ["", *[TOO_MANY] * 5])
+        wish = encode_request(self.site.cluster.request(session_uid=self.site.uid()))
+        signed = self.ann.sign(Purpose.SESSION_REQUEST, wish)
+        talks[0].say(open_frame(encode_open(wish, signed.signature)))
+        self.site.pass_time(0.1, step=0.01)
+        self.assertEqual(talks[0].reason, "denied")
+        self.assertEqual(self.site.person_rates._undecided, {})
+
+    def test_never_denied(self) -> None:
+        """Who has not been denied begins as many at once as there are opens, whatever comes."""
+        self.site.sessions.max_per_person = 100
+        talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
+        self.site.turn()
+        self.assertEqual([talk.reason for talk in talks], [""] * 6)
+        for talk in talks:
+            talk.stream.cancel()
+        self.site.turn()
+        self.assertEqual(self.site.person_rates._undecided, {})
+
     def test_fair(self) -> None:
         """One person's flood takes nothing from another's opens."""
         self.deny()

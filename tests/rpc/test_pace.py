@@ -39,17 +39,17 @@ class PaceTests(SynchronousTestCase):
         """While a peer is held its transport is not read; then what had come is fed in pieces."""
         self.slow.hold(2)
         self.assertTrue(self.transport.is_paused)
-        self.slow.received(b"x" * 3000)
+        self.slow.received(b"x" * 600)
         self.clock.advance(1.9)
         self.assertEqual(self.fed, [])
         self.clock.advance(0.1)
-        self.assertEqual([len(one) for one in self.fed], [1024, 1024, 952])
+        self.assertEqual([len(one) for one in self.fed], [256, 256, 88])
         self.assertFalse(self.transport.is_paused)
 
     def test_held_again_amid_its_bytes(self) -> None:
         """A piece that is too much again stops the rest."""
         self.slow.hold(1)
-        self.slow.received(b"x" * 3000)
+        self.slow.received(b"x" * 600)
         self.holds = [5]
         self.clock.advance(1)
         self.assertEqual((len(self.fed), self.transport.is_paused), (1, True))
@@ -70,10 +70,10 @@ class PaceTests(SynchronousTestCase):
         """A peer that was quiet for a while is read as before."""
         self.slow.hold(1)
         self.clock.advance(1)
-        self.slow.received(b"x" * 2000)
+        self.slow.received(b"x" * 400)
         self.assertEqual(len(self.fed), 2)
         self.clock.advance(10)
-        self.slow.received(b"x" * 2000)
+        self.slow.received(b"x" * 400)
         self.assertEqual(len(self.fed), 3)
 
     def test_gone(self) -> None:
@@ -86,7 +86,7 @@ class PaceTests(SynchronousTestCase):
         self.assertEqual(self.fed, [])
 
     @given(
-        st.lists(st.binary(max_size=3000), max_size=12),
+        st.lists(st.binary(max_size=800), max_size=12),
         st.lists(st.sampled_from([0.0, 0.01, 1.0]), max_size=20),
     )
     def test_nothing_is_lost(self, chunks: list[bytes], holds: list[float]) -> None:
