@@ -214,7 +214,8 @@ def _limits() -> tuple[Key, ...]:
             "New connections that one of them may make to a listener in a minute; those of ten "
             "seconds may come at once."),
         Key("limits.handshake_secs", _SECS, 8, ROLES,
-            "How long a TLS handshake may take, here and inside a session."),
+            "How long a TLS handshake may take, here and inside a session. At a listener it counts "
+            "from when the system had the connection; half of it is left to whoever waited there."),
         Key("limits.drain_secs", f.seconds(0, 3600), 30, NODES,
             "How long a stopping role waits for open sessions."),
     )  # fmt: skip

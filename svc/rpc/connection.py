@@ -26,6 +26,7 @@ from zope.interface import implementer
 
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
+from svc.rpc.arrival import waited_secs
 from svc.rpc.endings import told_of
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.pace import SlowReading
@@ -122,7 +123,8 @@ class WireProtocol(Protocol):
         set_no_delay = getattr(self.transport, "setTcpNoDelay", None)
         if set_no_delay is not None:
             set_no_delay(True)
-        self._after("handshake", self._handshake_secs, self._handshake_late)
+        waited = min(waited_secs(self.transport), self._handshake_secs / 2)
+        self._after("handshake", self._handshake_secs - waited, self._handshake_late)
         self.transport.registerProducer(self, True)
         if ISSLTransport.providedBy(self.transport):
             return
