@@ -1,6 +1,6 @@
 """What raw-frame attackers cost the others: a session's throughput, and how late the Proxy answers.
 
-The attackers are those of the test suite, in a process of their own, one after another and four
+The attackers are those of the test suite, in a process of their own, one after another and ten
 a second; so it is what they make the Proxy do that is measured, and not the work of sending it.
 """
 
@@ -24,7 +24,7 @@ from tests.system.raw import Raw, greeted
 
 _ROUNDS = 3
 _ASKED = 400
-_EVERY_SECS = 0.25
+_EVERY_SECS = 0.1
 _PAUSE_SECS = 0.005
 _HALF = 1 << 29
 _never = Event()
