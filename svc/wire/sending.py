@@ -55,8 +55,8 @@ class SendingHalf:
 
     @property
     def has_work(self) -> bool:
-        """Whether :meth:`pump` would give anything now."""
-        return bool(self._dirty) or self._machine.held_control > 0
+        """Whether :meth:`pump` would give anything now; of streams, nothing behind a last word."""
+        return (bool(self._dirty) and not self._is_dead) or self._machine.held_control > 0
 
     def pump(self, budget: int) -> list[Part]:
         """Move queued bytes into frames, streams in turn, about *budget* bytes at most.

@@ -46,6 +46,22 @@ class Ends:
             self.down()
 
 
+class LastWordTests(SynchronousTestCase):
+    def test_nothing_left_to_write(self) -> None:
+        """Behind the last word nothing is ever to be written, also of calls just begun."""
+        ends = Ends()
+        call = ends.call()
+        ends.up()
+        stream = ends.opened[-1]
+        stream.send_message(b"an answer")
+        call.send_message(b"a question")
+        for connection in (ends.server, ends.client):
+            self.assertTrue(connection.has_work)
+            connection.terminate()
+            connection.pump(MIB)
+            self.assertFalse(connection.has_work)
+
+
 class DrainTests(SynchronousTestCase):
     def test_two_notices(self) -> None:
         """A call that was under way when the server began to leave is served, a later one not."""
