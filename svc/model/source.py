@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from attrs import define, field
@@ -15,8 +16,12 @@ IDLE_SECS = 600.0
 """An address that has asked nothing for so long is forgotten."""
 
 
+@lru_cache(maxsize=1024)
 def source_of(host: str) -> str:
-    """IPv4 as it is; of IPv6 the network a site is given; what is no address as it is."""
+    """IPv4 as it is; of IPv6 the network a site is given; what is no address as it is.
+
+    The last ones are remembered: each connection and each call asks several times.
+    """
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
