@@ -8,6 +8,7 @@ while the transport is full.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from attrs import define
@@ -96,7 +97,7 @@ class WireProtocol(Protocol):
         keepalive: Keepalive | None = None,
         handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:
-        self.wire = Connection(limits, is_client=is_client)
+        self._limits, self._is_client = limits, is_client
         self.peer = Peer("", 0)
         self.end_reason: str | None = None
         self.lost_because = ""
@@ -105,8 +106,7 @@ class WireProtocol(Protocol):
         self._plaintext = plaintext
         self._keepalive = keepalive
         self._handshake_secs = handshake_secs
-        self._is_paused = False
-        self._is_holding = False
+        self._is_paused = self._is_holding = False
         self._is_ready = False
         self._is_lost = False
         self._before: list[Callable[[], object]] = []
@@ -114,6 +114,11 @@ class WireProtocol(Protocol):
         self._reading = Reading(lambda: self.transport)
         self._slow: SlowReading | None = None
         self._patience = Patience(self, self._after, self._timers)
+
+    @cached_property
+    def wire(self) -> Connection:
+        """HTTP/2; made when first asked for: a caller that never gets so far costs none."""
+        return Connection(self._limits, is_client=self._is_client)
 
     # -- the transport's side
 
@@ -159,7 +164,8 @@ class WireProtocol(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The transport is gone: every call is over."""
-        while self.wire.has_unread and self.end_reason is None:
+        has_begun = "wire" in vars(self)
+        while has_begun and self.wire.has_unread and self.end_reason is None:
             self._take(b"")  # It said this before it went.
         self._is_lost = True
         for timer in self._timers.values():
@@ -173,10 +179,9 @@ class WireProtocol(Protocol):
             self.told(self.end_reason, told_of(reason.value))
         self.end_reason = self.end_reason or "lost"
         self.lost_because = told_of(reason.value)
-        for stream in self.wire.calls:
+        for stream in self.wire.calls if has_begun else ():
             if isinstance(stream.context, MessageEnd):
-                has_begun = bool(stream.id)
-                stream.context.lost(connection_lost(self.end_reason, has_begun=has_begun))
+                stream.context.lost(connection_lost(self.end_reason, has_begun=bool(stream.id)))
             stream.drop()
         self.ended(self.end_reason)
 
@@ -286,7 +291,7 @@ class WireProtocol(Protocol):
             self.fail("unreadable_peer")
             return
         self.met()
-        self._write()
+        self.schedule()  # with the answer to what came behind the end of the handshake
 
     def _take(self, data: bytes) -> None:
         try:

@@ -18,7 +18,9 @@ AWAY_SECONDS = 1.0
 class Left(Protocol):
     """The connection that is to end."""
 
-    wire: Connection
+    @property
+    def wire(self) -> Connection:
+        """Its HTTP/2."""
 
     def schedule(self) -> None:
         """Write what is queued."""

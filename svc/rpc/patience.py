@@ -27,7 +27,10 @@ _PROGRESS = 1024
 class Impatient(Protocol):
     """What the connection's owner does when time is up."""
 
-    wire: Connection
+    @property
+    def wire(self) -> Connection:
+        """Its HTTP/2."""
+
     clock: IReactorTime
     told: Told
 

@@ -21,6 +21,7 @@ Nothing outside this module and ``lean`` touches a private name of ``h2``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 
 from h2.connection import ConnectionInputs, H2Connection
@@ -39,6 +40,7 @@ from svc.wire.reader import FrameReader, check_size_updates
 
 _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
+_FIRST_WINDOW = 65_535
 _LAST_STREAM = (1 << 31) - 1
 _HEADER_TABLE = 4096
 _FEWEST_CLOSED = 1024
@@ -50,6 +52,32 @@ _SETTINGS = frozenset(int(code) for code in SettingCodes)
 Part = bytes | bytearray | memoryview
 
 
+def _settings(limits: WireLimits, *, is_client: bool) -> LeanSettings:
+    values = {
+        SettingCodes.INITIAL_WINDOW_SIZE: limits.small_window,
+        SettingCodes.MAX_FRAME_SIZE: limits.max_frame,
+        SettingCodes.MAX_CONCURRENT_STREAMS: limits.max_streams,
+        SettingCodes.MAX_HEADER_LIST_SIZE: limits.max_header_list,
+    }
+    if is_client:
+        values[SettingCodes.ENABLE_PUSH] = 0
+    return LeanSettings(client=is_client, initial_values=values)
+
+
+def _added_window(limits: WireLimits) -> int:
+    return limits.connection_window - _FIRST_WINDOW
+
+
+@lru_cache(maxsize=16)
+def _first_words(limits: WireLimits, is_client: bool) -> bytes:
+    """What every connection with these limits says first; a process has a few such kinds."""
+    connection = H2Connection(configuration(client=is_client))
+    connection.local_settings = _settings(limits, is_client=is_client)
+    connection.initiate_connection()
+    connection.increment_flow_control_window(_added_window(limits))
+    return connection.data_to_send()
+
+
 class Machine(H2Connection):
     """One connection's HTTP/2 state.  Its output is a list of parts, in order."""
 
@@ -58,15 +86,7 @@ class Machine(H2Connection):
         self._frame_dispatch_table = Dispatch(self)  # type: ignore[assignment]
         for coder in (self.encoder, self.decoder):
             coder.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
-        values = {
-            SettingCodes.INITIAL_WINDOW_SIZE: limits.small_window,
-            SettingCodes.MAX_FRAME_SIZE: limits.max_frame,
-            SettingCodes.MAX_CONCURRENT_STREAMS: limits.max_streams,
-            SettingCodes.MAX_HEADER_LIST_SIZE: limits.max_header_list,
-        }
-        if is_client:
-            values[SettingCodes.ENABLE_PUSH] = 0
-        self.local_settings = LeanSettings(client=is_client, initial_values=values)
+        self.local_settings = _settings(limits, is_client=is_client)
         self.remote_settings = LeanSettings(client=not is_client)
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
@@ -76,8 +96,10 @@ class Machine(H2Connection):
         # No more than late frames can concern.
         self._closed_streams = SizeLimitDict(size_limit=max(_FEWEST_CLOSED, 2 * limits.max_streams))
         self._parts: list[Part] = []
-        self.initiate_connection()
-        self.increment_flow_control_window(limits.connection_window - 65_535)
+        # As initiate_connection() and increment_flow_control_window() do, with the same bytes.
+        self.state_machine.process_input(ConnectionInputs.SEND_SETTINGS)
+        self._inbound_flow_control_window_manager.window_opened(_added_window(limits))
+        self._data_to_send += _first_words(limits, is_client)
 
     @property
     def open_inbound_streams(self) -> int:

@@ -175,6 +175,7 @@ class ListenerTests(SynchronousTestCase):
         assert come is not None
         caller = H2Connection(H2Configuration(client_side=True))
         caller.initiate_connection()
+        self.clock.advance(0)
         caller.receive_data(come[1].value())
         self.assertEqual(caller.remote_settings.max_concurrent_streams, 8)
         come[0].connectionLost()

@@ -1,0 +1,58 @@
+"""What the machine writes without asking h2 is what h2 would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import RemoteSettingsChanged
+from h2.settings import SettingCodes
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.wire.limits import WireLimits
+from svc.wire.machine import Machine
+
+
+def plain(*, is_client: bool) -> H2Connection:
+    """A stock end."""
+    return H2Connection(H2Configuration(client_side=is_client, header_encoding=None))
+
+
+def written(machine: Machine) -> bytes:
+    return b"".join(machine.take_parts())
+
+
+class MachineTests(SynchronousTestCase):
+    def test_first_words(self) -> None:
+        """A peer is told the limits of its own connection, and the windows agree."""
+        for is_client in (False, True):
+            for limits in (WireLimits(), WireLimits(max_streams=8, connection_window=1 << 20)):
+                with self.subTest(is_client=is_client, streams=limits.max_streams):
+                    machine, peer = (
+                        Machine(limits, is_client=is_client),
+                        plain(is_client=not is_client),
+                    )
+                    peer.initiate_connection()
+                    peer.clear_outbound_data_buffer()
+                    told = peer.receive_data(written(machine))
+                    changed: Any = next(e for e in told if isinstance(e, RemoteSettingsChanged))
+                    values = {code: one.new_value for code, one in changed.changed_settings.items()}
+                    self.assertEqual(
+                        values[SettingCodes.MAX_CONCURRENT_STREAMS], limits.max_streams
+                    )
+                    self.assertEqual(values[SettingCodes.MAX_FRAME_SIZE], limits.max_frame)
+                    self.assertEqual(peer.outbound_flow_control_window, limits.connection_window)
+                    window = machine.inbound_flow_control_window
+                    self.assertEqual(window, limits.connection_window)
+
+    def test_nothing_is_shared(self) -> None:
+        """Two connections of the same kind have no state in common."""
+        one, other = (Machine(WireLimits(), is_client=False) for _ in range(2))
+        fixed = (int, str, bool, type(None), H2Configuration)
+        common = [
+            name
+            for name, value in vars(one).items()
+            if value is vars(other)[name] and not isinstance(value, fixed)
+        ]
+        self.assertEqual(common, [])
