@@ -16,7 +16,6 @@ from twisted.internet.interfaces import (
     IReactorTime,
     IStreamServerEndpoint,
 )
-from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
 from svc.compose.limits import wire_limits
@@ -29,6 +28,7 @@ from svc.pki.tls import ServerTLS
 from svc.rpc.crowd import Crowd
 from svc.rpc.endings import Endings
 from svc.rpc.server import RpcServerFactory, admit_all
+from svc.rpc.tls import TlsServerFactory
 from svc.service import AsyncService, Listener
 from svc.wire.limits import anonymous
 
@@ -87,13 +87,13 @@ class LateFactory:
         self.server = server
         self._factory = server
         if tls is not None:
-            self._factory = TLSMemoryBIOFactory(tls, False, server, self._clock)
+            self._factory = TlsServerFactory(tls.begin, server)
         if meetings is not None and tls is not None:
             self._factory = FrontFactory(
                 self._factory,
                 meetings,
                 self._clock,
-                lambda usual: usual.wrappedProtocol.stand_aside(),
+                lambda usual: usual.inner.stand_aside(),
             )
 
     def doStart(self) -> None:

@@ -147,14 +147,24 @@ class Judge:
         self._alpn = alpn
         self._refused = refused
 
-    def on_certificate(self, case: Case, found: x509.Certificate, error: int, depth: int) -> bool:
+    def on_certificate(self, case: Case, certificate: crypto.X509, error: int, depth: int) -> bool:
         """A certificate of the chain, root first, leaf last; False ends the handshake.
 
         Args:
             error: What OpenSSL has against it, 0 for nothing.
         """
+        try:
+            return self._hears(case, certificate, error, depth)
+        except Exception:
+            # Whatever a strange certificate brings about is a no; it must not pass through OpenSSL.
+            _log.failure("a peer's certificate cannot be judged")
+            self._refused(CertificateRefused("the peer's certificate cannot be judged"))
+            return False
+
+    def _hears(self, case: Case, certificate: crypto.X509, error: int, depth: int) -> bool:
         if self._check is None:
             return False
+        found = certificate.to_cryptography()
         if error:
             return error in (_NOT_YET_VALID, _EXPIRED) or (
                 error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(found)
@@ -167,12 +177,16 @@ class Judge:
         return case.accepted
 
     def on_done(self, connection: SSL.Connection, case: Case) -> None:
-        """The handshake is over: catch every way around :meth:`on_certificate`."""
+        """The handshake is over: catch every way around :meth:`on_certificate`.
+
+        Raises:
+            CertificateRefused: *refused* has heard why.
+        """
         unseen = connection.get_peer_certificate() is None
         if not case.accepted and (self._required or not unseen):
-            self._end(connection, "the peer's certificate was not judged")
+            self._refuse("the peer's certificate was not judged")
         elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
-            self._end(connection, "no application protocol was agreed")
+            self._refuse("no application protocol was agreed")
 
     def _verdict(self, check: PeerCheck, chain: list[x509.Certificate]) -> bool:
         try:
@@ -182,12 +196,10 @@ class Judge:
             return False
         return True
 
-    def _end(self, connection: SSL.Connection, text: str) -> None:
+    def _refuse(self, text: str) -> None:
         error = CertificateRefused(text)
         self._refused(error)
-        # Twisted names the protocol that a connection serves to whoever watches it.
-        tls: TLSMemoryBIOProtocol = connection.get_app_data()
-        tls.failVerification(Failure(error))
+        raise error
 
 
 @define(eq=False)
@@ -209,18 +221,33 @@ class Cases:
     def __init__(self) -> None:
         self._open: WeakKeyDictionary[SSL.Connection, Case] = WeakKeyDictionary()
 
-    def preside(self, context: SSL.Context, mode: int) -> None:
+    def preside(self, context: SSL.Context, mode: int, *, watched: bool) -> None:
         """Have every handshake of *context* judged; before the first of them.
 
         Args:
             mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it.
+            watched: Whether the end of a handshake is heard of here, for Twisted's protocols,
+                which know no judges; otherwise whoever runs it calls :meth:`confirm`.  OpenSSL
+                tells of some twenty steps to get there.
         """
         context.set_verify(mode, self._on_certificate)
-        context.set_info_callback(self._on_state)
+        if watched:
+            context.set_info_callback(self._on_state)
 
     def open(self, connection: SSL.Connection, judge: Judge) -> None:
         """Put *judge* in charge of *connection*, whose handshake is to begin."""
         self._open[connection] = Case(judge)
+
+    def confirm(self, connection: SSL.Connection) -> None:
+        """The second look, when the handshake is done and before a byte of the peer's is read.
+
+        Raises:
+            CertificateRefused: the peer is not served, or nobody was put in charge of it.
+        """
+        case = self._open.pop(connection, None)
+        if case is None:
+            raise CertificateRefused("nobody judges this connection's peer")
+        case.judge.on_done(connection, case)
 
     def _on_certificate(
         self, connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
@@ -229,11 +256,13 @@ class Cases:
         if case is None:
             return False  # Nobody judges it.
         # OpenSSL goes on naming an error that was borne further up.
-        against = 0 if ok else error
-        return case.judge.on_certificate(case, certificate.to_cryptography(), against, depth)
+        return case.judge.on_certificate(case, certificate, 0 if ok else error, depth)
 
     def _on_state(self, connection: SSL.Connection, where: int, _: int) -> None:
-        if where & SSL.SSL_CB_HANDSHAKE_DONE:
-            case = self._open.pop(connection, None)
-            if case is not None:
-                case.judge.on_done(connection, case)
+        if where & SSL.SSL_CB_HANDSHAKE_DONE and connection in self._open:
+            try:
+                self.confirm(connection)
+            except SvcError:
+                # Twisted names the protocol that a connection serves to whoever watches it.
+                tls: TLSMemoryBIOProtocol = connection.get_app_data()
+                tls.failVerification(Failure())

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from enum import Enum
 
+from attrs import frozen
 from cryptography import x509
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import (
@@ -180,24 +181,30 @@ class Contexts:
         self._send_root = send_root
         self._also_tls12 = also_tls12
         self._anchor = anchor if identity is None else identity.verifier.root
-        self._made: tuple[Material | None, SSL.Context] | None = None
+        self._made: dict[bool, tuple[Material | None, SSL.Context]] = {}
 
     @property
     def usable(self) -> bool:
         """Whether a handshake may begin now (X-48)."""
         return self._identity is None or not self._identity.expired
 
-    def connection(self, judge: Judge | None) -> SSL.Connection:
+    def confirm(self, connection: SSL.Connection) -> None:
+        """See :meth:`svc.pki.judge.Cases.confirm`; for connections that are not watched."""
+        self._cases.confirm(connection)
+
+    def connection(self, judge: Judge | None, *, watched: bool = True) -> SSL.Connection:
         """A connection of the current material, its side set.
 
         Args:
+            watched: See :meth:`svc.pki.judge.Cases.preside`.
             judge: Decides on its peer; None, which only contexts that ask for no certificate let
                 pass: nobody does.
         """
         material = None if self._identity is None else self._identity.material
-        if self._made is None or self._made[0] is not material:
-            self._made = material, self._make(material)
-        connection = SSL.Connection(self._made[1], None)
+        made = self._made.get(watched)
+        if made is None or made[0] is not material:
+            made = self._made[watched] = material, self._make(material, watched)
+        connection = SSL.Connection(made[1], None)
         if self._server:
             connection.set_accept_state()
         else:
@@ -206,7 +213,7 @@ class Contexts:
             self._cases.open(connection, judge)
         return connection
 
-    def _make(self, material: Material | None) -> SSL.Context:
+    def _make(self, material: Material | None, watched: bool) -> SSL.Context:
         context = _bare_context()
         if self._also_tls12:
             context.set_min_proto_version(SSL.TLS1_2_VERSION)
@@ -228,7 +235,7 @@ class Contexts:
             context.set_alpn_select_callback(self._choose)
         elif self._alpn:
             context.set_alpn_protos(list(self._alpn))
-        self._cases.preside(context, _MODES[self._asks])
+        self._cases.preside(context, _MODES[self._asks], watched=watched)
         return context
 
     def _choose(self, _: SSL.Connection, offered: list[bytes]) -> bytes:
@@ -237,6 +244,18 @@ class Contexts:
                 return protocol
         # An SSL.Error is what Twisted's TLS layer expects of a failed handshake.
         raise SSL.Error([("svc", "alpn", "no application protocol in common")])
+
+
+@frozen
+class Handshake:
+    """One connection to a listener; see :class:`svc.rpc.tls.Handshake`."""
+
+    connection: SSL.Connection
+    _contexts: Contexts
+
+    def judge(self) -> None:
+        """See there."""
+        self._contexts.confirm(self.connection)
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -255,11 +274,18 @@ class ServerTLS:
         self._judge = Judge(check, required, alpn, refused)
         self._refused = refused
 
+    def begin(self) -> Handshake:
+        """Called by a listener of ours for each connection."""
+        return Handshake(self._connection(watched=False), self._contexts)
+
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
-        """Called by Twisted for each connection."""
-        if not self._contexts.usable:
-            return _refusing(self._refused, server=True)
-        return self._contexts.connection(self._judge)
+        """Called for each connection by Twisted, and inside a session."""
+        return self._connection(watched=True)
+
+    def _connection(self, *, watched: bool) -> SSL.Connection:
+        if self._contexts.usable:
+            return self._contexts.connection(self._judge, watched=watched)
+        return _refusing(self._refused, server=True)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
