@@ -34,6 +34,7 @@ from h2.utilities import SizeLimitDict
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, SettingsFrame
 
+from svc.wire.headers import Headers
 from svc.wire.lean import Dispatch, Entries, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.reader import FrameReader, check_size_updates
@@ -45,6 +46,12 @@ _LAST_STREAM = (1 << 31) - 1
 _HEADER_TABLE = 4096
 _FEWEST_CLOSED = 1024
 _HEADERS_WORK = 8
+_END_STREAM, _END_HEADERS = 0x1, 0x4
+_FIELD = 32
+_SURELY_ONE_FRAME = 4096
+"""A list of fields, counted as HTTP/2 counts, whose block fits any peer's longest frame (16 KiB at
+least), although the code for rare bytes is almost four times as long as they are."""
+
 _BYTES_A_WORK = 128
 _STREAMS_A_WORK = 32
 _SETTINGS = frozenset(int(code) for code in SettingCodes)
@@ -202,6 +209,27 @@ class Machine(H2Connection):
         self._move_control()
         self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, 0, stream_id))
         self._parts.extend(parts)
+
+    def respond(self, stream_id: int, fields: Headers, *, end_stream: bool = False) -> None:
+        """Begin or end an answer (server): what ``send_headers`` does, for *fields* of our own.
+
+        Neither an informational answer nor a field that must not be indexed is among them.
+        """
+        if sum(len(name) + len(value) + _FIELD for name, value in fields) > _SURELY_ONE_FRAME:
+            self.send_headers(stream_id, fields, end_stream=end_stream)
+            return
+        self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
+        state = self.streams[stream_id].state_machine
+        state.process_input(StreamInputs.SEND_HEADERS)
+        flags = _END_HEADERS
+        if end_stream:
+            state.process_input(StreamInputs.SEND_END_STREAM)
+            flags |= _END_STREAM
+        block = self.encoder.encode(fields)
+        self._data_to_send += _HEADER.pack(
+            len(block) >> 8, len(block) & 0xFF, HeadersFrame.type, flags, stream_id
+        )
+        self._data_to_send += block
 
     def send_goaway(self, *, last_stream_id: int | None = None) -> None:
         """Tell the peer to open no further streams; open ones go on.

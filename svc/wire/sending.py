@@ -108,7 +108,7 @@ class SendingHalf:
             return 0
         if not self._is_client and not stream.answered and stream.queued:
             stream.answered = True
-            machine.send_headers(stream.id, response_headers(stream.initial))
+            machine.respond(stream.id, response_headers(stream.initial))
             self._pings.sent()
         sent = 0
         was_full = stream.queued >= self.limits.send_queue
@@ -141,7 +141,7 @@ class SendingHalf:
             return
         if not stream.answered:
             fields = response_headers(stream.initial) + fields
-        self._machine.send_headers(stream.id, fields, end_stream=True)
+        self._machine.respond(stream.id, fields, end_stream=True)
         self._pings.sent()
         if not stream.input_ended:
             # The answer is whole: what the caller still sends has no reader (RFC 9113 8.1).
