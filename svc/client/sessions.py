@@ -12,7 +12,6 @@ from hashlib import sha256
 from typing import Any
 
 from attrs import define, field, frozen
-from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
@@ -48,7 +47,7 @@ from svc.model.session_request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import FrameKind, open_frame, parse_frame
+from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
 from svc.service import bounded
 from svc.tunnel.moves import MovingEndpoint
 from svc.tunnel.moving import MovingStream
@@ -81,7 +80,7 @@ class SessionDialer:
     Attributes:
         channel: The channel to a Proxy now; raises ``Unavailable`` where there is none.
         connector_tls: The client's side of the TLS inside a session, for
-            exactly the Connector of this id.
+            exactly the Connector whose id is given when it shows its certificate.
         handshake_secs: For the TLS inside a session, end to end.
         lanes: Brings opaque sessions into direct lanes; None leaves them in the tunnel.
     """
@@ -89,7 +88,7 @@ class SessionDialer:
     channel: Callable[[], IRpcChannel]
     identity: IIdentity
     verifier: IChainVerifier
-    connector_tls: Callable[[str], IOpenSSLClientConnectionCreator]
+    connector_tls: Callable[[Callable[[], str]], IOpenSSLClientConnectionCreator]
     clock: IReactorTime
     now: Callable[[], float]
     entropy: Entropy
@@ -162,6 +161,7 @@ class Session:
     decision_id: str = field(default="", init=False)
     grant: Grant | None = field(default=None, init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
+    _hello: bytes = field(default=b"", init=False)
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Ask, check, and connect what the factory builds once the right Connector answered."""
@@ -175,7 +175,14 @@ class Session:
             if dialer.lanes is not None:
                 after = dialer.lanes.after
                 endpoint = MovingEndpoint(endpoint, dialer.clock, after, self._carried_enough)
-            endpoint = SessionTlsEndpoint(endpoint, self._tls, dialer.clock, dialer.handshake_secs)
+            creator = dialer.connector_tls(self._connector_id)
+            endpoint = SessionTlsEndpoint(
+                endpoint,
+                creator.clientConnectionForTLS,
+                dialer.clock,
+                dialer.handshake_secs,
+                self._begin_with,
+            )
         try:
             return await endpoint.connect(factory)
         except Unprocessed:
@@ -193,6 +200,8 @@ class Session:
         stream = channel.stream(OPEN_METHOD)
         try:
             await stream.send(open_frame(encode_open(data, signed.signature)))
+            if self._hello:
+                await stream.send(data_frame(self._hello))
             answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
             grant, self.decision_id = _opening(answer)
             self.grant = check_grant(
@@ -209,10 +218,18 @@ class Session:
         assert self.grant is not None
         self._dialer.lanes.ask(self._channel, self.grant.session_uid, stream)
 
-    def _tls(self, tls: Any) -> SSL.Connection:
-        assert self.grant is not None
-        creator = self._dialer.connector_tls(self.grant.connector_id)
-        return creator.clientConnectionForTLS(tls)
+    def _begin_with(self, hello: bytes) -> None:
+        """Send it with the request: the Connector has it when the session opens.
+
+        It says nothing of the person, nothing that comes back is read before the grant
+        was checked, and only the grant's Connector is then accepted (R3).
+        """
+        self._hello = hello
+
+    def _connector_id(self) -> str:
+        if self.grant is None:
+            raise Malformed("a certificate came before the grant")
+        return self.grant.connector_id
 
 
 def check_grant(

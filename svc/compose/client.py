@@ -201,7 +201,7 @@ class PersonSide:
             channel,
             self.identity,
             self.identity.verifier,
-            PersonEnd(self.identity).session,
+            PersonEnd(self.identity).begun,
             runtime.reactor,
             runtime.now,
             runtime.entropy,

@@ -270,7 +270,11 @@ class Openings:
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
-                moving, tls.serverConnectionForTLS, self.reactor, self.times.handshake
+                moving,
+                tls.serverConnectionForTLS,
+                self.reactor,
+                self.times.handshake,
+                holds_last=True,
             )
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.

@@ -7,6 +7,9 @@ chain-checked too.  Nothing here can be turned off by a setting.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.judge import KnownRoot, Refused, exactly, log_refusal, this_certificate
@@ -48,6 +51,18 @@ class PersonEnd:
         Args:
             connector_id: The grant's word: a node id.
         """
-        connector = Principal(self._verifier.cluster, Role.CONNECTOR, connector_id)
-        check = KnownRoot(self._verifier, frozenset({Role.CONNECTOR}), exactly(connector))
+        return self.begun(lambda: connector_id, refused)
+
+    def begun(self, connector_id: Callable[[], str], refused: Refused = log_refusal) -> ClientTLS:
+        """Likewise for a handshake that begins before there is a grant.
+
+        Args:
+            connector_id: Gives the grant's word when the peer shows its certificate;
+                raises SvcError where there is no grant, and so refuses the peer.
+        """
+
+        def expect(facts: CertificateFacts) -> None:
+            exactly(Principal(self._verifier.cluster, Role.CONNECTOR, connector_id()))(facts)
+
+        check = KnownRoot(self._verifier, frozenset({Role.CONNECTOR}), expect)
         return ClientTLS(self._contexts, check, E2E, None, refused)

@@ -37,6 +37,11 @@ def open_frame(payload: bytes) -> bytes:
     return _head(_OPEN_TAG, len(payload)) + payload
 
 
+def data_frame(data: bytes) -> bytes:
+    """A message of a stream that carries *data*."""
+    return data_head(len(data)) + data
+
+
 def data_head(size: int) -> bytes:
     """What stands before *size* bytes of data in their frame."""
     return _head(_DATA_TAG, size)

@@ -14,6 +14,7 @@ neither certificates nor sessions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from OpenSSL import SSL
@@ -59,14 +60,18 @@ class SessionTls(Protocol):
         inner: What the session carries; connected once the handshake is done.
             It hears of the peer's end by ``readConnectionLost`` where it
             provides ``IHalfCloseableProtocol``; else both directions end.
+        holds_last: Whether what the handshake leaves to be sent waits for what
+            is written next: a server's tickets, which nobody waits for.
     """
 
     transport: Any
     disconnecting = False
 
-    def __init__(self, make: MakeConnection, inner: IProtocol) -> None:
+    def __init__(self, make: MakeConnection, inner: IProtocol, *, holds_last: bool = False) -> None:
         self._make = make
         self._inner = inner
+        self._holds_last = holds_last
+        self._is_holding = False
         self._tls: SSL.Connection | None = None
         self._secured = False
         self._refused: Failure | None = None
@@ -76,11 +81,27 @@ class SessionTls(Protocol):
         self._reading = False
         self.secured: Deferred[IProtocol] = Deferred(lambda _: self.abortConnection())
 
+    def first_flight(self) -> bytes:
+        """Begin the handshake before there is a stream: what the stream begins with.
+
+        For a client; whoever takes it must send it before anything else.  Empty
+        where there is none: then the handshake begins with the stream.
+        """
+        self._tls = self._make(self)
+        try:
+            self._tls.do_handshake()
+        except SSL.WantReadError:
+            return self._tls.bio_read(_CHUNK_BYTES)
+        except SSL.Error:
+            pass  # It fails again once the stream stands, and is told then.
+        return b""
+
     # -- towards the stream
 
     def connectionMade(self) -> None:
-        """Begin the handshake."""
-        self._tls = self._make(self)
+        """Begin the handshake, or go on with it."""
+        if self._tls is None:
+            self._tls = self._make(self)
         self._shake_hands()
 
     def dataReceived(self, data: bytes) -> None:
@@ -220,14 +241,21 @@ class SessionTls(Protocol):
             self._flush()
             self._fail(Failure())
             return
-        self._flush()
+        self._is_holding = self._holds_last
+        self._flush_read()
         if self._refused is None:
             self._secured = True
             self._inner.makeConnection(self)
             if not self.secured.called:
                 self.secured.callback(self._inner)
 
+    def _flush_read(self) -> None:
+        """Send what reading left to be sent."""
+        if not self._is_holding:
+            self._flush()
+
     def _flush(self) -> None:
+        self._is_holding = False
         if self._tls is None:
             return
         pieces: list[bytes] = []
@@ -251,7 +279,7 @@ class SessionTls(Protocol):
                     break
         finally:
             self._reading = False
-        self._flush()
+        self._flush_read()
 
     def _wants_more(self) -> bool:
         open_here = self._tls is not None and self._refused is None
@@ -301,6 +329,9 @@ class SessionTlsEndpoint:
         below: Where the stream comes from.
         make: As of :class:`SessionTls`; whether we are server or client is its matter.
         seconds: For the handshake, once the stream stands.
+        early: Takes a client's first flight, to be sent with what opens the
+            stream; without it that flight waits until the stream stands.
+        holds_last: As of :class:`SessionTls`.
     """
 
     def __init__(
@@ -309,11 +340,16 @@ class SessionTlsEndpoint:
         make: MakeConnection,
         clock: IReactorTime,
         seconds: float,
+        early: Callable[[bytes], object] | None = None,
+        *,
+        holds_last: bool = False,
     ) -> None:
         self._below = below
         self._make = make
         self._clock = clock
         self._seconds = seconds
+        self._early = early
+        self._holds_last = holds_last
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Open the stream and shake hands; fails with SvcError ``handshake_failed``."""
@@ -323,7 +359,13 @@ class SessionTlsEndpoint:
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         wrapping = Factory.forProtocol(Protocol)
         wrapping.noisy = False
-        wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
+        begun: SessionTls | None = None
+        if self._early is not None:
+            begun = self._wrap(factory, None)
+            if begun is not None:
+                self._early(begun.first_flight())
+        build = partial(self._wrap, factory) if begun is None else lambda _: begun
+        wrapping.buildProtocol = build  # type: ignore[method-assign]
         tls = cast(SessionTls, await self._below.connect(wrapping))
         tls.secured.addTimeout(self._seconds, self._clock)
         try:
@@ -337,4 +379,6 @@ class SessionTlsEndpoint:
 
     def _wrap(self, factory: IProtocolFactory, address: IAddress | None) -> SessionTls | None:
         inner = factory.buildProtocol(cast(IAddress, address))
-        return None if inner is None else SessionTls(self._make, inner)
+        if inner is None:
+            return None
+        return SessionTls(self._make, inner, holds_last=self._holds_last)

@@ -57,6 +57,7 @@ class Gate:
         sign: Signs what ``change`` made; another cluster's to be refused.
         refuse: Raised instead of opening.
         answering: Whose certificate the Connector's end shows.
+        asked: The calls that a silent one leaves unanswered.
     """
 
     def __init__(self) -> None:
@@ -70,6 +71,7 @@ class Gate:
         self.refuse: SvcError | None = None
         self.answering = self.cluster.connector
         self.silent = False
+        self.asked: list[Any] = []
         self.raw_answer: bytes | None = None
         methods = {"Open": streaming(self._open), "Why": unary(pb.SessionWhyRequest, self._why)}
         self.pair = Pair([RpcService("gate.v1.Session", methods)])
@@ -80,7 +82,7 @@ class Gate:
             lambda: self.channel,
             person,
             person.verifier,
-            PersonEnd(person).session,
+            PersonEnd(person).begun,
             self.clock,
             self.cluster.world.now,
             self.cluster.world.entropy,
@@ -98,6 +100,7 @@ class Gate:
         if self.refuse is not None:
             raise self.refuse
         if self.silent:
+            self.asked.append(call)
             await Deferred()
         grant = self.cluster.grant(data, session_uid=request.session_uid)
         answer = encode_opened(self.sign(evolve(grant, **self.change)), DECISION)

@@ -16,7 +16,7 @@ from svc.kinds.tcp import tcp
 from svc.messages.session import encode_request
 from svc.model.principal import Role
 from svc.model.signing import Purpose
-from svc.rpc.frames import data_head
+from svc.rpc.frames import FrameKind, data_head, parse_frame
 from tests.client.memory import DECISION, Channel, Gate
 from tests.connector.ends import Talker
 from tests.pki.support import World
@@ -186,6 +186,15 @@ class SessionTests(SynchronousTestCase):
         self.gate.turn()
         self.assertEqual(got[0].value.reason, "deadline")
         self.assertEqual(self.gate.pair.channel.open_streams, 0)
+
+    def test_begins_to_shake_hands_at_once(self) -> None:
+        """The ClientHello goes with the request; it waits for no grant, and nothing follows it."""
+        self.gate.silent = True
+        self.gate.dialer.endpoint(Wish("db1", tcp)).connect(Factory.forProtocol(Talker))
+        self.gate.turn()
+        kind, hello = parse_frame(self.gate.asked[0].take())
+        self.assertEqual((kind, hello[:1]), (FrameKind.DATA, b"\x16"))
+        self.assertIsNone(self.gate.asked[0].take())
 
     def test_given_up(self) -> None:
         """A session nobody waits for any more leaves no call behind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from OpenSSL import SSL
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.errors import Malformed
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.pki.tls import (
@@ -60,6 +61,22 @@ class EndToEndTests(SynchronousTestCase):
         proxy = self.world.identity(Role.PROXY)
         between = ConnectorEnd(proxy).session(self.person.facts.sha256)
         self.assertRefused(Joined(between, self.client))
+
+    def test_begun_before_the_grant(self) -> None:
+        """A handshake that began early takes the grant's Connector; without a grant, nobody."""
+        granted: list[str] = []
+
+        def connector_id() -> str:
+            if not granted:
+                raise Malformed("no grant yet")
+            return granted[0]
+
+        person = PersonEnd(self.person)
+        self.assertRefused(Joined(self.server, person.begun(connector_id)))
+        granted.append("b" * 26)
+        self.assertRefused(Joined(self.server, person.begun(connector_id)))
+        granted[:] = [self.connector.principal.id]
+        self.assertTrue(Joined(self.server, person.begun(connector_id)).passed)
 
     def test_other_connector(self) -> None:
         """Another Connector of the cluster gets no byte."""

@@ -39,7 +39,7 @@ async def dialer(person: TransportIdentity, address: Address) -> tuple[SessionDi
         lambda: channel,
         person,
         person.verifier,
-        PersonEnd(person).session,
+        PersonEnd(person).begun,
         reactor,
         time.time,
         os.urandom,

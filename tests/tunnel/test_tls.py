@@ -112,6 +112,41 @@ class TlsTests(SynchronousTestCase):
         self.shake()
         self.assertIs(self.near.transport, self.server)
 
+    def test_begins_before_its_stream(self) -> None:
+        """A client's first flight may go ahead of its stream, and is then not sent again."""
+        client = SessionTls(self.client._make, self.far)
+        self.server.dataReceived(client.first_flight())
+        self.pipes = (self.pipes[0], Pipe())
+        self.client = client
+        client.makeConnection(self.pipes[1])
+        self.assertEqual(self.pipes[1].sent, [])
+        self.shake()
+        client.write(b"question")
+        self.move()
+        self.assertEqual(self.near.heard, b"question")
+
+    def test_tickets_wait(self) -> None:
+        """What nobody waits for after the handshake goes with the first word, or with the end."""
+        for end, heard in ((False, b"answer"), (True, b"")):
+            pipes, ear = (Pipe(), Pipe()), Ear()
+            server = SessionTls(self.server._make, Ear(), holds_last=True)
+            client = SessionTls(self.client._make, ear)
+            self.pipes, self.server, self.client = pipes, server, client
+            server.makeConnection(pipes[0])
+            client.makeConnection(pipes[1])
+            self.shake()
+            client.write(b"question")
+            server.dataReceived(b"".join(pipes[1].sent))
+            self.assertEqual(pipes[0].sent, [])
+            pipes[1].sent.clear()
+            if end:
+                server.loseWriteConnection()
+            else:
+                server.write(b"answer")
+            self.assertEqual(len(pipes[0].sent), 1)
+            self.move()
+            self.assertEqual((ear.heard, ear.heard_end), (heard, end))
+
     def test_large_writes_and_reads(self) -> None:
         """A megabyte written at once arrives whole."""
         self.shake()
