@@ -1,8 +1,7 @@
 """The wire on a Twisted transport: reading, batched writing, handshake deadline, keepalive.
 
-Both sides of gRPC stand on :class:`WireProtocol`; it knows nothing of methods.  Whatever was
-queued during one turn of the reactor is written in one piece, and nothing is moved into frames
-while the transport is full.
+Both sides of gRPC stand on :class:`WireProtocol`; it knows nothing of methods.  What was queued in
+a turn is written in one piece, and nothing is moved into frames while the transport is full.
 """
 
 from __future__ import annotations
@@ -397,6 +396,5 @@ class WireProtocol(Protocol):
         self._timers[name] = self.clock.callLater(seconds, run)
 
     def _cancel(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None and timer.active():
+        if (timer := self._timers.pop(name, None)) is not None and timer.active():
             timer.cancel()
