@@ -15,8 +15,8 @@ from tests.proof import proves
 ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
 """Variables that the documents and the service manager name."""
-NO_VARIABLES = {"CHAIN_DOMAIN", "FIRST_SEQ", "END_STREAM"}
-"""Names in ``__all__``, and a flag of HTTP/2: upper-case, and read from no environment."""
+NO_VARIABLES = {"CHAIN_DOMAIN", "FIRST_SEQ", "END_STREAM", "TCP_INFO"}
+"""Names in ``__all__``, a flag of HTTP/2, an option of sockets: read from no environment."""
 
 
 @cache

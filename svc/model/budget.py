@@ -96,7 +96,7 @@ class Budget:
         Raises:
             TooMany: nothing is left, or not enough.
         """
-        cost = min(self.buckets.rate.burst, 1.0 + others)
+        cost = max(1.0, min(self.buckets.rate.burst, 1.0 + others))
         wait = self.buckets.wait(caller.id, self._now, cost)
         if wait:
             raise self.refusals.refusal(self.word, caller, wait)
