@@ -307,7 +307,9 @@ def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> 
                 there = there[name]
             salt = bytes.fromhex(value["salt"])
             found = hashlib.sha256(salt + value["value"].encode()).hexdigest()
+            json.loads(value["value"])
             good = len(value) == 3 and value["salt"] == salt.hex() and there == {"personal": found}
+            good = good and len(salt) == 16
         except (AttributeError, KeyError, TypeError, ValueError):
             good = False
         demand(good, f"{place}: a personal value is not the one that was hashed")
@@ -330,6 +332,7 @@ def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> s
         check_personal(form, record, path)
         what = f"{record.get('event')!a} at {record.get('time')!a}"
         return f"{path}: record {seq}, {what}, is in the log of {head.size} records"
+    demand(wanted is None, f"{path}: not a proof of record {wanted}")
     known = {"form", "from_root", "from_size", "head", "path"}
     demand(form.get("form") == CONSISTENCY and set(form) == known, f"{path}: not a known proof")
     size, root = member(form, "from_size", int, path), digest(form["from_root"], path)

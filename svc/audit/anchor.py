@@ -73,13 +73,10 @@ class AnchorDirectory:
         """See :class:`IHeadKeeper`."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with_chain = head.head.key_id != self._key_id or self._since_chain >= CHAIN_EVERY
-        begins = _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
-        try:
-            replace(self.path / "latest", to_line(head, edge=True) + b"\n")
-        except OSError:
-            # Its maker will sign another over the same records; two would not follow.
-            os.truncate(self.path / "heads.jsonl", begins)
-            raise
+        # What failed on the way is tried again with the same head: its line may be there.
+        if self._last_line() not in (to_line(head), to_line(head, chain=False)):
+            _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
+        replace(self.path / "latest", to_line(head, edge=True) + b"\n")
         self._key_id = head.head.key_id
         self._since_chain = 1 if with_chain else self._since_chain + 1
         self._prune()
@@ -151,19 +148,18 @@ def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
             yield _parsed(line.removesuffix(b"\n"), chains)
 
 
-def _append(path: Path, line: bytes) -> int:
-    """Append durably, over what an unfinished append may have left; where the line begins."""
+def _append(path: Path, line: bytes) -> None:
+    """Append durably, over what an unfinished append may have left."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()
-        begins = file.seek(size - len(tail) + tail.rfind(b"\n") + 1)
+        file.seek(size - len(tail) + tail.rfind(b"\n") + 1)
         file.truncate()
         file.write(line)
         file.flush()
         os.fsync(descriptor)
-    return begins
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from attrs import define, evolve
 
-from svc.audit.heads import from_line, head_time, to_line
+from svc.audit.heads import NO_HEAD, from_line, head_time, to_line
 from svc.audit.writer import RunBlocking
 from svc.errors import AlreadyExists, AuditBroken, Malformed
 from svc.interfaces.audit import HeadVerifier, IHeadKeeper
@@ -107,14 +107,14 @@ class HeadExchange:
                 reason="audit_head_foreign",
             )
         self.verify_head(head.signed, head_time(head.head))
-        if before is not None:
-            is_next = head.head.previous_head_hash == before.hash
-            if head.head.tree_size <= before.head.tree_size or not (is_next or may_miss):
-                raise AuditBroken(
-                    f"audit heads in the store: the one over {head.head.tree_size} records does "
-                    f"not follow from the one over {before.head.tree_size}"
-                )
-            if not is_next:
-                head = evolve(head, pruned=max(1, head.pruned))
+        size = 0 if before is None else before.head.tree_size
+        is_next = head.head.previous_head_hash == (NO_HEAD if before is None else before.hash)
+        if head.head.tree_size <= size or not (is_next or may_miss):
+            raise AuditBroken(
+                f"audit heads in the store: the one over {head.head.tree_size} records does "
+                f"not follow from the one over {size}"
+            )
+        if not is_next:
+            head = evolve(head, pruned=max(1, head.pruned))
         await self.run_blocking(lambda: self.keeper.keep(head))
         return head

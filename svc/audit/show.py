@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from svc.audit.record import PERSONAL, personal_hash
+from svc.audit.record import PERSONAL
+from svc.audit.verify import is_hidden
 from svc.errors import Malformed
 from svc.model.canonical import Json, decode
 from svc.model.ledger import ChainRow, PersonalValue
@@ -88,7 +89,7 @@ def _opened(path: str, value: Json, values: Mapping[str, PersonalValue]) -> Json
     if set(value) != {PERSONAL}:
         return {name: _opened(f"{path}.{name}", item, values) for name, item in value.items()}
     kept = values.get(path)
-    if kept is None or personal_hash(kept.salt, kept.value) != value[PERSONAL]:
+    if kept is None or not is_hidden(value, kept):
         return {**value, "erased": True}
     return {**value, "value": decode(kept.value.encode("utf-8"))}
 

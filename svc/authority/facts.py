@@ -7,8 +7,10 @@ what a signed record stands behind enters it (rule R8).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
+from twisted.internet.defer import DeferredLock
 
 from svc.audit.state import Link, StateBroken, StateLedger
 from svc.authority.judging import Digests, Judge, Unsigned
@@ -19,6 +21,9 @@ from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.node import Node, NodeState
 from svc.model.person import Person, PersonState
 from svc.model.principal import Principal, Role
+
+_L = TypeVar("_L")
+_T = TypeVar("_T")
 
 
 def _nobody() -> None:
@@ -52,6 +57,7 @@ class Knowledge:
     facts: ClusterFacts = field(factory=ClusterFacts)
     _told: list[Callable[[ClusterFacts], object]] = field(factory=list)
     _digests: Digests = field(factory=Digests)
+    _reading: DeferredLock = field(factory=DeferredLock)
 
     def on_change(self, told: Callable[[ClusterFacts], object]) -> None:
         """Call *told* after every refresh that changed something."""
@@ -63,15 +69,31 @@ class Knowledge:
 
     async def refresh(self) -> ClusterFacts:
         """Read the store again; called after each change of ours."""
-        return self._take(await self.store.read("read the cluster's facts", self._look))
+        return await self._read("read the cluster's facts", self._look, self._take)
 
     async def survey(self) -> Read:
         """Read everything that is protected again; called at the reload pass."""
         at = self.now()
-        read = await self.store.read("survey the cluster", lambda tx: self._look(tx, at))
-        self._take(read)
-        self.ledger.forget_past(at)
-        return read
+
+        def take(read: Read) -> Read:
+            self._take(read)
+            self.ledger.forget_past(at)
+            return read
+
+        return await self._read("survey the cluster", lambda tx: self._look(tx, at), take)
+
+    async def _read(
+        self, desc: str, look: Callable[[ITransaction], _L], take: Callable[[_L], _T]
+    ) -> _T:
+        """Read and take, one look after the other.
+
+        A store may answer two readers in any order, and an older look must not replace a newer.
+        """
+        await self._reading.acquire()
+        try:
+            return take(await self.store.read(desc, look))
+        finally:
+            self._reading.release()
 
     async def catch_up(self) -> None:
         """Read only the records of state; for a change that no fact comes of."""
@@ -80,7 +102,7 @@ class Knowledge:
             return self.ledger.ahead(tx.state, self.ledger.view)
 
         try:
-            self._install(await self.store.read("read the records of state", look))
+            await self._read("read the records of state", look, self._install)
         except StateBroken:
             pass  # the change is made all the same; the next pass names what is wrong
 

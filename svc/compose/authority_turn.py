@@ -45,10 +45,10 @@ class Turn(AsyncService):
 
     async def start(self) -> None:
         """Wait for our turn."""
+        self.leadership.on_superseded(lambda leader: self.stopped_by(LeaseLost(leader)))
         if self.leadership.lease is None:
             _log.info("standing by", leader=self.leadership.leader)
             await self._stand_by()
-        self.leadership.on_superseded(lambda leader: self.stopped_by(LeaseLost(leader)))
         if self.exchange is not None:
             await self.exchange.take()
 
