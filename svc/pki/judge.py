@@ -263,6 +263,6 @@ class Cases:
             try:
                 self.confirm(connection)
             except SvcError:
-                # Twisted names the protocol that a connection serves to whoever watches it.
+                # What the connection serves, as whoever asked for it said: Twisted, or a session.
                 tls: TLSMemoryBIOProtocol = connection.get_app_data()
                 tls.failVerification(Failure())

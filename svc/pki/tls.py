@@ -280,7 +280,9 @@ class ServerTLS:
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called for each connection by Twisted, and inside a session."""
-        return self._connection(watched=True)
+        connection = self._connection(watched=True)
+        connection.set_app_data(tlsProtocol)
+        return connection
 
     def _connection(self, *, watched: bool) -> SSL.Connection:
         if self._contexts.usable:
@@ -310,6 +312,7 @@ class ClientTLS:
         if not self._contexts.usable:
             return _refusing(self._refused, server=False)
         connection = self._contexts.connection(self._judge)
+        connection.set_app_data(tlsProtocol)
         if self._server_name is not None:
             connection.set_tlsext_host_name(self._server_name.encode("ascii"))
         return connection

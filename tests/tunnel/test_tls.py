@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -13,11 +14,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
+from svc.errors import SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.tunnel.tls import SessionTls
-from tests.pki.support import World
+from tests.pki.support import LegacyClient, World
 
 
 @implementer(IHalfCloseableProtocol)
@@ -146,6 +148,30 @@ class TlsTests(SynchronousTestCase):
             self.assertEqual(len(pipes[0].sent), 1)
             self.move()
             self.assertEqual((ear.heard, ear.heard_end), (heard, end))
+
+    def test_second_look(self) -> None:
+        """Whoever shows the right certificate and speaks of no protocol is refused too."""
+        world = World()
+        connector, person = world.identity(Role.CONNECTOR), world.identity(Role.USER)
+        context = SSL.Context(SSL.TLS_METHOD)
+        leaf, *above = person.material.certificates
+        context.use_certificate(leaf)
+        context.use_privatekey(person.material.key)
+        for each in above:
+            context.add_extra_chain_cert(each)
+        refused: list[SvcError] = []
+        accepts = ConnectorEnd(connector).session(person.facts.sha256, refused.append)
+        self.server = SessionTls(accepts.serverConnectionForTLS, self.near)
+        self.client = SessionTls(LegacyClient(context).clientConnectionForTLS, self.far)
+        self.pipes = (Pipe(), Pipe())
+        self.server.makeConnection(self.pipes[0])
+        self.client.makeConnection(self.pipes[1])
+        self.move()
+        self.assertEqual([each.reason for each in refused], ["certificate_chain"])
+        self.assertEqual(self.pipes[0].state, "aborted")
+        self.assertIsNone(self.near.transport)
+        self.server.connectionLost(Failure(ConnectionDone()))
+        self.failureResultOf(self.server.secured)
 
     def test_large_writes_and_reads(self) -> None:
         """A megabyte written at once arrives whole."""
