@@ -12,11 +12,9 @@ The key comes from the command line only: the anchor certificate in PEM, or its 
 `svc authority audit verify` prints after "anchor".  Either may be given again, for a key that was
 changed.  Get it from somebody you trust, never from whoever hands you the export.
 
-Status 0: all that was given holds, and belongs to one history of one log.  1: refused; the text
-says where and why.  2: the command line is wrong, or a file cannot be opened.
-
-This file needs Python 3.9 or newer and `cryptography`, and nothing of svc: what it checks is
-written in docs/reference/audit.md, so that you can read it, or write your own.
+Status 0: all that was given holds, and is of one history of one log.  1: refused, and why.  2: the
+command line is wrong, or a file cannot be opened.  This file needs Python 3.9 and `cryptography`
+and nothing of svc: docs/reference/audit.md says what it checks, so that you can write your own.
 """
 
 from __future__ import annotations
@@ -54,8 +52,7 @@ def demand(holds: bool, what: str) -> None:
         raise Refused(what)
 
 
-# The form of a line: JSON, members sorted, no spaces, ASCII.  What is hashed and signed is the same
-# with its characters as they are (RFC 8785).
+# A line: JSON, members sorted, no spaces, ASCII.  What is hashed is the same in UTF-8 (RFC 8785).
 to_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 to_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
@@ -307,9 +304,9 @@ def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> 
                 there = there[name]
             salt = bytes.fromhex(value["salt"])
             found = hashlib.sha256(salt + value["value"].encode()).hexdigest()
-            json.loads(value["value"])
-            good = len(value) == 3 and value["salt"] == salt.hex() and there == {"personal": found}
-            good = good and len(salt) == 16
+            json.loads(value["value"])  # With one length of salt: no byte can belong to either.
+            is_salt = len(salt) == 16 and value["salt"] == salt.hex()
+            good = len(value) == 3 and is_salt and there == {"personal": found}
         except (AttributeError, KeyError, TypeError, ValueError):
             good = False
         demand(good, f"{place}: a personal value is not the one that was hashed")
@@ -365,6 +362,7 @@ def options(words: list[str]) -> argparse.Namespace:
 def check(given: argparse.Namespace) -> list[str]:
     """Check everything that was given; lines that say what holds."""
     keys = Keys([Path(path).read_bytes() for path in given.key], given.fingerprint)
+    demand(given.seq is None or given.proof, "--seq is of a --proof, and none was given")
     history, said = History(), []
     for path in given.head:
         lines = Path(path).read_bytes().splitlines(keepends=True) or [b""]
@@ -386,9 +384,8 @@ def check(given: argparse.Namespace) -> list[str]:
 
 def main(words: list[str]) -> int:
     """Run; the status."""
-    given = options(words)
     try:
-        said = check(given)
+        said = check(options(words))
     except (Refused, UnicodeEncodeError) as refused:
         print(f"REFUSED: {refused}", file=sys.stderr)
         return 1

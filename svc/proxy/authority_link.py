@@ -181,10 +181,13 @@ class AuthorityLink(Service):
             except Exception:
                 # Whatever broke it: without this loop the Proxy would never come back.
                 _log.failure("authority connection failed", reason="internal")
+            if self._was_steady():
+                failures = 0
+                self.pool.held()
             # Another member may answer at once: only a whole round of failures is waited for.
             if not self.pool.failed():
                 continue
-            failures = 0 if self._was_steady() else failures + 1
+            failures += 1
             longest = _LONGEST_WAIT if self.pool.is_alone else _LONGEST_ROUND
             wait = min(longest, _FIRST_WAIT * 2 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
@@ -221,6 +224,7 @@ class AuthorityLink(Service):
             try:
                 stream = await self._snapshots(channel)
                 before, self._followed = self._followed, _Followed(channel, shown, stream)
+                self.pool.answered()
             finally:
                 self._taking.release()
         except BaseException:
@@ -253,7 +257,6 @@ class AuthorityLink(Service):
         request = hello_message(self.version, self.instance_id, claimed)
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
         self.lanes = read_lanes(answer)
-        self.pool.answered()
 
     async def _first_frame(self, stream: IRpcStream) -> None:
         """The first snapshot, so that an open right after the greeting is decided.

@@ -26,7 +26,7 @@ class AuthorityPool(Generic[_T]):
     Attributes:
         members: At least one where anything is dialed.
         moved: Called once for each move of the Proxy's calls to another instance
-            (``svc_authority_pool_moves_total``), when that one has answered.
+            (``svc_authority_pool_moves_total``).
     """
 
     members: Sequence[_T]
@@ -46,14 +46,17 @@ class AuthorityPool(Generic[_T]):
         return len(self.members) < 2
 
     def answered(self) -> None:
-        """The current member took the greeting: the Proxy's calls go there from now on."""
-        self._failed = 0
+        """The Proxy's calls go to the current member from now on."""
         if self._settled not in (None, self._turn):
             self.moved()
         self._settled = self._turn
 
+    def held(self) -> None:
+        """The connection that just ended was no failure: the next one begins a new round."""
+        self._failed = 0
+
     def failed(self) -> bool:
-        """Turn to the next member; whether all have failed since one answered or the last round."""
+        """Turn to the next member; whether all have failed since one held or a round ended."""
         self._turn = (self._turn + 1) % len(self.members)
         self._failed += 1
         if self._failed < len(self.members):

@@ -105,6 +105,23 @@ class ExchangeTests(SynchronousTestCase):
         self.assertEqual([each.pruned for each in self.theirs.kept], [0, 1, 0])
         self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 4)
 
+    def test_begun_late(self) -> None:
+        """Who begins without heads takes the oldest there is, with a hole before it."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        for _ in range(4):
+            self.sign(writer)
+        kept = [(one.head.tree_size, to_line(one, edge=True)) for one in self.ours.kept[1:]]
+        self.store = memory_store(chain_hash)
+        for size, line in kept:
+            self.add(size, line)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 3)
+        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 4)
+        self.store, self.theirs = memory_store(chain_hash), MemoryHeads()
+        for size, line in (kept[0], kept[2]):
+            self.add(size, line)
+        self.refused(self.exchange(self.theirs).take())
+
     def test_answer_lost(self) -> None:
         """A head whose sharing may have failed is the next one's predecessor, once."""
         exchange, lost = self.exchange(self.ours), [True]

@@ -192,12 +192,12 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
         self.assertRaises(AuditBroken, keeper.newest)
 
     def test_disk_full_at_latest(self) -> None:
-        """A head of which `latest` could not be told is not kept, so that it can be signed anew."""
+        """A head of which `latest` could not be told is kept once, however often it is tried."""
         keeper = self.make()
         keeper.keep(self.heads[0])
         (self.path / "latest.new").mkdir()
-        self.assertRaises(OSError, keeper.keep, self.heads[1])
-        self.assertEqual(keeper.newest(), self.heads[0])
+        for _ in range(2):
+            self.assertRaises(OSError, keeper.keep, self.heads[1])
         (self.path / "latest.new").rmdir()
         keeper.keep(self.heads[1])
         self.assertEqual([each.hash for each in keeper.heads()], [h.hash for h in self.heads[:2]])

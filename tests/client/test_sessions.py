@@ -190,7 +190,10 @@ class SessionTests(SynchronousTestCase):
     def test_begins_to_shake_hands_at_once(self) -> None:
         """The ClientHello goes with the request; it waits for no grant, and nothing follows it."""
         self.gate.silent = True
-        self.gate.dialer.endpoint(Wish("db1", tcp)).connect(Factory.forProtocol(Talker))
+        connecting = self.gate.dialer.endpoint(Wish("db1", tcp)).connect(
+            Factory.forProtocol(Talker)
+        )
+        self.addCleanup(connecting.addErrback(lambda _: None).cancel)
         self.gate.turn()
         kind, hello = parse_frame(self.gate.asked[0].take())
         self.assertEqual((kind, hello[:1]), (FrameKind.DATA, b"\x16"))

@@ -336,6 +336,8 @@ class HistoryTests(VerifierCase):
             self.assertIn("is not record", self.refusal("--proof", self.written(odd)))
         proof = self.file("p", self.proof(6))
         self.assertIn("for record 6, not 5", self.refusal("--proof", proof, "--seq", "5"))
+        grown = self.file("grown", self.growth(3, self.head()))
+        self.assertIn("not a proof of record 5", self.refusal("--proof", grown, "--seq", "5"))
         other = self.head(anchor=anchor_of(World(CLUSTER).keys))
         self.assertIn("did not name", self.refusal("--proof", self.file("p", self.proof(5, other))))
 

@@ -15,7 +15,7 @@ class PoolTests(SynchronousTestCase):
     """The order in which members are turned to."""
 
     def test_rounds(self) -> None:
-        """Each member is tried once before a round has failed; an answer begins a new round."""
+        """Each member is tried once before a round has failed; after one that held all are again."""
         pool = AuthorityPool(("a", "b", "c"))
         tried = []
         for _ in range(7):
@@ -23,6 +23,9 @@ class PoolTests(SynchronousTestCase):
         self.assertEqual("".join(name for name, _ in tried), "abcabca")
         self.assertEqual([over for _, over in tried], [False, False, True] * 2 + [False])
         pool.answered()
+        self.assertEqual([pool.failed() for _ in range(2)], [False, True])
+        pool.failed()
+        pool.held()
         self.assertEqual([pool.failed() for _ in range(3)], [False, False, True])
 
     def test_alone(self) -> None:
@@ -51,7 +54,7 @@ class MovingTests(ProxyTests):
             self.dialed.append(name)
             if name in self.refusing:
                 raise LeaseLost(self.leading)
-            if name != self.leading:
+            if name not in self.leading:
                 raise Unavailable("nobody answers", reason="cannot_connect")
             found = await reach()
             assert isinstance(found, RpcChannel)
@@ -91,9 +94,26 @@ class MovingTests(ProxyTests):
         self.assertTrue(self.site.link.is_connected)
         self.assertEqual((self.dialed, self.moves), (["b", "c", "a"], 0))
 
+    def test_answered_and_refused(self) -> None:
+        """Members that answer and then fail are asked in rounds, with waits, and nothing moves."""
+        self.leading = "abc"
+        broken = self.site.link.take
+
+        async def refused(frame: object) -> None:
+            raise Unavailable("this snapshot is older", reason="snapshot_older")
+
+        self.site.link.take = refused
+        self._cut()
+        self.site.pass_time(60)
+        self.assertLess(len(self.dialed), 3 * 70)
+        self.assertEqual(self.moves, 0)
+        self.site.link.take = broken
+        self.site.pass_time(3)
+        self.assertTrue(self.site.link.is_connected)
+
     def test_nobody(self) -> None:
         """While no member answers they are asked in rounds, with growing waits between."""
-        self.leading = "none"
+        self.leading = ""
         self._cut()
         self.site.pass_time(100)
         self.assertLess(len(self.dialed), 3 * 110)
