@@ -15,7 +15,7 @@ class PoolTests(SynchronousTestCase):
     """The order in which members are turned to."""
 
     def test_rounds(self) -> None:
-        """Each member is tried once before a round has failed; after one that held all are again."""
+        """Each member is tried once before a round has failed; one that held begins another."""
         pool = AuthorityPool(("a", "b", "c"))
         tried = []
         for _ in range(7):
