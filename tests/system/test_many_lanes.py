@@ -194,27 +194,27 @@ class ManyLanesTests(SynchronousTestCase):
         finally:
             resource.prlimit(self.proxy.pid, resource.RLIMIT_NOFILE, limits)
 
-    def test_the_users_pages_used_up(self) -> None:
-        """Where the user has no pages of pipes left, busy lanes go on with the least of pipes."""
-        if not IS_LONG:
-            raise SkipTest("it uses up the pipes of this user on this machine: with SVC_LONG=1")
-        setpriv = shutil.which("setpriv")
-        if os.geteuid() == 0 and setpriv is None:
-            raise SkipTest("setpriv is not installed; the Debian package util-linux brings it")
-        if os.geteuid() == 0 and setpriv is not None:  # whom no limit of pipes binds
-            self.restarted([setpriv, "--bounding-set", "-sys_resource,-sys_admin"])
-        self.hog_pipes()
-        earlier = {name for name, _ in handles(self.proxy)}
-        busy, full = self.lanes(BUSY), self.lanes(1)[0]
-        gone = filled(full, FULL)
-        self.assertLess(gone, len(FULL))
-        sizes = self.pipe_sizes(earlier)
-        self.assertTrue(sizes)
-        self.assertLess(max(sizes), PIPE_BYTES)
-        self.echoed(busy)
-        rest = Echoed(full, FULL[:gone], gone)
-        all_echoed([rest])
-        self.assertEqual(bytes(rest.back), rest.sent)
+    if IS_LONG:  # It uses up the pipes of this user on this machine.
+
+        def test_the_users_pages_used_up(self) -> None:
+            """Where the user has no pages of pipes left, busy lanes go on with the least of pipes."""
+            setpriv = shutil.which("setpriv")
+            if os.geteuid() == 0 and setpriv is None:
+                raise SkipTest("setpriv is not installed; the Debian package util-linux brings it")
+            if os.geteuid() == 0 and setpriv is not None:  # whom no limit of pipes binds
+                self.restarted([setpriv, "--bounding-set", "-sys_resource,-sys_admin"])
+            self.hog_pipes()
+            earlier = {name for name, _ in handles(self.proxy)}
+            busy, full = self.lanes(BUSY), self.lanes(1)[0]
+            gone = filled(full, FULL)
+            self.assertLess(gone, len(FULL))
+            sizes = self.pipe_sizes(earlier)
+            self.assertTrue(sizes)
+            self.assertLess(max(sizes), PIPE_BYTES)
+            self.echoed(busy)
+            rest = Echoed(full, FULL[:gone], gone)
+            all_echoed([rest])
+            self.assertEqual(bytes(rest.back), rest.sent)
 
     def restarted(self, words: Sequence[str]) -> None:
         """Run the Proxy by these words."""
