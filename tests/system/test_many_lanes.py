@@ -197,7 +197,7 @@ class ManyLanesTests(SynchronousTestCase):
     if IS_LONG:  # It uses up the pipes of this user on this machine.
 
         def test_the_users_pages_used_up(self) -> None:
-            """Where the user has no pages of pipes left, busy lanes go on with the least of pipes."""
+            """Where the user has no pages of pipes left, lanes go on with the least of pipes."""
             setpriv = shutil.which("setpriv")
             if os.geteuid() == 0 and setpriv is None:
                 raise SkipTest("setpriv is not installed; the Debian package util-linux brings it")
