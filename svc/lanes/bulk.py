@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IPullProducer, ISSLTransport
 from twisted.internet.tcp import Connection
 from zope.interface import implementer
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 128 * 1024
 """The most that is read at once: a turn of the reactor is no longer than this takes to encrypt."""
 
 FULL_BYTES = 64 * 1024
