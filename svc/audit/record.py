@@ -111,6 +111,8 @@ def seal(
             form["details"] = _details(record.event, record.details, hide)
         if record.state is not None:
             form["state"] = record.state.form()
+        if record.spool is not None:
+            form["spool"] = record.spool.form()
         canonical = encode(form)
     except Malformed as refused:
         raise Unrecordable(f"audit record {record.event.name}: {refused.text}") from refused

@@ -24,6 +24,7 @@ from svc.model.access import AccessRequest
 from svc.model.canonical import Json
 from svc.model.ledger import GENESIS, PersonalValue
 from svc.model.signing import Signed
+from svc.model.spool import SpoolPlace
 from svc.model.state import StateChange
 
 __all__ = [
@@ -156,6 +157,8 @@ class AuditRecord:
     details: Mapping[str, Json] = NOTHING
     state: StateChange | None = None
     """The protected rows it changes; such a record is signed (rule R8)."""
+    spool: SpoolPlace | None = None
+    """Its place among the rows of an origin that may not append by itself (rule R11)."""
 
 
 @frozen

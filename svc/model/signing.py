@@ -37,6 +37,7 @@ class Purpose(Enum):
     SNAPSHOT = "snapshot"
     AUDIT_HEAD = "audit-head"
     AUDIT_ORIGIN = "audit-origin"
+    AUDIT_ROW = "audit-row"
     APPROVAL = "approval"
     JWT = "jwt"
 

@@ -264,3 +264,41 @@ class RefusedCalls(_message.Message):
 class RefusedResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class SpooledRequest(_message.Message):
+    __slots__ = ("spool_id", "rows")
+    SPOOL_ID_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    spool_id: bytes
+    rows: _containers.RepeatedCompositeFieldContainer[SpooledRow]
+    def __init__(self, spool_id: _Optional[bytes] = ..., rows: _Optional[_Iterable[_Union[SpooledRow, _Mapping]]] = ...) -> None: ...
+
+class SpooledRow(_message.Message):
+    __slots__ = ("record", "signature", "key_id", "personal")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    PERSONAL_FIELD_NUMBER: _ClassVar[int]
+    record: bytes
+    signature: bytes
+    key_id: str
+    personal: _containers.RepeatedCompositeFieldContainer[SpooledValue]
+    def __init__(self, record: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., personal: _Optional[_Iterable[_Union[SpooledValue, _Mapping]]] = ...) -> None: ...
+
+class SpooledValue(_message.Message):
+    __slots__ = ("path", "salt", "value")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    salt: bytes
+    value: str
+    def __init__(self, path: _Optional[str] = ..., salt: _Optional[bytes] = ..., value: _Optional[str] = ...) -> None: ...
+
+class SpooledResponse(_message.Message):
+    __slots__ = ("received", "covered")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    covered: int
+    def __init__(self, received: _Optional[int] = ..., covered: _Optional[int] = ...) -> None: ...

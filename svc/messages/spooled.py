@@ -1,0 +1,131 @@
+"""``gate.v1.Control/Spooled``: rows of a Proxy's spool on their way to Authority's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from svc.errors import Malformed
+from svc.messages.checks import exactly, text, uid
+from svc.model.ledger import PersonalValue
+from svc.model.signing import MAX_SIGNATURE_BYTES
+from svc.model.spool import SpoolRow
+from svc.proto.gate.v1 import control_pb2 as pb
+
+SPOOLED_METHOD = "/gate.v1.Control/Spooled"
+MAX_ROWS = 256
+"""Rows in one call."""
+
+MAX_BATCH_BYTES = 1 << 20
+"""Of the rows of one call; a batch ends before it, but holds one row at least."""
+
+MAX_RECORD_BYTES = 1 << 17
+_MAX_PERSONAL = 64
+_MAX_PATH = 256
+_MAX_VALUE = 1 << 17
+_SALT_BYTES = 16
+_KEY_ID = 64
+
+
+@frozen
+class SpoolState:
+    """How far Authority has a spool.
+
+    Attributes:
+        received: All rows up to this one are durable in the store.
+        covered: All up to this one are in the log under a signed head.
+    """
+
+    received: int
+    covered: int
+
+
+def batch(rows: Iterable[SpoolRow]) -> tuple[SpoolRow, ...]:
+    """The first of *rows* that one call may carry."""
+    taken: list[SpoolRow] = []
+    size = 0
+    for row in rows:
+        size += row_size(row)
+        if taken and (len(taken) == MAX_ROWS or size > MAX_BATCH_BYTES):
+            break
+        taken.append(row)
+    return tuple(taken)
+
+
+def row_size(row: SpoolRow) -> int:
+    """How many bytes *row* takes in a message at most, but for paths."""
+    return len(row.canonical) + sum(4 * len(one.value) for one in row.personal) + 256
+
+
+def spooled_message(spool_id: str, rows: Sequence[SpoolRow]) -> pb.SpooledRequest:
+    """A batch as it travels; an empty one asks only."""
+    return pb.SpooledRequest(
+        spool_id=bytes.fromhex(spool_id),
+        rows=[
+            pb.SpooledRow(
+                record=row.canonical,
+                signature=row.signature,
+                key_id=row.key_id,
+                personal=[
+                    pb.SpooledValue(path=one.path, salt=one.salt, value=one.value)
+                    for one in row.personal
+                ],
+            )
+            for row in rows
+        ],
+    )
+
+
+def read_spooled(message: pb.SpooledRequest) -> tuple[str, tuple[SpoolRow, ...]]:
+    """The spool's id and its rows, bounded and not judged.
+
+    Raises:
+        Malformed: too many, or one is too large or of no form.
+    """
+    spool_id = uid(message.spool_id, "spooled: spool")
+    if len(message.rows) > MAX_ROWS:
+        raise Malformed(f"spooled: more than {MAX_ROWS} rows")
+    return spool_id, tuple(_row(one) for one in message.rows)
+
+
+def state_message(state: SpoolState) -> pb.SpooledResponse:
+    """How far Authority has it."""
+    return pb.SpooledResponse(received=state.received, covered=state.covered)
+
+
+def read_state(message: pb.SpooledResponse) -> SpoolState:
+    """Authority's answer.
+
+    Raises:
+        Malformed: what is covered was never received.
+    """
+    if message.covered > message.received:
+        raise Malformed("spooled: more rows are covered than received")
+    return SpoolState(message.received, message.covered)
+
+
+def check_row(row: SpoolRow) -> None:
+    """Return if *row* may travel: asked before it enters a spool, and where it comes out.
+
+    Raises:
+        Malformed: something of it is missing or too long.
+    """
+    if not row.canonical or len(row.canonical) > MAX_RECORD_BYTES:
+        raise Malformed("spooled: a record is empty or too long")
+    if len(row.signature) > MAX_SIGNATURE_BYTES or len(row.personal) > _MAX_PERSONAL:
+        raise Malformed("spooled: a signature is too long, or too many values are personal")
+    if row_size(row) > MAX_BATCH_BYTES:
+        raise Malformed("spooled: a row is too long")
+    text(row.key_id, _KEY_ID, "spooled: key", empty=True)
+    for one in row.personal:
+        text(one.path, _MAX_PATH, "spooled: path")
+        exactly(one.salt, _SALT_BYTES, "spooled: salt")
+        text(one.value, _MAX_VALUE, "spooled: value")
+
+
+def _row(one: pb.SpooledRow) -> SpoolRow:
+    personal = (PersonalValue(each.path, each.salt, each.value) for each in one.personal)
+    row = SpoolRow(one.record, tuple(personal), one.key_id, one.signature)
+    check_row(row)
+    return row
