@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import time
-from contextlib import suppress
 from typing import Any
 
 from attrs import field, frozen
 from twisted.application.service import IService, MultiService
-from twisted.internet.error import ReactorNotRunning
 from twisted.logger import ILogObserver
 from twisted.python import usage
 
@@ -81,6 +78,7 @@ class Role:
 
     def _compose(self, reactor: Any, path: str, lines: Any, root: Any) -> None:
         from svc.compose.runtime import Runtime
+        from svc.compose.signals import stop_on_signals
         from svc.config import load_settings
         from svc.telemetry.filter import parse_filter
 
@@ -99,18 +97,7 @@ class Role:
             process = make_process(runtime, settings)
         process.stopped_by = _Ending(reactor, lines)
         root.addService(process)
-        reactor.callWhenRunning(_end_with_status, reactor)
-
-
-def _end_with_status(reactor: Any) -> None:
-    """SIGTERM and SIGINT drain and end with 0; twistd itself would end by the signal."""
-
-    def stop() -> None:
-        with suppress(ReactorNotRunning):  # a second signal
-            reactor.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: reactor.callFromThread(stop))
+        reactor.callWhenRunning(stop_on_signals, reactor)
 
 
 class _Ending:

@@ -107,12 +107,15 @@ class Running:
 
     def run(self) -> int:
         """Start, serve until the reactor stops, stop; the exit status."""
+        from svc.compose.signals import stop_on_signals
+
         try:
             self._process.privilegedStartService()
         except SvcError as refusal:
             return refused(self._lines, refusal)
         self._reactor.addSystemEventTrigger("before", "shutdown", self._process.stopService)
         self._reactor.callWhenRunning(self._start)
+        self._reactor.callWhenRunning(stop_on_signals, self._reactor)
         self._reactor.run()
         return self._status
 

@@ -32,10 +32,13 @@ class Tidy:
         from twisted.internet.defer import CancelledError
         from twisted.python.failure import Failure
 
+        from svc.compose.signals import stop_on_signals
+
         reactor: Any = installed
         # A stepped host clock moves no timer (D3): before anything is scheduled.
         reactor.seconds = time.monotonic
         reactor.callWhenRunning(self._begin, reactor)
+        reactor.callWhenRunning(stop_on_signals, reactor)
         reactor.addSystemEventTrigger("before", "shutdown", self._end)
         reactor.run()
         outcome = self._outcome

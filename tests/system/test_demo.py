@@ -128,8 +128,10 @@ class StayingTests(DemoCase):
         self.assertIn(b"You came through the gateway.", _answer((found[1], int(found[2]))))
         self.once().checked()
         self.assertTrue(child.is_alive)
-        child.signal(signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            child.signal(number)
         self.assertEqual(child.wait(), 0, child.tail())
+        self.assertNotIn("ERROR", child.tail())
         self.assertEqual(self.left(), [])
 
     def test_interrupted_early_it_leaves_nothing(self) -> None:

@@ -88,8 +88,10 @@ class ProcessTests(SynchronousTestCase):
         gateway.start(AUTHORITY)
         gateway.start(PROXY)
         gateway.await_tunnels(1)
-        connector.signal(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            connector.signal(number)
         self.assertEqual(connector.wait(), 0)
+        self.assertNotIn("ERROR", connector.tail())
         gateway.start(CONNECTOR)
 
     @proves("G-ROLE-18", "G-TEL-02", "G-AUD-03", "X-31")
