@@ -145,6 +145,7 @@ class Connector:
                 self.place, purpose, self._seconds, deadline, self._transaction_secs
             )
             try:
+                _refuse_standby(connection)
                 begin(connection)
             except BaseException:
                 connection.close()
@@ -176,6 +177,18 @@ class Connector:
         self._pause = min(max(FIRST_PAUSE, self._pause * 2), LONGEST_PAUSE)
         self._not_before = self._seconds() + self._pause
         self._why = why
+
+
+def _refuse_standby(connection: PostgresConnection) -> None:
+    """Whoever serves reads from the server that it writes to.
+
+    One that follows may lag behind it: what was revoked would still be in force there.
+    """
+    if connection.ask("SELECT pg_is_in_recovery()").fetchone()[0]:
+        raise StoreUnavailable(
+            "store: the server is a standby, which takes no writes and may lag behind; let "
+            "store_url name the primary, or several hosts with target_session_attrs=read-write"
+        )
 
 
 def connect(

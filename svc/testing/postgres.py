@@ -192,7 +192,7 @@ class PostgresServer:
             status = (self.directory / "data" / "postmaster.pid").read_text("ascii").splitlines()
         except FileNotFoundError:
             return False
-        return len(status) > 7 and status[7].strip() == "ready"
+        return len(status) > 7 and status[7].strip() in ("ready", "standby")
 
     def _as_user(self) -> dict[str, Any]:
         """How a process of it is started: as its user, in its directory, ended with ours."""

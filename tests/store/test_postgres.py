@@ -365,6 +365,28 @@ class FaultTests(TestCase):
             self.assertEqual(cursor.fetchone(), (0,))
             cursor.execute("DELETE FROM svc_migrations WHERE id = 'm9999_x'")
 
+    async def test_standby(self) -> None:
+        """A server that follows another one is not read from either: it may lag behind."""
+        store = self.opened()
+        await store.run("before", partial(_add_group, "before"))
+        self.server.stop(signal.SIGINT)
+        following = self.server.directory / "data" / "standby.signal"
+        following.touch()
+        try:
+            self.server.start()
+            for ask in (store.run, store.read):
+                with self.assertRaises(StoreUnavailable) as caught:
+                    await ask("meanwhile", partial(_add_group, "meanwhile"))
+                self.assertIn("target_session_attrs=read-write", caught.exception.text)
+            look = store_postgresql.open_read_only(self.server.url(), plain_chain_hash)
+            groups = await look.read("an operator may", lambda tx: tx.people.groups())
+            self.assertEqual(groups, ("before",))
+        finally:
+            self.server.stop()
+            following.unlink()
+            self.server.start()
+        await self.answered(store, "after")
+
     async def test_lost_before_the_commit(self) -> None:
         """A function whose connection is cut before the commit runs again and is kept once."""
         store, runs = self.opened(), []
