@@ -42,14 +42,24 @@ def audit() -> None:
     metavar="FILE",
     help="Signed heads kept elsewhere (a copy of heads.jsonl or latest); checked besides our own.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes that check a long log; as many as there are cores by default.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def verify_log(context: click.Context, anchor: Path | None, as_json: bool) -> None:
+def verify_log(
+    context: click.Context, anchor: Path | None, jobs: int | None, as_json: bool
+) -> None:
     """Verify every record against the chain and the signed heads; status 6 if one is not as it was.
 
     Needs the store, the anchor directory, and the cluster's root as its trust.
     """
-    found = _log(context).verified(anchor)
+    from svc.compose.audit_rows import cores
+
+    found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
     if not as_json:
         say([found.text])
         return

@@ -7,7 +7,8 @@ of what it would say of itself.  Every call blocks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
@@ -16,12 +17,12 @@ from svc.audit.anchor import AnchorDirectory, heads_in
 from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
 from svc.audit.export import consistency, inclusion
 from svc.audit.heads import head_time
-from svc.audit.verify import ChainFault, PersonalOf, Verified, verify
+from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.compose.audit_rows import MANY, batches, checked_in_parallel, personal_of
 from svc.compose.store_place import StorePlace, store_place
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainRow, PersonalValue
@@ -30,9 +31,6 @@ from svc.pki.files import load_certificates
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der
 from svc.pki.verify import ChainVerifier
-
-_BATCH = 512
-"""Records in memory at a time while the log is verified."""
 
 
 @frozen
@@ -44,11 +42,12 @@ class OutsideLog:
     judge: HeadVerifier
     cluster: str
 
-    def verified(self, anchor: Path | None = None) -> Verified:
-        """Verify over one snapshot.  Heads are taken before it, so none can be beyond its end.
+    def verified(self, anchor: Path | None = None, jobs: int = 1) -> Verified:
+        """Verify the records that are there.  Heads are taken before, so none can be beyond.
 
         Args:
             anchor: Heads that somebody kept elsewhere; they must be of this log, too.
+            jobs: How many processes check a long log; one reads it in one snapshot.
 
         Raises:
             AuditBroken: the log does not verify, or what it is verified with is missing.
@@ -56,20 +55,31 @@ class OutsideLog:
         keeper = self.keeper
         taken = [(keeper.latest(), keeper.heads())]
 
-        def look(tx: ITransaction) -> Verified:
+        def judged(checked: Iterable[Stretch]) -> Verified:
             # The store may run this again; the heads of the first run are used up by then.
             latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
             return verify(
-                _batches(tx.audit),
+                checked,
                 heads,
                 self.judge,
                 latest=latest,
                 witnesses=() if anchor is None else heads_in(anchor),
-                personal_of=_personal(tx.audit),
                 cluster=self.cluster,
             )
 
-        return self.store.look("audit verify", look)
+        size = self._size() if jobs > 1 else 0
+        if size >= MANY:
+            with checked_in_parallel(self.store, size, jobs) as checked:
+                return judged(checked)
+        return self.store.look(
+            "audit verify", lambda tx: judged(stretches(batches(tx.audit), personal_of(tx.audit)))
+        )
+
+    def _size(self) -> int:
+        """How many records there are; 0 where it cannot be read, which one process will name."""
+        with suppress(SvcError):
+            return self.store.look("audit verify", lambda tx: tx.audit.head().seq)
+        return 0
 
     def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[Entry]]:
         """The newest head, and the entries past *after* that it covers."""
@@ -173,53 +183,6 @@ def head_judge(root: bytes, cluster: str) -> HeadVerifier:
         return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
 
     return judge
-
-
-def _batches(log: IAuditLog) -> Iterator[Sequence[ChainRow]]:
-    """The rows in order.  One that cannot be read is named by its number."""
-    after = 0
-    while True:
-        try:
-            rows = log.rows(after + 1, _BATCH)
-        except Exception as failed:
-            yield from _singly(log, after + 1)
-            raise _unreadable(after + 1, failed) from failed
-        if not rows:
-            return
-        yield rows
-        after = rows[-1].seq
-
-
-def _singly(log: IAuditLog, first: int) -> Iterator[Sequence[ChainRow]]:
-    """The rows up to the one that cannot be read."""
-    for seq in range(first, first + _BATCH):
-        try:
-            rows = log.rows(seq, 1)
-        except Exception as failed:
-            raise _unreadable(seq, failed) from failed
-        if not rows:
-            return
-        yield rows
-
-
-def _personal(log: IAuditLog) -> PersonalOf:
-    def personal(first: int, last: int) -> Mapping[int, Sequence[PersonalValue]]:
-        try:
-            return log.personal(first, last)
-        except Exception as failed:
-            if first == last:
-                raise _unreadable(first, failed) from failed
-        found: dict[int, Sequence[PersonalValue]] = {}
-        for seq in range(first, last + 1):
-            found.update(personal(seq, seq))
-        return found
-
-    return personal
-
-
-def _unreadable(seq: int, failed: Exception) -> AuditBroken:
-    """Whatever a damaged store answers is a fault of the log."""
-    return AuditBroken(f"audit log: record {seq}: unreadable: {type(failed).__name__}")
 
 
 def _root(state: Path) -> bytes:

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.exchange import BATCH, HeadExchange
 from svc.audit.heads import to_line
-from svc.audit.verify import verify
+from svc.audit.verify import stretches, verify
 from svc.audit.writer import HeadWriter, run_inline
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.model.audit import SignedHead, chain_hash
@@ -78,7 +78,7 @@ class ExchangeTests(SynchronousTestCase):
         self.sign(second, 5)
         self.assertEqual(self.done(self.exchange(self.ours).take()), 1)
         for keeper in (self.ours, self.theirs):
-            self.assertEqual(verify([self.log.log], keeper.heads(), judge).anchored, 11)
+            self.assertEqual(verify(stretches([self.log.log]), keeper.heads(), judge).anchored, 11)
 
     def test_many(self) -> None:
         """Who was away long takes everything there is, in several steps."""
@@ -103,7 +103,7 @@ class ExchangeTests(SynchronousTestCase):
             self.add(size, line)
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
         self.assertEqual([each.pruned for each in self.theirs.kept], [0, 1, 0])
-        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 4)
+        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 4)
 
     def test_begun_late(self) -> None:
         """Who begins without heads takes the oldest there is, with a hole before it."""
@@ -116,7 +116,7 @@ class ExchangeTests(SynchronousTestCase):
         for size, line in kept:
             self.add(size, line)
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 3)
-        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 4)
+        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 4)
         self.store, self.theirs = memory_store(chain_hash), MemoryHeads()
         for size, line in (kept[0], kept[2]):
             self.add(size, line)
@@ -139,7 +139,7 @@ class ExchangeTests(SynchronousTestCase):
         self.done(writer.write())
         self.assertEqual([each.head.tree_size for each in self.ours.kept], [2, 5])
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
-        self.assertEqual(verify([self.log.log], self.theirs.heads(), judge).anchored, 5)
+        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 5)
 
     def test_crash_between(self) -> None:
         """A head that was shared and not kept, because of a crash, is found in the store."""

@@ -16,7 +16,7 @@ from zope.interface.verify import verifyObject
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
-from svc.audit.verify import ChainFault, verify
+from svc.audit.verify import ChainFault, stretches, verify
 from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
@@ -220,7 +220,7 @@ class PruningTests(SynchronousTestCase):
         """How many records the heads that are left prove."""
         keeper = AnchorDirectory(self.path)
         heads = keeper.heads() if heads is None else heads
-        return verify([self.log.log], heads, judge, latest=keeper.latest()).anchored
+        return verify(stretches([self.log.log]), heads, judge, latest=keeper.latest()).anchored
 
     def test_newest_and_one_a_day(self) -> None:
         """Of heads every three hours the newest ten stay, and of the older the last of each day."""
@@ -326,7 +326,9 @@ class HeadWriterTests(SynchronousTestCase):
         self.assertEqual(self.sizes(), [1, 257, 260])
         self.assertEqual(self.told, self.keeper.kept)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 260)
+        self.assertEqual(
+            verify(stretches([self.log.log]), self.keeper.heads(), judge).anchored, 260
+        )
 
     def test_other_numbers(self) -> None:
         """An operator may have heads after fewer records, or later."""
@@ -381,7 +383,7 @@ class HeadWriterTests(SynchronousTestCase):
             if not edge:
                 self.keeper.kept[-1] = evolve(self.keeper.kept[-1], edge=())
         self.started()
-        self.assertEqual(verify([self.log.log], self.keeper.heads(), judge).anchored, 10)
+        self.assertEqual(verify(stretches([self.log.log]), self.keeper.heads(), judge).anchored, 10)
 
     def refusal(self, **changed: Any) -> str:
         """The reason with which a start is refused."""

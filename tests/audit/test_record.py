@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.record import MAX_TEXT, Sealer, Unrecordable, personal_hash, seal
-from svc.audit.verify import ChainFault, verify
+from svc.audit.verify import ChainFault, stretches, verify
 from svc.model import events
 from svc.model.access import request_from_form
 from svc.model.audit import Actor, AuditRecord, SealedRecord
@@ -157,8 +157,8 @@ class HostileTextTests(SynchronousTestCase):
             self.assertNotIn(b"\n", row.canonical)
             self.assertNotIn(b"\\u0000", row.canonical)
             self.assertLess(len(row.canonical), 3 * MAX_TEXT + 2000)
-        verified = verify([log.log], heads_over(log.log, len(log.log)), judge,
-                          personal_of=log.personal_of)  # fmt: skip
+        checked = stretches([log.log], log.personal_of)
+        verified = verify(checked, heads_over(log.log, len(log.log)), judge)
         self.assertEqual(verified.records, 10 * len(HOSTILE))
 
     def test_in_the_request(self) -> None:
@@ -192,9 +192,9 @@ class ErasureTests(SynchronousTestCase):
         log.fill(3)
         heads = heads_over(log.log, 3)
         log.personal[2] = ()
-        self.assertEqual(verify([log.log], heads, judge, personal_of=log.personal_of).records, 3)
+        checked = stretches([log.log], log.personal_of)
+        self.assertEqual(verify(checked, heads, judge).records, 3)
         log.personal[2] = log.personal[3]
-        fault = self.assertRaises(
-            ChainFault, verify, [log.log], heads, judge, personal_of=log.personal_of
-        )
+        checked = stretches([log.log], log.personal_of)
+        fault = self.assertRaises(ChainFault, verify, checked, heads, judge)
         self.assertEqual((fault.seq, fault.kind), (2, "personal"))

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.heads import AnchorKey, payload, sign_head
 from svc.audit.record import seal
-from svc.audit.verify import ChainFault, PersonalOf, Verified, follow, verify
+from svc.audit.verify import ChainFault, PersonalOf, Verified, follow, stretches, verify
 from svc.model.audit import GENESIS, SignedHead, chain_hash
 from svc.model.ledger import ChainRow
 from svc.model.signing import Purpose, Signed, sign
@@ -50,10 +50,12 @@ class VerifyTests(SynchronousTestCase):
     ) -> Verified:
         """Verify in batches of seven."""
         return verify(
-            (rows[at : at + 7] for at in range(0, len(rows), 7)),
+            stretches(
+                (rows[at : at + 7] for at in range(0, len(rows), 7)),
+                personal_of or self.memory.personal_of,
+            ),
             self.heads if heads is None else heads,
             judge,
-            personal_of=personal_of or self.memory.personal_of,
         )
 
     def assertFault(self, seq: int, kind: str, *args: object, **kwargs: object) -> None:
@@ -149,7 +151,7 @@ class VerifyTests(SynchronousTestCase):
     ) -> Verified:
         """Verify against heads of ours and of somebody else."""
         heads = self.heads if heads is None else heads
-        return verify([rows], heads, judge, witnesses=witnesses)
+        return verify(stretches([rows]), heads, judge, witnesses=witnesses)
 
     @proves("G-AUD-02")
     def test_deleted_swapped_doubled(self) -> None:
@@ -210,7 +212,7 @@ class VerifyTests(SynchronousTestCase):
         self.assertFault(2, "head_link", self.rows, [one, three, four])
         self.assertFault(2, "head_link", self.rows, [one, one, two])
         fault = self.assertRaises(
-            ChainFault, verify, [self.rows], self.heads[:3], judge, latest=four
+            ChainFault, verify, stretches([self.rows]), self.heads[:3], judge, latest=four
         )
         self.assertEqual((fault.seq, fault.kind), (34, "head_mismatch"))
 
@@ -224,7 +226,7 @@ class VerifyTests(SynchronousTestCase):
         other = Signed(data, sign(KEY, Purpose.GRANT, data), ANCHOR.chain)
         self.assertFault(1, "head_signature", self.rows, [SignedHead(head, other)])
         fault = self.assertRaises(
-            ChainFault, verify, [self.rows], self.heads, judge, cluster="else.example"
+            ChainFault, verify, stretches([self.rows]), self.heads, judge, cluster="else.example"
         )
         self.assertEqual(fault.kind, "head_mismatch")
 

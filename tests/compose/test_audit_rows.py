@@ -1,0 +1,111 @@
+"""A log that several processes check is judged as one process would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from multiprocessing import active_children
+from pathlib import Path
+
+from attrs import evolve
+from twisted.trial.unittest import TestCase
+
+from svc.audit.record import Sealer
+from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.compose.audit_rows import batches, checked_in_parallel, personal_of
+from svc.compose.store_place import StorePlace
+from svc.errors import AuditBroken
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit import chain_hash
+from svc.plugins.store_sqlite import store_sqlite
+from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record
+from tests.store.places import real_needs
+
+ROWS = 60
+TURN = 7
+
+
+class ParallelTests(TestCase):
+    """Three processes by turns of seven records, over a store in a file."""
+
+    async def setUp(self) -> None:  # type: ignore[override]
+        self.file = Path(self.mktemp()).absolute()
+        url = f"sqlite://{self.file}"
+        store_sqlite.migrate(url, "test", lambda: 0.0, lambda: 0.0)
+        memory = MemoryLog()
+        sealer = Sealer(memory.entropy, FACTS)
+        store: IStore = store_sqlite.open(url, evolve(real_needs(), chain_hash=chain_hash))
+
+        def fill(tx: ITransaction) -> None:
+            for n in range(1, ROWS + 1):
+                sealed = sealer.seal(record(n))
+                tx.audit.append(sealed.canonical, sealed.personal)
+
+        await store.run("fill", fill)
+        rows = await store.read("rows", lambda tx: tx.audit.rows(1, ROWS))
+        await store.close()
+        self.heads = heads_over(list(rows), 1, TURN, TURN + 1, 33, ROWS)
+        self.place = StorePlace(store_sqlite, url)
+
+    def in_one(self) -> Verified:
+        def look(tx: ITransaction) -> Verified:
+            return verify(stretches(batches(tx.audit), personal_of(tx.audit)), self.heads, judge)
+
+        return self.place.look("verify", look)
+
+    def in_three(self) -> Verified:
+        size = self.place.look("end", lambda tx: tx.audit.head().seq)
+        with checked_in_parallel(self.place, size, 3, TURN) as checked:
+            return verify(checked, self.heads, judge)
+
+    def change(self, statement: str, *values: object) -> None:
+        with sqlite3.connect(self.file) as store:
+            store.execute("PRAGMA foreign_keys = OFF")
+            store.execute(statement, values)
+        store.close()
+
+    def test_whole(self) -> None:
+        """What one process verifies three verify, and none of them is left."""
+        self.assertEqual(self.in_three(), self.in_one())
+        self.assertEqual(self.in_three().records, ROWS)
+        self.assertEqual(active_children(), [])
+
+    def test_changed(self) -> None:
+        """Whatever is changed at the border of a turn or inside, both name it alike."""
+        for seq in (1, TURN, TURN + 1, 30, ROWS):
+            for change in (
+                "UPDATE audit_log SET canonical = replace(canonical, 'connect', 'convect')",
+                "UPDATE audit_log SET prev_hash = randomblob(32)",
+                "UPDATE audit_log SET hash = zeroblob(32)",
+                "UPDATE audit_log SET seq = 100",
+                "DELETE FROM audit_log",
+                "UPDATE personal_values SET value = '\"other\"'",
+                "UPDATE audit_log SET canonical = CAST(x'7b2261223a22ff227d' AS TEXT)",
+            ):
+                kept = self.file.read_bytes()
+                self.change(f"{change} WHERE seq = ?", seq)
+                one = self.assertRaises(AuditBroken, self.in_one)
+                three = self.assertRaises(AuditBroken, self.in_three)
+                self.assertEqual(three.text, one.text, (change, seq))
+                self.file.write_bytes(kept)
+        self.assertEqual(self.in_three(), self.in_one())
+
+    def test_killed(self) -> None:
+        """The work of a process that is killed is done by the one that waits for it."""
+        with checked_in_parallel(self.place, ROWS, 3, TURN) as checked:
+            self.assertEqual(verify(self.killing(checked), self.heads, judge), self.in_one())
+
+    def killing(self, checked: Iterator[Stretch]) -> Iterator[Stretch]:
+        yield next(checked)
+        for worker in active_children():
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+        yield from checked
+
+    def test_given_up(self) -> None:
+        """At the first fault everything ends, though no turn after it was taken."""
+        self.change("DELETE FROM audit_log WHERE seq = 2")
+        self.assertRaises(ChainFault, self.in_three)
+        self.assertEqual(active_children(), [])
