@@ -68,10 +68,9 @@ $(NODE)/node_modules/.made: $(NODE)/package-lock.json
 	cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/.made \
 	|| echo "make: npm ci failed in $(NODE)"
 
-# All workers of a run share the PostgreSQL server that the run's shell stands for.
 test: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
-	SVC_TEST_RUN=$$$$ $(PY) -m twisted.trial -j$(JOBS) tests
+	$(PY) -m tests.runner -j$(JOBS)
 	@$(PY) -m tests.tools
 
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
@@ -81,7 +80,7 @@ test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 # In `make test` these are short: fewer lanes, kills, messages and seconds.
 FAULTS = $(shell grep -l --include='test_*.py' -r SVC_LONG tests | sort | tr / . | sed 's/\.py$$//')
 fault: bytecode $(VENV)/.test
-	SVC_LONG=1 $(PY) -m twisted.trial -j$(JOBS) $(FAULTS)
+	SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(FAULTS)
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated

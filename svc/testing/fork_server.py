@@ -54,17 +54,26 @@ class _Order:
 
 
 def main() -> int:
-    """Import, serve, and end when nobody is left who could order; in a child, run the program."""
-    asked = socket.socket(fileno=int(sys.argv[1]))
+    """Import, and serve."""
+    prepare()
+    return serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def prepare(*more: str) -> None:
+    """Import what svc imports, and *more* modules, into a process that will fork."""
     for package in _PACKAGES:
         for module in iter_modules(import_module(package).__path__, f"{package}."):
             import_module(module.name)
-    for name in _MORE:
+    for name in (*_MORE, *more):
         import_module(name)
     # The descriptors of a reactor would be one and the same in all children.
     assert "twisted.internet.reactor" not in sys.modules, "an import has made a reactor"
     gc.collect()
     gc.freeze()
+
+
+def serve(asked: socket.socket) -> int:
+    """Serve, and end when nobody is left who could order; in a child, run the program."""
     order = _serve(asked)
     if order is None:
         return 0

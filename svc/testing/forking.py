@@ -120,7 +120,16 @@ def fork(
 @frozen
 class _Server:
     way: socket.socket
-    process: subprocess.Popen[bytes]
+    pid: int
+
+
+_adopted: list[_Server] = []
+
+
+def adopt(way: socket.socket, pid: int) -> None:
+    """Use a fork server that is already there, a child of this process; before the first `fork`."""
+    assert not _server.cache_info().currsize, "there is a fork server"
+    _adopted[:] = [_Server(way, pid)]
 
 
 def _number(pipe: int, otherwise: int | None = None) -> int:
@@ -137,6 +146,8 @@ def _number(pipe: int, otherwise: int | None = None) -> int:
 @cache
 def _server() -> _Server:
     """This process's fork server, which ends when the way to it does."""
+    if _adopted:
+        return _adopted[0]
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "svc.testing.fork_server", str(its.fileno())]
     with its:
@@ -147,12 +158,12 @@ def _server() -> _Server:
             cwd=Path(__file__).parent.parent.parent,
             env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         )
-    return _Server(ours, server)
+    return _Server(ours, server.pid)
 
 
 @atexit.register
 def _end() -> None:
     """Registered before any child can be: those who end their children have done so by then."""
-    if _server.cache_info().currsize:
+    if _adopted or _server.cache_info().currsize:
         _server().way.close()
-        _server().process.wait()
+        os.waitpid(_server().pid, 0)

@@ -1,0 +1,224 @@
+"""Runs the tests, several processes at once: ``python -m tests.runner [-j N] [NAME ...]``.
+
+``trial -j`` hands single tests to whichever worker is free, so that each worker founds a gateway
+for nearly every module.  Here a process runs a whole module under trial, and all modules of
+`SHARING` that share something expensive run in one, after one another.  The processes are forked
+from this one, which has imported svc; each has a fork server for svc forked from it likewise.
+
+A NAME is a package or a module below ``tests``, ``tests`` itself if there is none.  The exit
+status is 0 if every test ran, and passed or was skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import NoReturn
+
+from attrs import field, frozen
+from twisted.scripts import trial
+
+from svc.testing import fork_server, forking
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SHARING = tuple(
+    re.compile(pattern, re.M)
+    for pattern in (
+        r"^from tests\.system\.common import",
+        r"^from tests\.system\.killing import",
+        r"^from tests\.system\.(hostile_case|stage) import",
+        r"^from tests\.system\.world import .*\bworld\b",
+        r"^from tests\.wheels import .*\b(own_wheel|environment_with)\b",
+    )
+)
+"""What a module says that shares a gateway, or a wheel, with all others that say it."""
+
+_FIRST = ("tests.system.", "tests.interop.", "tests.test_", "tests.contrib.", "tests.store.")
+"""What takes long and waits much begins first: what is quick fills the cores at the end."""
+
+_PR_SET_PDEATHSIG = 1
+_COUNTS = re.compile(r"(\w+)=(\d+)")
+_END = re.compile(r"^Ran (\d+) tests? in .*\n+(?:PASSED|FAILED)(?: \((.*)\))?$", re.M)
+_RULE = "=" * 79
+
+
+@frozen
+class Outcome:
+    """What came of a group.
+
+    Attributes:
+        counts: By trial's words (``successes``, ``skips``); empty if it did not come to its end.
+        told: What trial says of tests that were not plain successes, or all it said.
+    """
+
+    group: Sequence[str]
+    status: int
+    counts: Mapping[str, int]
+    told: str
+    secs: float
+    cpu_secs: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether there were tests, and all of them passed or were skipped."""
+        return self.status == 0 and sum(self.counts.values()) > 0
+
+    def __str__(self) -> str:
+        name = self.group[0] + (f" and {len(self.group) - 1} more" if self.group[1:] else "")
+        counted = f"{sum(self.counts.values()):4} tests {self.secs:6.1f} s {self.cpu_secs:6.1f} cpu"
+        return f"{'ok    ' if self.is_good else 'FAILED'} {counted}  {name}"
+
+
+@frozen
+class Running:
+    """A group under way."""
+
+    group: Sequence[str]
+    place: Path
+    since: float = field(factory=monotonic)
+
+    def outcome(self, status: int, cpu_secs: float) -> Outcome:
+        """What came of it, read from what it left."""
+        text = (self.place / "out").read_text("utf-8", "replace")
+        end = _END.search(text)
+        counts = {}
+        if end is not None:
+            counts = {word: int(count) for word, count in _COUNTS.findall(end[2] or "")}
+        told = text
+        if end is not None:
+            told = text[text.index(_RULE) : end.start()] if _RULE in text else ""
+        return Outcome(self.group, status, counts, told, monotonic() - self.since, cpu_secs)
+
+
+def modules(names: Iterable[str], root: Path = ROOT) -> list[str]:
+    """The test modules below packages, or the modules themselves.
+
+    Raises:
+        SystemExit: there is no such package or module.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        place = root.joinpath(*name.split("."))
+        paths = sorted(place.rglob("test_*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        for path in paths:
+            if not path.is_file():
+                raise SystemExit(f"tests.runner: {name}: no package and no module")
+            found[".".join(path.relative_to(root).with_suffix("").parts)] = None
+    return list(found)
+
+
+def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
+    """Which modules run in one process, in the order in which they begin."""
+    made: dict[str, list[str]] = {}
+    for name in names:
+        text = root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+        shared = (each.pattern for each in SHARING if each.search(text))
+        made.setdefault(next(shared, name), []).append(name)
+    return sorted(map(tuple, made.values()), key=_urgency)
+
+
+def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
+    kind = (n for n, first in enumerate(_FIRST) if group[0].startswith(first))
+    return next(kind, len(_FIRST)), -len(group), group[0]
+
+
+def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Outcome]:
+    """Run groups, *jobs* at a time, and give each outcome as it comes.
+
+    In a forked child this does not return.
+    """
+    queue = list(enumerate(waiting))[::-1]
+    running: dict[int, Running] = {}
+    while queue or running:
+        while queue and len(running) < jobs:
+            number, group = queue.pop()
+            place = base / str(number)
+            place.mkdir()
+            running[_forked(lambda: _become(group, place))] = Running(group, place)  # noqa: B023
+        pid, status, used = os.wait4(-1, 0)
+        if pid in running:
+            ended = running.pop(pid)
+            code = os.waitstatus_to_exitcode(status)
+            yield ended.outcome(code, used.ru_utime + used.ru_stime)
+
+
+def _forked(child: Callable[[], NoReturn]) -> int:
+    """Start a child that ends with us; its pid."""
+    sys.stdout.flush()
+    ours = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != ours:
+        os._exit(1)
+    child()
+
+
+def _become(group: Sequence[str], place: Path) -> NoReturn:
+    """Be a trial of one group."""
+    with open(place / "out", "wb") as out, open(os.devnull, "rb") as nothing:
+        for number, file in ((0, nothing), (1, out), (2, out)):
+            os.dup2(file.fileno(), number)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = _forked(lambda: _serve(ours, its))
+    its.close()
+    forking.adopt(ours, pid)
+    sys.argv = ["trial", "--temp-directory", str(place / "trial"), *group]
+    trial.run()
+    raise AssertionError("trial has exited")
+
+
+def _serve(ours: socket.socket, its: socket.socket) -> NoReturn:
+    """Be the fork server of a group."""
+    ours.close()
+    for first, end in ((3, its.fileno()), (its.fileno() + 1, os.sysconf("SC_OPEN_MAX"))):
+        os.closerange(first, end)
+    sys.exit(fork_server.serve(its))
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what was asked for; the exit status."""
+    parser = argparse.ArgumentParser(prog="tests.runner")
+    parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("names", nargs="*", default=["tests"])
+    asked = parser.parse_args(words)
+    # All share the PostgreSQL server of this run.
+    os.environ.setdefault("SVC_TEST_RUN", str(os.getpid()))
+    waiting = groups(modules(asked.names))
+    fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway")
+    began = monotonic()
+    base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
+    tempfile.tempdir = None  # asked for anew by whoever is told another environment
+    total: Counter[str] = Counter()
+    cpu_secs, bad = 0.0, []
+    for outcome in run(waiting, asked.jobs, base):
+        print(outcome, outcome.told, sep="\n" if outcome.told else "", flush=True)
+        total.update(outcome.counts)
+        cpu_secs += outcome.cpu_secs
+        if not outcome.is_good:
+            bad.append(outcome)
+    print(f"Ran {total.total()} tests in {monotonic() - began:.0f} s, {cpu_secs:.0f} s of CPU time")
+    counted = ", ".join(f"{word}={count}" for word, count in sorted(total.items()))
+    if bad:
+        print(f"FAILED ({counted}); what they left is in {base}:", *bad, sep="\n")
+        return 1
+    shutil.rmtree(base)
+    print(f"PASSED ({counted})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
