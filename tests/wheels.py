@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from unittest import TestCase
 
 from attrs import frozen
 
@@ -73,20 +72,13 @@ def own_copy() -> Path:
 @cache
 def own_wheel() -> Path:
     """svc's wheel."""
-    return _built(own_copy(), "svc")
-
-
-@cache
-def wheel_of(name: str) -> Path:
-    """The wheel of a distribution of its own in ``contrib``."""
-    source = folder() / name
-    shutil.copytree(ROOT / "contrib" / name, source, ignore=_SKIPPED)
-    return _built(source, f"{name}-built")
+    [wheel] = _built(own_copy())
+    return wheel
 
 
 @frozen
 class Environment:
-    """A virtual environment that has svc and an example as wheels, and nothing of the checkout."""
+    """A virtual environment that has svc and examples as wheels, and nothing of the checkout."""
 
     place: Path
     python: str
@@ -97,24 +89,26 @@ class Environment:
         return run_python(["-P", *arguments], self.place, self.python)
 
 
-def environment_with(case: TestCase, name: str) -> Environment:
-    """An environment with the wheel of ``contrib/<name>``, gone after the test."""
-    place = Path(mkdtemp(prefix="svc-example-"))
-    case.addCleanup(shutil.rmtree, place, True)
+@cache
+def environment_with(*names: str) -> Environment:
+    """An environment with the wheels of ``contrib/<name>``, made once a process."""
+    place = folder() / "environment"
     home = place / "env"
-    run_python(["-m", "venv", "--without-pip", str(home)], place)
+    run_python(["-m", "venv", "--without-pip", str(home)], folder())
     python = str(home / "bin" / "python")
     [site] = home.glob("lib/python*/site-packages")
     # What svc needs is here already.  A line in a .pth file brings the folder, and not what
     # .pth files in it bring: the checkout stays out.
     site.joinpath("others.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n", "utf-8")
-    wheels = [str(own_wheel()), str(wheel_of(name))]
-    run_python(pip("--python", python, "install", "--no-deps", *wheels), place)
+    for name in names:
+        shutil.copytree(ROOT / "contrib" / name, place / name, ignore=_SKIPPED)
+    wheels = [own_wheel(), *_built(*(place / name for name in names))]
+    run_python(pip("--python", python, "install", "--no-deps", *map(str, wheels)), place)
     return Environment(place, python, site)
 
 
-def _built(source: Path, name: str) -> Path:
-    place = folder() / f"{name}.wheel"
+def _built(*sources: Path) -> list[Path]:
+    place = Path(mkdtemp(dir=folder()))
     build = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(place)]
-    run_python(pip("wheel", *build, str(source)), folder())
-    return next(place.glob("*.whl"))
+    run_python(pip("wheel", *build, *map(str, sources)), folder())
+    return list(place.glob("*.whl"))

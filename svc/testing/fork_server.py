@@ -29,7 +29,7 @@ from typing import Any
 from attrs import frozen
 
 NUMBER = struct.Struct("=i")
-MAX_ORDER = 1 << 16
+MAX_ORDER = 1 << 17
 _PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
 _MORE = (
     "svc.telemetry.tracing",

@@ -104,7 +104,7 @@ def run(
         given, said, told = (files.enter_context(TemporaryFile()) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        process = _begun(command, environ, home, (given, said, told))
+        process = begun(command, environ, home, (given, said, told))
         try:
             status = process.wait(seconds)
         except BaseException:
@@ -116,14 +116,14 @@ def run(
         return Ran(tuple(words), status, _text(said.read()), _text(told.read()))
 
 
-def _begun(
+def begun(
     words: Sequence[str],
     environ: Mapping[str, str],
     home: Path,
     standard: Sequence[IO[bytes]],
     is_leader: bool = False,
 ) -> subprocess.Popen[bytes] | Forked:
-    """Start a command with these as its stdin, stdout and stderr."""
+    """Start a command with these as its stdin, stdout and stderr; forked if it is svc's."""
     handles = [each.fileno() for each in standard]
     if tuple(words[: len(_SVC)]) == _SVC and os.environ.get("SVC_TEST_EXEC") != "1":
         return fork(words, words[len(_SVC) :], environ, home, handles, is_leader)
@@ -173,7 +173,7 @@ class Child:
         environ = environment(self.home, self.environ)
         with self.log.open("ab") as log, open(os.devnull, "rb") as nothing:
             standard = (nothing, log, log)
-            self._process = _begun(self.words, environ, self.home, standard, True)
+            self._process = begun(self.words, environ, self.home, standard, True)
         _running.add(self)
 
     @property

@@ -8,10 +8,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from svc.testing.processes import die_with_parent, environment
+from svc.testing.forking import Forked
+from svc.testing.processes import begun, environment, svc_command
 
 CANARY = "hunter2canary"
 """Stands where a secret might; no refusal may hold it."""
@@ -81,6 +84,13 @@ class Outcome:
             yield f"left behind: {sorted(set(self.after.items()) ^ set(self.before.items()))}"
 
 
+def from_nothing(start: Start) -> Start:
+    """The same by an interpreter of its own, whichever `svc_command` would be forked."""
+    prefix = svc_command()
+    assert list(start.words[: len(prefix)]) == prefix
+    return evolve(start, words=(*svc_words(), *start.words[len(prefix) :]))
+
+
 def svc_words(*words: str) -> list[str]:
     """``svc`` as its console script runs it: the working directory is no place of modules."""
     return [sys.executable, "-P", "-m", "svc", *words]
@@ -88,44 +98,52 @@ def svc_words(*words: str) -> list[str]:
 
 def outcomes(starts: Iterable[Start], directory: Path) -> Iterator[Outcome]:
     """Run them all, some at once; each in a directory of its own under *directory*."""
-    running: deque[tuple[Start, Path, Tree, subprocess.Popen[bytes]]] = deque()
+    running: deque[_Begun] = deque()
     for number, start in enumerate(starts):
         own = directory / str(number)
         own.mkdir(mode=0o700, parents=True)
-        running.append((start, own, *_begun(start, own)))
+        running.append(_begin(start, own))
         if len(running) == AT_ONCE:
-            yield _ended(*running.popleft())
+            yield _ended(running.popleft())
     while running:
-        yield _ended(*running.popleft())
+        yield _ended(running.popleft())
 
 
-def _begun(start: Start, own: Path) -> tuple[Tree, subprocess.Popen[bytes]]:
+@frozen
+class _Begun:
+    start: Start
+    own: Path
+    before: Tree
+    process: subprocess.Popen[bytes] | Forked
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+
+def _begin(start: Start, own: Path) -> _Begun:
     if start.config is not None:
         (own / "c.toml").write_text(start.config.replace("{dir}", str(own)), "utf-8")
         (own / "c.toml").chmod(0o600)
     start.prepare(own)
     before = tree(own)
     more = {name: value.replace("{dir}", str(own)) for name, value in start.environ.items()}
-    process = subprocess.Popen(
-        [word.replace("{dir}", str(own)) for word in start.words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(own, more),
-        cwd=own,
-        preexec_fn=die_with_parent,
-    )
-    return before, process
+    words = [word.replace("{dir}", str(own)) for word in start.words]
+    stdout, stderr = TemporaryFile(), TemporaryFile()
+    with open(os.devnull, "rb") as nothing:
+        process = begun(words, environment(own, more), own, (nothing, stdout, stderr))
+    return _Begun(start, own, before, process, stdout, stderr)
 
 
-def _ended(start: Start, own: Path, before: Tree, process: subprocess.Popen[bytes]) -> Outcome:
+def _ended(one: _Begun) -> Outcome:
     try:
-        stdout, stderr = process.communicate(timeout=SECONDS)
+        status = one.process.wait(SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
-        stdout, stderr = process.communicate()
-    said, told = (data.decode("utf-8", "replace") for data in (stdout, stderr))
-    return Outcome(start, process.returncode, said, told, before, tree(own))
+        one.process.kill()
+        status = one.process.wait()
+    with one.stdout, one.stderr:
+        for file in (one.stdout, one.stderr):
+            file.seek(0)
+        said, told = (file.read().decode("utf-8", "replace") for file in (one.stdout, one.stderr))
+    return Outcome(one.start, status, said, told, one.before, tree(one.own))
 
 
 def tree(directory: Path) -> Tree:

@@ -13,9 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.token import make_token
 from svc.pki.keyring import create_cluster
+from svc.testing.processes import svc_command
 from tests.config.malformed import GOOD, ROWS
 from tests.proof import proves
-from tests.system.starts import CANARY, Start, faults, outcomes, svc_words, tree
+from tests.system.starts import CANARY, Start, faults, from_nothing, outcomes, tree
 
 EVERY = 10
 """Of the table in ``tests/config`` every tenth row is run as a process, too."""
@@ -34,7 +35,7 @@ TOKEN = "svcj1_aaaaaaaaaaaaaaaa_" + "A" * 43 + "_00000000"
 
 def role(name: str) -> tuple[str, ...]:
     """The command line of a role."""
-    return tuple(svc_words("--config", "{dir}/c.toml", name))
+    return tuple(svc_command("--config", "{dir}/c.toml", name))
 
 
 def token(text: str, mode: int = 0o600) -> Callable[[Path], None]:
@@ -162,7 +163,7 @@ MACHINE = [
 ]  # fmt: skip
 
 USAGE = [
-    Start("no configuration", tuple(svc_words("proxy")), None, ("svc: --config PATH is required",),
+    Start("no configuration", tuple(svc_command("proxy")), None, ("svc: --config PATH is required",),
           64),
     Start("unknown role", role("gateway"), PROXY,
           ("no command 'gateway'; roles are authority, proxy, connector, all",), 64),
@@ -174,11 +175,11 @@ USAGE = [
 
 
 class RefusalTests(SynchronousTestCase):
-    """Each start is a real process; each must end by itself."""
+    """Each start is a real process, one of each table from nothing; each must end by itself."""
 
-    def refused(self, *starts: Start) -> None:
+    def refused(self, first: Start, *others: Start) -> None:
         """Fail with everything that was not refused as it must be."""
-        found = faults(starts, Path(self.mktemp()).absolute())
+        found = faults([from_nothing(first), *others], Path(self.mktemp()).absolute())
         self.assertEqual(found, [], "\n\n".join(found))
 
     @proves("G-CFG-01", "G-CFG-04", "G-CFG-18", "G-CLI-26", "G-ERR-04")

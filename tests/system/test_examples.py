@@ -1,0 +1,60 @@
+"""A third party's drop-ins: wheels of their own, installed without a network, named, and used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.wheels import ROOT, environment_with
+
+EXAMPLES = ("example-kind", "example-store")
+HOW_TO = ROOT / "docs" / "how-to"
+
+
+class Example:
+    """One example, in an environment of svc's wheel and the examples', and nothing of the checkout.
+
+    Attributes:
+        module: The drop-in, below ``svc.plugins``.
+        page: The how-to that shows it, whole.
+        most: Fewer lines than this it has.
+    """
+
+    name: str
+    module: str
+    page: Path
+    most: int
+
+    def test_its_own_tests(self: Any) -> None:
+        """Its own tests pass there: the contract of its seam, and its use in a real process."""
+        there = environment_with(*EXAMPLES)
+        code = f"import svc, svc.plugins.{self.module} as k; print(svc.__file__); print(k.__file__)"
+        where = there.run("-c", code).splitlines()
+        self.assertEqual([line.startswith(str(there.site)) for line in where], [True, True])
+        tests = sorted((ROOT / "contrib" / self.name / "tests").glob("test_*.py"))
+        self.assertEqual(len(tests), 2)
+        said = there.run("-m", "twisted.trial", *map(str, tests))
+        self.assertIn("PASSED", said)
+        self.assertNotIn("skips", said)
+
+    def test_listing(self: Any) -> None:
+        """What the how-to shows is the file, and the project file beside it."""
+        example, page = ROOT / "contrib" / self.name, self.page.read_text("utf-8")
+        module = example / "src" / "svc" / "plugins" / f"{self.module}.py"
+        for path in (module, example / "pyproject.toml"):
+            self.assertIn(f"\n{path.read_text('utf-8')}```\n", page, path.name)
+        self.assertLess(len(module.read_text("utf-8").splitlines()), self.most)
+
+
+class KindTests(Example, SynchronousTestCase):
+    """A kind of resource, and a session through a gateway."""
+
+    name, module, page, most = "example-kind", "kind_vnc", HOW_TO / "resource-kind.md", 60
+
+
+class StoreTests(Example, SynchronousTestCase):
+    """A store, and an Authority over it."""
+
+    name, module, page, most = "example-store", "store_ram", HOW_TO / "store-backend.md", 80
