@@ -1,9 +1,10 @@
 """Runs the tests, several processes at once: ``python -m tests.runner [-j N] [NAME ...]``.
 
 ``trial -j`` hands single tests to whichever worker is free, so that each worker founds a gateway
-for nearly every module.  Here a process runs a whole module under trial, and all modules of
-`SHARING` that share something expensive run in one, after one another.  The processes are forked
-from this one, which has imported svc; each has a fork server for svc forked from it likewise.
+for nearly every module.  Here a process runs a whole package under trial, or in `ALONE` a module,
+and all modules that share something expensive by `SHARING` run in one, after one another.  The
+processes are forked from this one, which has imported svc; each has a fork server for svc, forked
+from it likewise.
 
 A NAME is a package or a module below ``tests``, ``tests`` itself if there is none.  The exit
 status is 0 if every test ran, and passed or was skipped.
@@ -45,7 +46,10 @@ SHARING = tuple(
 )
 """What a module says that shares a gateway, or a wheel, with all others that say it."""
 
-_FIRST = ("tests.system.", "tests.interop.", "tests.test_", "tests.contrib.", "tests.store.")
+ALONE = ("tests.system", "tests.interop", "tests.contrib", "tests.store")
+"""Packages whose modules take long, and run each by itself."""
+
+_FIRST = ("tests.system.", "tests.interop.", "tests.test_", "tests.store.", "tests.contrib.")
 """What takes long and waits much begins first: what is quick fills the cores at the end."""
 
 _PR_SET_PDEATHSIG = 1
@@ -125,7 +129,9 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
     for name in names:
         text = root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
         shared = (each.pattern for each in SHARING if each.search(text))
-        made.setdefault(next(shared, name), []).append(name)
+        package = name.rpartition(".")[0]
+        own = name if package in (*ALONE, "tests") else package
+        made.setdefault(next(shared, own), []).append(name)
     return sorted(map(tuple, made.values()), key=_urgency)
 
 
