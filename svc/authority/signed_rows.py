@@ -10,16 +10,17 @@ what somebody else did to the row before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from attrs import frozen
 
 from svc.audit.state import Seen, StateBroken, StateLedger
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
-from svc.model.node import Node
+from svc.model.node import KeptToken, Node
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
+from svc.model.resource import Resource
 from svc.model.state import (
     StateEntry,
     certificate_entry,
@@ -31,7 +32,43 @@ from svc.model.state import (
     token_entry,
 )
 
+_Id = TypeVar("_Id")
 _Row = TypeVar("_Row")
+
+
+@frozen
+class _Sort(Generic[_Id, _Row]):
+    """One sort of protected row: its name, where it lies, and what is signed of it."""
+
+    name: str
+    find: Callable[[ITransaction, _Id], _Row | None]
+    entry_of: Callable[[_Row], StateEntry]
+
+    def subject(self, row_id: _Id) -> str:
+        """What the row of this id is called in a record."""
+        return f"{self.name}:{row_id.hex() if isinstance(row_id, bytes) else row_id}"
+
+    def now(self, tx: ITransaction, row_id: _Id) -> StateEntry:
+        """What a change in *tx* left behind, for its record: read back, as a store gives it."""
+        found = self.find(tx, row_id)
+        return StateEntry(self.subject(row_id), None) if found is None else self.entry_of(found)
+
+
+_NODE = _Sort[str, Node]("node", lambda tx, row_id: tx.nodes.get(row_id), node_entry)
+_PERSON = _Sort[str, Person]("person", lambda tx, row_id: tx.people.get(row_id), person_entry)
+_TOKEN = _Sort[str, KeptToken]("token", lambda tx, row_id: tx.tokens.get(row_id), token_entry)
+_CERTIFICATE = _Sort[bytes, IssuedCertificate](
+    "certificate", lambda tx, sha256: tx.certificates.get(sha256), certificate_entry
+)
+_RESOURCE = _Sort[str, Resource](
+    "resource", lambda tx, row_id: tx.catalog.get(row_id), resource_entry
+)
+_POLICY = _Sort[int, PolicyVersion](
+    "policy", lambda tx, version: tx.policies.get(version), policy_entry
+)
+
+node_now, person_now, token_now = _NODE.now, _PERSON.now, _TOKEN.now
+certificate_now, resource_now, policy_now = _CERTIFICATE.now, _RESOURCE.now, _POLICY.now
 
 
 class StateUnsigned(Denied):
@@ -70,7 +107,7 @@ class SignedRows:
 
     def node(self, node_id: str) -> Node | None:
         """The node, also when revoked.  Raises StateUnsigned; so do all below."""
-        return self._good(f"node:{node_id}", self.tx.nodes.get(node_id), node_entry)
+        return self._good(_NODE, node_id)
 
     def node_called(self, word: str) -> Node | None:
         """The node of that id, or the active one of that name."""
@@ -81,7 +118,7 @@ class SignedRows:
 
     def person(self, person_id: str) -> Person | None:
         """The person, also when revoked."""
-        return self._good(f"person:{person_id}", self.tx.people.get(person_id), person_entry)
+        return self._good(_PERSON, person_id)
 
     def person_named(self, name: str) -> Person | None:
         """The person of that name."""
@@ -99,12 +136,11 @@ class SignedRows:
 
     def certificate(self, sha256: bytes) -> IssuedCertificate | None:
         """The certificate, also when revoked."""
-        found = self.tx.certificates.get(sha256)
-        return self._good(f"certificate:{sha256.hex()}", found, certificate_entry)
+        return self._good(_CERTIFICATE, sha256)
 
     def policy(self, version: int) -> PolicyVersion | None:
         """One version of the policy."""
-        return self._good(f"policy:{version}", self.tx.policies.get(version), policy_entry)
+        return self._good(_POLICY, version)
 
     def policy_in_force(self) -> PolicyVersion | None:
         """The newest version put in force; nothing newer may be there unsigned."""
@@ -122,57 +158,16 @@ class SignedRows:
         if signed is None or signed.digest != entry.digest:
             raise refuse_unsigned(entry.subject)
 
-    def _good(
-        self, subject: str, row: _Row | None, entry_of: Callable[[_Row], StateEntry]
-    ) -> _Row | None:
+    def _good(self, sort: _Sort[_Id, _Row], row_id: _Id) -> _Row | None:
+        row, subject = sort.find(self.tx, row_id), sort.subject(row_id)
         signed = self.seen.get(subject)
         if row is None and signed is None:
             return None
         if row is None or signed is None:
             raise refuse_unsigned(subject)
-        if self.ledger.entry(subject, row, entry_of).digest != signed.digest:
+        if self.ledger.entry(subject, row, sort.entry_of).digest != signed.digest:
             raise refuse_unsigned(subject)
         return row
-
-
-# -- what a change left behind, for its record; read back, so that it is what a store gives
-
-
-def node_now(tx: ITransaction, node_id: str) -> StateEntry:
-    """The node as it stands in *tx* now."""
-    found = tx.nodes.get(node_id)
-    return StateEntry(f"node:{node_id}", None) if found is None else node_entry(found)
-
-
-def person_now(tx: ITransaction, person_id: str) -> StateEntry:
-    """The person as it stands in *tx* now."""
-    found = tx.people.get(person_id)
-    return StateEntry(f"person:{person_id}", None) if found is None else person_entry(found)
-
-
-def token_now(tx: ITransaction, token_id: str) -> StateEntry:
-    """The token as it stands in *tx* now."""
-    found = tx.tokens.get(token_id)
-    return StateEntry(f"token:{token_id}", None) if found is None else token_entry(found)
-
-
-def certificate_now(tx: ITransaction, sha256: bytes) -> StateEntry:
-    """The certificate as it stands in *tx* now."""
-    found = tx.certificates.get(sha256)
-    subject = f"certificate:{sha256.hex()}"
-    return StateEntry(subject, None) if found is None else certificate_entry(found)
-
-
-def resource_now(tx: ITransaction, resource_id: str) -> StateEntry:
-    """The resource as it stands in *tx* now."""
-    found = tx.catalog.get(resource_id)
-    return StateEntry(f"resource:{resource_id}", None) if found is None else resource_entry(found)
-
-
-def policy_now(tx: ITransaction, version: int) -> StateEntry:
-    """The version of the policy as it stands in *tx* now."""
-    found = tx.policies.get(version)
-    return StateEntry(f"policy:{version}", None) if found is None else policy_entry(found)
 
 
 def rows_now(tx: ITransaction, at: float) -> dict[str, StateEntry]:
