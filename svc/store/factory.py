@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
 from attrs import field, frozen
 from twisted.plugin import IPlugin
@@ -24,7 +23,7 @@ from svc.store.connection import (
     unavailable,
 )
 from svc.store.location import SCHEME, create_private, lock_path, require_private, store_path
-from svc.store.lock import holder, take_lock, wait_for_lock
+from svc.store.lock import holder, pause, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.sql.schema import Schema
 from svc.store.sqlite import GlanceStore, MemoryStore, file_store
@@ -55,11 +54,6 @@ def read_ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
     return () if there is None else Schema(statements).applied()
 
 
-def _pause(secs: float) -> None:
-    """Wait before asking for a lock again; only where blocking is promised."""
-    Event().wait(secs)
-
-
 @implementer(IPlugin, IStoreFactory)
 @frozen
 class SqliteFactory:
@@ -72,7 +66,7 @@ class SqliteFactory:
 
     name: str = SCHEME
     is_shared: bool = False
-    pause: Callable[[float], object] = _pause
+    pause: Callable[[float], object] = pause
     folder: Callable[[], Path] = field(default=migrations_folder)
 
     def check(self, url: str) -> None:

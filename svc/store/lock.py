@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
+from threading import Event
 
 from attrs import define
 
@@ -75,6 +76,11 @@ def wait_for_lock(
         if lock is not None or left <= 0:
             return lock
         pause(min(POLL_SECS, left))
+
+
+def pause(secs: float) -> None:
+    """Wait before asking for a lock again; only where blocking is promised."""
+    Event().wait(secs)
 
 
 def holder(path: str) -> str:

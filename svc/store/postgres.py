@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import TypeVar, cast
 
 import psycopg2
@@ -27,7 +26,7 @@ from svc.interfaces.store import (
     StoreNeeds,
 )
 from svc.model.migration import MigrationReport, MigrationStatus, Standing
-from svc.store.lock import POLL_SECS
+from svc.store.lock import POLL_SECS, pause
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.postgres_batch import PostgresReadBatch, PostgresWriteBatch, look
 from svc.store.postgres_connect import (
@@ -77,11 +76,6 @@ class PostgresDatabase(PostgresStatements):
             self.connection.ask("ROLLBACK")
 
 
-def _pause(secs: float) -> None:
-    """Wait before asking for a lock again; only where blocking is promised."""
-    Event().wait(secs)
-
-
 @implementer(IPlugin, IStoreFactory)
 @frozen
 class PostgresFactory:
@@ -96,7 +90,7 @@ class PostgresFactory:
     seconds: Callable[[], float]
     name: str = SCHEME
     is_shared: bool = True
-    pause: Callable[[float], object] = _pause
+    pause: Callable[[float], object] = pause
     folder: Callable[[], Path] = field(default=migrations_folder)
 
     def check(self, url: str) -> None:
