@@ -15,8 +15,9 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import directlyProvides
 
-from svc.lanes.bulk import FULL_BYTES, READ_BYTES, Outlet
+from svc.lanes.bulk import READ_BYTES, Outlet
 from svc.lanes.relay import Relay
+from svc.outlet import FULL_BYTES
 from tests.lanes.sockets import HandDriven
 
 LARGE = bytes(range(256)) * 128
