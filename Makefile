@@ -17,7 +17,7 @@ PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 help:
 	@echo "make demo          the whole gateway in one process, with a session to try (ARGS=--once)"
-	@echo "make test          the tests, under trial; make test-pytest runs them under pytest"
+	@echo "make test          the tests, under trial (ARGS=tests.wire); make test-pytest: under pytest"
 	@echo "make fault         the tests that have a longer form, in that form"
 	@echo "make lint          style, types, floors, generated files"
 	@echo "make bench         the benchmarks, as a table and bench.json"
@@ -70,7 +70,7 @@ $(NODE)/node_modules/.made: $(NODE)/package-lock.json
 
 test: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
-	$(PY) -m tests.runner -j$(JOBS)
+	$(PY) -m tests.runner -j$(JOBS) $(ARGS)
 	@$(PY) -m tests.tools
 
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made

@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NoReturn
@@ -143,7 +144,7 @@ def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
 def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Outcome]:
     """Run groups, *jobs* at a time, and give each outcome as it comes.
 
-    In a forked child this does not return.
+    A forked child leaves it, and whoever called, by SystemExit.
     """
     queue = list(enumerate(waiting))[::-1]
     running: dict[int, Running] = {}
@@ -152,7 +153,7 @@ def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Out
             number, group = queue.pop()
             place = base / str(number)
             place.mkdir()
-            running[_forked(lambda: _become(group, place))] = Running(group, place)  # noqa: B023
+            running[_forked(partial(_become, group, place))] = Running(group, place)
         pid, status, used = os.wait4(-1, 0)
         if pid in running:
             ended = running.pop(pid)
@@ -165,12 +166,12 @@ def _forked(child: Callable[[], NoReturn]) -> int:
     sys.stdout.flush()
     ours = os.getpid()
     pid = os.fork()
-    if pid:
-        return pid
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != ours:
-        os._exit(1)
-    child()
+    if pid == 0:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != ours:
+            os._exit(1)
+        child()
+    return pid
 
 
 def _become(group: Sequence[str], place: Path) -> NoReturn:
@@ -179,7 +180,7 @@ def _become(group: Sequence[str], place: Path) -> NoReturn:
         for number, file in ((0, nothing), (1, out), (2, out)):
             os.dup2(file.fileno(), number)
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = _forked(lambda: _serve(ours, its))
+    pid = _forked(partial(_serve, ours, its))
     its.close()
     forking.adopt(ours, pid)
     sys.argv = ["trial", "--temp-directory", str(place / "trial"), *group]

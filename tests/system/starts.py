@@ -8,8 +8,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO
 
 from attrs import evolve, field, frozen
 
@@ -115,8 +113,7 @@ class _Begun:
     own: Path
     before: Tree
     process: subprocess.Popen[bytes] | Forked
-    stdout: IO[bytes]
-    stderr: IO[bytes]
+    said: tuple[Path, Path]
 
 
 def _begin(start: Start, own: Path) -> _Begun:
@@ -127,10 +124,10 @@ def _begin(start: Start, own: Path) -> _Begun:
     before = tree(own)
     more = {name: value.replace("{dir}", str(own)) for name, value in start.environ.items()}
     words = [word.replace("{dir}", str(own)) for word in start.words]
-    stdout, stderr = TemporaryFile(), TemporaryFile()
-    with open(os.devnull, "rb") as nothing:
-        process = begun(words, environment(own, more), own, (nothing, stdout, stderr))
-    return _Begun(start, own, before, process, stdout, stderr)
+    said = own.with_suffix(".out"), own.with_suffix(".err")
+    with open(os.devnull, "rb") as nothing, said[0].open("wb") as out, said[1].open("wb") as err:
+        process = begun(words, environment(own, more), own, (nothing, out, err))
+    return _Begun(start, own, before, process, said)
 
 
 def _ended(one: _Begun) -> Outcome:
@@ -139,10 +136,7 @@ def _ended(one: _Begun) -> Outcome:
     except subprocess.TimeoutExpired:
         one.process.kill()
         status = one.process.wait()
-    with one.stdout, one.stderr:
-        for file in (one.stdout, one.stderr):
-            file.seek(0)
-        said, told = (file.read().decode("utf-8", "replace") for file in (one.stdout, one.stderr))
+    said, told = (path.read_text("utf-8", "replace") for path in one.said)
     return Outcome(one.start, status, said, told, one.before, tree(one.own))
 
 
