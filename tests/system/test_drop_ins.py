@@ -86,7 +86,8 @@ def start(
     return Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
 
 
-UNSAFE = (sys.executable, "-m", "svc", "--config", "{dir}/c.toml", "connector")
+# With -u it is not what `svc_command` gives, so not forked: the interpreter's path is the point.
+UNSAFE = (sys.executable, "-u", "-m", "svc", "--config", "{dir}/c.toml", "connector")
 TWISTD = (
     str(Path(sys.executable).parent / "twistd"),
     *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
