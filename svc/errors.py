@@ -169,6 +169,13 @@ class AuditBroken(SvcError):
     exit_code = 6
 
 
+class BackupBroken(SvcError):
+    """A backup is not whole, not of one generation, or not as its manifest says; names the part."""
+
+    fault = Fault.DATA_LOSS
+    reason = "backup_broken"
+
+
 class StoreUnavailable(SvcError):
     """The store did not answer, or answered too late; nothing was committed."""
 

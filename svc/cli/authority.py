@@ -11,6 +11,7 @@ from copy import copy
 import click
 
 from svc.cli.authority_audit import audit
+from svc.cli.authority_backup import backup
 from svc.cli.authority_catalog import resources
 from svc.cli.authority_members import groups, nodes, persons
 from svc.cli.authority_policy import policy
@@ -30,7 +31,7 @@ def authority(context: click.Context) -> int:
     return run_role(context.obj, "authority")
 
 
-for _command in (status, nodes, persons, groups, resources, policy, audit, store, state):
+for _command in (status, nodes, persons, groups, resources, policy, audit, store, state, backup):
     authority.add_command(_command)
 
 _OLDER = {

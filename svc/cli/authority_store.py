@@ -6,20 +6,23 @@ to leave.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from svc import __version__
-from svc.cli.control import authority_settings
+from svc.cli.control import authority_settings, authority_state
 from svc.cli.output import document, say
 from svc.errors import MigrationsBroken, MigrationsPending, UnknownApplied
 from svc.model.migration import MigrationReport, Standing, report_lines, status_lines
 
 if TYPE_CHECKING:
     from svc.compose.store_place import StorePlace
+    from svc.config import RoleSettings
 
 _EXIT = {
     Standing.CURRENT: 0,
@@ -38,9 +41,27 @@ def store() -> None:
 @click.option(
     "--check", is_flag=True, help="Only say what is pending; changes and creates nothing."
 )
+@click.option(
+    "--backup-manifest",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Migrate only if the backup in DIR is the restore point of this store and these keys.",
+)
+@click.option(
+    "--identity",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With the private key the whole backup is verified, too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def migrate(context: click.Context, check: bool, as_json: bool) -> int:
+def migrate(
+    context: click.Context,
+    check: bool,
+    backup_manifest: Path | None,
+    identity: Path | None,
+    as_json: bool,
+) -> int:
     """Apply what is pending.
 
     Status 0: applied or current; 3: pending (with --check); 4: the store is
@@ -48,10 +69,27 @@ def migrate(context: click.Context, check: bool, as_json: bool) -> int:
     """
     from svc.compose.store_place import store_place
 
-    place = store_place(authority_settings(context))
+    if identity is not None and backup_manifest is None:
+        raise click.UsageError("--identity goes with --backup-manifest")
+    settings = authority_settings(context)
+    place = store_place(settings)
+    if backup_manifest is not None:
+        _require_backup(settings, backup_manifest, identity)
     if check:
         return _check(place, as_json)
     return apply(place, as_json, time.time, time.monotonic)
+
+
+def _require_backup(settings: RoleSettings, directory: Path, identity: Path | None) -> None:
+    """Refuse to go on without a restore point.  Raises BackupBroken."""
+    from svc.backup.sealing import read_identities
+    from svc.compose.backup_check import Verifying, check_pairing, read_backup
+    from svc.compose.backup_place import backup_place
+
+    found = read_backup(directory, () if identity is None else read_identities(identity))
+    if identity is not None:
+        Verifying(found, os.urandom).verify()
+    check_pairing(found, backup_place(settings, authority_state(settings)))
 
 
 def apply(

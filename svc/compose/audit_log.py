@@ -193,7 +193,7 @@ def _root(state: Path) -> bytes:
         ConfigError: it is there, but cannot be trusted.
     """
     pinned, kept = state / "trust" / "root.pem", state / "keys" / "root.pem"
-    uid = _owner(state)
+    uid = owner_of(state)
     if os.path.lexists(pinned):
         return IdentityStore(state, uid=uid).load_root()
     if os.path.lexists(kept):
@@ -208,7 +208,7 @@ def _root(state: Path) -> bytes:
     )
 
 
-def _owner(state: Path) -> int:
+def owner_of(state: Path) -> int:
     """Who must own what is read there: we ourselves; for root, whoever the state belongs to."""
     if os.geteuid() != 0:
         return os.geteuid()

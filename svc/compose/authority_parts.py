@@ -8,6 +8,7 @@ from svc.audit.state_anchor import StateKeeper
 from svc.authority.leading import Leadership
 from svc.authority.noticing import NoticingStore
 from svc.authority.records import Recorder
+from svc.compose.backup_place import RESTORING
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
 from svc.compose.store_opening import Opened
 from svc.config import RoleSettings
@@ -73,6 +74,12 @@ def load_cluster_keys(
     Raises:
         ConfigError: there are none, or they are not to be trusted.
     """
+    if (state / RESTORING).exists():
+        raise ConfigError(
+            "state_dir",
+            f"{state / RESTORING}: a restore into it has not ended; run the same "
+            "`svc authority backup restore` again",
+        )
     directory = state / "keys"
     if not directory.exists():
         raise ConfigError(

@@ -15,7 +15,9 @@ from typing import TypeVar
 from attrs import define, frozen
 
 from svc.errors import StoreUnavailable
+from svc.model.migration import AppliedMigration
 from svc.store.location import file_uri
+from svc.store.sql.schema import Schema
 from svc.store.sql.statements import Row, storable
 
 T = TypeVar("T")
@@ -66,6 +68,31 @@ class SqliteStatements:
         self.connection.execute(sql, values)
 
 
+@frozen
+class SqliteDatabase(SqliteStatements):
+    """A connection that migrations are applied over."""
+
+    def begin(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """See :class:`svc.store.migrate.Database`."""
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+
+def read_ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
+    """The applied migrations; none where there is no ledger yet."""
+    statements = SqliteStatements(connection)
+    there = statements.one("SELECT 1 FROM sqlite_master WHERE name = 'svc_migrations'")
+    return () if there is None else Schema(statements).applied()
+
+
 def open_writer(path: str) -> sqlite3.Connection:
     """Open for writing; the file must be there and ours."""
     connection = _connect(file_uri(path, "mode=rw"))
@@ -82,6 +109,22 @@ def open_writer(path: str) -> sqlite3.Connection:
 def open_reader(path: str) -> sqlite3.Connection:
     """Open to look at only; an attempt to write fails."""
     return _connect(file_uri(path, "mode=ro"))
+
+
+def open_still(path: str) -> sqlite3.Connection:
+    """Open a file that nobody writes to and that has no journal; makes no file beside it."""
+    return _connect(file_uri(path, "mode=ro&immutable=1"))
+
+
+def open_filling(path: str) -> sqlite3.Connection:
+    """Open a new file to be filled at once and thrown away should that fail.
+
+    Nothing of it is durable before its maker syncs it; references are checked at the end.
+    """
+    connection = _connect(file_uri(path, "mode=rw"))
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
 
 
 def open_memory() -> sqlite3.Connection:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from attrs import field, frozen
@@ -12,49 +13,26 @@ from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from svc.errors import LockTimeout, StoreUnavailable
+from svc.interfaces.copies import IStoreCopies
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
-from svc.model.migration import AppliedMigration, MigrationReport, MigrationStatus, Standing
+from svc.model.migration import MigrationReport, MigrationStatus, Standing
 from svc.store.connection import (
     Glance,
-    SqliteStatements,
+    SqliteDatabase,
     open_memory,
     open_reader,
     open_writer,
+    read_ledger,
     unavailable,
 )
+from svc.store.copy_sqlite import SqliteCopies, SqliteCopy, SqliteFilling, files
 from svc.store.location import SCHEME, create_private, lock_path, require_private, store_path
 from svc.store.lock import holder, pause, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
-from svc.store.sql.schema import Schema
 from svc.store.sqlite import GlanceStore, MemoryStore, file_store
 
 
-@frozen
-class SqliteDatabase(SqliteStatements):
-    """A connection that migrations are applied over."""
-
-    def begin(self) -> None:
-        """See :class:`svc.store.migrate.Database`."""
-        self.connection.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """See :class:`svc.store.migrate.Database`."""
-        self.connection.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """See :class:`svc.store.migrate.Database`."""
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
-
-
-def read_ledger(connection: sqlite3.Connection) -> tuple[AppliedMigration, ...]:
-    """The applied migrations; none where there is no ledger yet."""
-    statements = SqliteStatements(connection)
-    there = statements.one("SELECT 1 FROM sqlite_master WHERE name = 'svc_migrations'")
-    return () if there is None else Schema(statements).applied()
-
-
-@implementer(IPlugin, IStoreFactory)
+@implementer(IPlugin, IStoreFactory, IStoreCopies)
 @frozen
 class SqliteFactory:
     """See :class:`IStoreFactory`.
@@ -146,6 +124,26 @@ class SqliteFactory:
         if not os.path.exists(path):
             raise StoreUnavailable(f"store: there is no {path}")
         return GlanceStore(Glance(path), chain_hash)
+
+    def files(self, url: str) -> Sequence[str]:
+        """See :class:`IStoreCopies`."""
+        return files(store_path(url))
+
+    def is_there(self, url: str) -> bool:
+        """See :class:`IStoreCopies`."""
+        return os.path.lexists(store_path(url))
+
+    def copied(
+        self, url: str, chain_hash: ChainHash, now: Callable[[], float], alone: bool
+    ) -> AbstractContextManager[SqliteCopy]:
+        """See :class:`IStoreCopies`."""
+        return SqliteCopies(store_path(url), chain_hash, now).copied(alone)
+
+    def filled(
+        self, url: str, chain_hash: ChainHash, now: Callable[[], float]
+    ) -> AbstractContextManager[SqliteFilling]:
+        """See :class:`IStoreCopies`."""
+        return SqliteCopies(store_path(url), chain_hash, now).filled(self._migrations())
 
     def open_memory(self, needs: StoreNeeds, binary_version: str = "memory") -> MemoryStore:
         """A migrated store in memory, for tests and rehearsals."""

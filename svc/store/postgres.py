@@ -6,7 +6,7 @@ of them may write at all is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
@@ -16,7 +16,8 @@ from attrs import define, field, frozen
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
-from svc.errors import LockTimeout, StoreUnavailable
+from svc.errors import AlreadyExists, LockTimeout, StoreUnavailable
+from svc.interfaces.copies import IStoreCopies
 from svc.interfaces.store import (
     ChainHash,
     IReadOnlyStore,
@@ -26,6 +27,14 @@ from svc.interfaces.store import (
     StoreNeeds,
 )
 from svc.model.migration import MigrationReport, MigrationStatus, Standing
+from svc.store.copy_postgres import (
+    BEGIN_FILLING,
+    BEGIN_LOOKING,
+    IS_THERE,
+    STEP_SECS,
+    PostgresCopy,
+    PostgresFilling,
+)
 from svc.store.lock import POLL_SECS, pause
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.postgres_batch import PostgresReadBatch, PostgresWriteBatch, look
@@ -76,7 +85,7 @@ class PostgresDatabase(PostgresStatements):
             self.connection.ask("ROLLBACK")
 
 
-@implementer(IPlugin, IStoreFactory)
+@implementer(IPlugin, IStoreFactory, IStoreCopies)
 @frozen
 class PostgresFactory:
     """See :class:`IStoreFactory`.
@@ -171,6 +180,43 @@ class PostgresFactory:
         """See :class:`IStoreFactory`."""
         return PostgresGlance(self, database_place(url), chain_hash)
 
+    def files(self, url: str) -> Sequence[str]:
+        """See :class:`IStoreCopies`."""
+        return ()
+
+    def is_there(self, url: str) -> bool:
+        """See :class:`IStoreCopies`."""
+        place = database_place(url)
+        with self._connected(place, "looking", "restore", ANSWER_SECS) as connection:
+            return bool(connection.ask(IS_THERE).fetchone()[0])
+
+    @contextmanager
+    def copied(
+        self, url: str, chain_hash: ChainHash, now: Callable[[], float], alone: bool
+    ) -> Iterator[PostgresCopy]:
+        """See :class:`IStoreCopies`."""
+        with self._connected(database_place(url), "backing up", "backup", STEP_SECS) as connection:
+            if alone:
+                _keep_out(connection)
+            connection.ask(BEGIN_LOOKING)
+            yield PostgresCopy(connection, self.seconds, chain_hash)
+
+    @contextmanager
+    def filled(
+        self, url: str, chain_hash: ChainHash, now: Callable[[], float]
+    ) -> Iterator[PostgresFilling]:
+        """See :class:`IStoreCopies`."""
+        place = database_place(url)
+        with self._connected(place, "restoring", "restore", STEP_SECS) as connection:
+            _keep_out(connection)
+            connection.ask(BEGIN_FILLING)
+            if connection.ask(IS_THERE).fetchone()[0]:
+                raise AlreadyExists("store: the database is not empty; name an empty one")
+            yield PostgresFilling(
+                connection, self.seconds, chain_hash,
+                migrations=self._migrations(), ledger=LEDGER, place=place,
+            )  # fmt: skip
+
     def look(self, place: DatabasePlace, desc: str, fn: Callable[[ITransaction], T],
              chain_hash: ChainHash) -> T:  # fmt: skip
         """Run *fn* over one snapshot and a connection of its own, in the calling thread."""
@@ -211,6 +257,14 @@ class PostgresGlance:
 
     async def close(self) -> None:
         """See :class:`IReadOnlyStore`.  Nothing is held between two reads."""
+
+
+def _keep_out(connection: PostgresConnection) -> None:
+    """Let nobody open the store to write while the session lasts."""
+    if not take_serving(connection, alone=True):
+        raise StoreUnavailable(
+            f"store: it is in use: {holder(connection)} may write to it", reason="store_in_use"
+        )
 
 
 def _let_go(connection: PostgresConnection) -> None:

@@ -39,17 +39,22 @@ reactor: Any = installed
 class LoggedPlace(Place):
     """The place of an Authority that has been writing records."""
 
+    factory: Any = SqliteFactory()
+    at = NOW
+    """When its heads were signed."""
+
     def __init__(self, case: SynchronousTestCase, *, within: str = "") -> None:
         super().__init__(case, within=within)
         self.world = World(CLUSTER)
-        SqliteFactory().migrate(self.url, "test", lambda: 0.0, lambda: 0.0)
+        self.factory.migrate(self.url, "test", lambda: 0.0, lambda: 0.0)
         IdentityStore(self.state).pin(self.world.keys.root_der)
         self.writes = recorder()
 
     def open(self) -> IStore:
         """The store as its one writer; close it before the test ends."""
         needs = StoreNeeds(reactor, lambda: NOW, reactor.callFromThread, chain_hash)
-        return SqliteFactory().open(self.url, needs)
+        store: IStore = self.factory.open(self.url, needs)
+        return store
 
     async def fill(self, store: IStore, count: int, keys: ClusterKeys | None = None) -> None:
         """Append that many records of a refused joiner and sign a head over all there are."""
@@ -94,7 +99,7 @@ class LoggedPlace(Place):
             CLUSTER,
             NODE,
             reactor,
-            lambda: NOW,
+            lambda: self.at,
             BackgroundTasks(),
         )
         await writer.start()

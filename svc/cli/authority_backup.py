@@ -1,0 +1,169 @@
+"""``svc authority backup``: the store and its keys as one generation, encrypted.
+
+All three work on files and the store directly; no Authority is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from svc.cli import Globals
+from svc.cli.control import authority_settings, authority_state, config_path
+from svc.cli.output import document, hint, moment, pairs, say
+
+if TYPE_CHECKING:
+    from svc.backup.manifest import Manifest
+
+_DIRECTORY = click.Path(path_type=Path, file_okay=False)
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+identity_option = click.option(
+    "--identity",
+    type=_FILE,
+    required=True,
+    metavar="FILE",
+    help="The private key: age identities, or an OpenSSH key without a passphrase.",
+)
+
+
+@click.group(no_args_is_help=False)
+def backup() -> None:
+    """Back up the store together with keys, identity and anchor; verify; put back."""
+
+
+@backup.command("create")
+@click.option(
+    "--out", type=_DIRECTORY, required=True, metavar="DIR", help="The directory to be made."
+)
+@click.option(
+    "--encrypt-to",
+    "recipients",
+    multiple=True,
+    required=True,
+    metavar="RECIPIENT",
+    help="A public key (age1…, ssh-ed25519 …) or a file of them; may be repeated.",
+)
+@click.option(
+    "--window-closed",
+    is_flag=True,
+    help="Copy one snapshot beside a running writer: no traffic means nothing is missing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The manifest, as JSON.")
+@click.pass_context
+def create(
+    context: click.Context, out: Path, recipients: tuple[str, ...], window_closed: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Make one generation of store and keys in a new directory, encrypted.
+
+    Refused while anybody has the store open to write.
+    """
+    from svc.backup.sealing import read_recipients
+    from svc.compose.backup import Making, Order
+    from svc.compose.backup_place import backup_place
+
+    given = context.find_object(Globals)
+    assert given is not None
+    settings = authority_settings(context)
+    order = Order(
+        out, read_recipients(recipients), not window_closed,
+        Path(config_path(context)), given.environ,
+    )  # fmt: skip
+    place = backup_place(settings, authority_state(settings))
+    made = Making(place, order, time.time, os.urandom).make()
+    _tell(made, as_json)
+    hint(["copy it off this host, and verify the copy there with the private key"])
+
+
+@backup.command("verify")
+@click.argument("directory", metavar="DIR", type=_DIRECTORY)
+@identity_option
+@click.option("--json", "as_json", is_flag=True, help="The manifest, as JSON.")
+def verify(directory: Path, identity: Path, as_json: bool) -> None:
+    """Decrypt and check every part of a backup; changes nothing and needs no configuration.
+
+    Status 0: all of it holds; 6: the audit log in it does not verify; 1: anything else.
+    """
+    from svc.backup.sealing import read_identities
+    from svc.compose.backup_check import Verifying, read_backup
+
+    found = read_backup(directory, read_identities(identity))
+    Verifying(found, os.urandom).verify()
+    _tell(found.manifest, as_json)
+
+
+@backup.command("restore")
+@click.argument("directory", metavar="DIR", type=_DIRECTORY)
+@identity_option
+@click.option(
+    "--known-head",
+    "known",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Signed heads kept elsewhere (another Authority's heads.jsonl, a witness's copy).",
+)
+@click.option(
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="Why a generation older than the greatest head known is put back; goes on record.",
+)
+@click.pass_context
+def restore(
+    context: click.Context, directory: Path, identity: Path, known: tuple[Path, ...], reason: str
+) -> None:
+    """Put a backup back into the empty place that the configuration names; all of it or nothing.
+
+    Run it as the Authority's user.  The next start writes down what was restored.
+    """
+    from svc.backup.sealing import read_identities
+    from svc.compose.backup_check import read_backup
+    from svc.compose.backup_place import backup_place
+    from svc.compose.restore import Restoring
+
+    found = read_backup(directory, read_identities(identity))
+    settings = authority_settings(context)
+    place = backup_place(settings, Path(settings.state_dir))
+    done = Restoring(found, place, time.time, os.urandom, reason.strip(), known).restore()
+    _tell(found.manifest, as_json=False)
+    if done.known_hash:
+        lost = done.known_size - found.manifest.store.records
+        hint([f"{lost} records that a signed head covers are not in it; the next start says so"])
+    hint(["restored; compare the old configuration in restored-configuration/, then start"])
+
+
+def _tell(manifest: Manifest, as_json: bool) -> None:
+    from svc.backup.manifest import to_json
+
+    if as_json:
+        import json
+
+        say([document(json.loads(to_json(manifest)))])
+        return
+    store, head = manifest.store, manifest.head
+    say(
+        pairs(
+            [
+                ("generation", f"{manifest.stamp.number} ({manifest.stamp.id})"),
+                ("cluster", manifest.stamp.cluster),
+                ("authority", manifest.stamp.authority),
+                ("ca_pin", manifest.ca_pin),
+                ("taken", f"{moment(manifest.created)}, {manifest.moment}"),
+                ("by", f"svc {manifest.binary_version}"),
+                ("schema", f"{store.level} ({store.migrations}), {store.dialect}"),
+                ("log", f"{store.records} records, hash {store.last_hash}"),
+                ("head", "" if head is None else f"{head.tree_size} records, {head.hash}"),
+                ("files", len(manifest.files)),
+                *(
+                    (f"sha256 {name}", f"{each.sha256} ({each.size} bytes)")
+                    for name, each in sorted(manifest.sealed.items())
+                ),
+            ]
+        )
+    )

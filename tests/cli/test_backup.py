@@ -1,0 +1,442 @@
+"""`authority backup` at the operator's terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from svc.backup import manifest as form
+from svc.backup.classes import CLASSES, NONE, PRESENT
+from svc.compose import restore
+from svc.compose.authority_parts import load_cluster_keys
+from svc.compose.backup_check import read_backup
+from svc.compose.backup_place import backup_place
+from svc.compose.runtime import StateDirectory
+from svc.config import load_settings
+from svc.errors import ConfigError
+from svc.pki.files import key_pem
+from svc.pki.root import new_key
+from tests.cli.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
+from tests.proof import proves
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class BackupCase(TestCase):
+    """Of one place."""
+
+    async def kept(self, backend: str = SQLITE) -> KeptPlace:
+        """The place of an Authority that has ended."""
+        place = KeptPlace(self, backend)
+        await place.written()
+        return place
+
+    def refused(self, outcome: Any, text: str, status: int = 1) -> None:
+        """Nothing on stdout, the reason on stderr."""
+        self.assertEqual((outcome.status, outcome.stdout), (status, ""), outcome.stderr)
+        self.assertIn(text, outcome.stderr)
+
+    def broken(self, place: KeptPlace, out: Path, text: str) -> None:
+        """It neither verifies nor is it put back anywhere."""
+        self.refused(place.verify(out), text)
+        target = EmptyPlace(self)
+        self.refused(target.restore(out, place.key), text)
+        self.assertEqual(_left(target), [])
+
+    def rewritten(self, out: Path, change: Callable[[form.Manifest], form.Manifest]) -> None:
+        """Somebody who has the medium writes the manifest anew."""
+        path = out / form.NAME
+        path.write_bytes(form.to_json(change(form.from_json(path.read_bytes()))))
+
+
+class RoundTripTests(BackupCase):
+    """Made, verified, put back."""
+
+    @proves("U-BAK-02", "U-BAK-04", "U-OPEN-12")
+    async def test_round_trip(self) -> None:
+        """What is put back from an encrypted generation is what was there, and verifies."""
+        place = await self.kept()
+        before, log = place.files(), place.run("audit", "export", "--personal").stdout
+        outcome, out = place.create()
+        self.assertEqual(outcome.status, 0, outcome.stderr)
+        self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o700)
+        self.assertEqual({stat.S_IMODE(each.stat().st_mode) for each in out.iterdir()}, {0o600})
+        verified = place.verify(out)
+        self.assertEqual((verified.status, verified.stdout), (0, outcome.stdout), verified.stderr)
+        place.lose(anchor=True)
+        restored = place.restore(out, place.key)
+        self.assertEqual((restored.status, restored.stdout), (0, outcome.stdout), restored.stderr)
+        self.assertEqual(place.run("audit", "verify").status, 0)
+        self.assertEqual(place.run("audit", "export", "--personal").stdout, log)
+        after = place.files()
+        same = [name for name in before if "/store.db" not in name]
+        self.assertEqual([after.get(name) for name in same], [before[name] for name in same])
+
+    @proves("U-BAK-02", "U-BAK-04", "U-BAK-09")
+    async def test_manifest(self) -> None:
+        """Every class is told, every file has its digest, and nothing secret is in the clear."""
+        place = await self.kept()
+        (place.state / "spool" / "new").mkdir(parents=True)
+        (place.state / "spool" / "new" / "1").write_bytes(b"row")
+        (place.state / "old.db").write_bytes(b"?")
+        out = place.made()
+        manifest = read_backup(out).manifest
+        self.assertEqual(list(manifest.classes), [each.word for each in CLASSES])
+        by_class: dict[str, set[str]] = {}
+        for file in manifest.files:
+            by_class.setdefault(file.sort, set()).add(file.path)
+        self.assertEqual(by_class["audit-outbox"], {"state/spool/new/1"})
+        self.assertEqual(by_class["state"], {"state/old.db"})
+        self.assertIn("configuration/authority.toml", by_class["configuration"])
+        self.assertIn("state/identity/current", by_class["identity"])
+        for word in by_class:
+            self.assertEqual(manifest.classes[word], PRESENT)
+        self.assertEqual(manifest.classes["receiver-credential"], NONE)
+        self.assertEqual(manifest.recipients, (RECIPIENT,))
+        clear = b"".join(each.read_bytes() for each in out.iterdir())
+        for secret in (b"PRIVATE KEY", b"10.0.0.1", b'personal_values",'):
+            self.assertFalse(secret in clear, secret)
+        target = EmptyPlace(self)
+        target.config.write_text(target.config.read_text().replace("/store.db", "/old.db"))
+        self.refused(target.restore(out, place.key), "where the store is to be")
+        self.assertEqual([name for name in _left(target) if "lock" not in name], [])
+        again = read_backup(place.made()).manifest
+        self.assertEqual((manifest.stamp.number, again.stamp.number), (1, 2))
+
+    async def test_other_backend(self) -> None:
+        """What was copied from a file goes into PostgreSQL, and from there into a file."""
+        place = await self.kept()
+        log = place.run("audit", "export", "--personal").stdout
+        shared = EmptyPlace(self, POSTGRES)
+        self.assertEqual(shared.restore(place.made(), place.key).status, 0)
+        self.assertEqual(shared.run("audit", "export", "--personal").stdout, log)
+        out = Path(self.mktemp())
+        words = ("backup", "create", "--out", str(out), "--encrypt-to", RECIPIENT)
+        made = shared.run(*words)
+        self.assertEqual(made.status, 0, made.stderr)
+        alone = EmptyPlace(self)
+        self.assertEqual(alone.restore(out, place.key).status, 0)
+        self.assertEqual(alone.run("audit", "export", "--personal").stdout, log)
+
+    async def test_live_writer(self) -> None:
+        """While somebody has the store open, in either database, nothing is made or left."""
+        for backend in (SQLITE, POSTGRES):
+            place = KeptPlace(self, backend)
+            store = await place.begin(3)
+            outcome, out = place.create()
+            self.refused(outcome, "stop every Authority")
+            self.assertEqual([each.name for each in out.parent.glob(f".{out.name}*")], [])
+            self.assertFalse(out.exists())
+            await store.close()
+
+    @proves("U-BAK-01")
+    async def test_under_load(self) -> None:
+        """A snapshot beside a writer at work is put back as a log that verifies."""
+        for backend in (SQLITE, POSTGRES):
+            place = KeptPlace(self, backend)
+            store = await place.begin(30)
+            making = deferToThread(place.made, "--window-closed")
+            while not making.called:
+                await place.fill(store, 3)
+            out = await making
+            await place.fill(store, 3)
+            await store.close()
+            self.assertEqual(place.verify(out).status, 0)
+            target = EmptyPlace(self)
+            self.assertEqual(target.restore(out, place.key).status, 0)
+            outcome = target.run("audit", "verify")
+            self.assertEqual(outcome.status, 0, outcome.stderr)
+            self.assertEqual(read_backup(out).manifest.moment, form.SNAPSHOT)
+
+
+class PairTests(BackupCase):
+    """Halves, mixtures and damage."""
+
+    @proves("U-BAK-06", "U-OPEN-12")
+    async def test_paired(self) -> None:
+        """Store alone, keys alone, one generation apart: refused; both of one: taken (F24)."""
+        place = await self.kept()
+        first, second = place.made(), place.made()
+        for name in (form.STORE, form.FILES):
+            half = Path(self.mktemp())
+            shutil.copytree(first, half)
+            (half / name).unlink()
+            self.broken(place, half, "alone is half a backup")
+            mixed = Path(self.mktemp())
+            shutil.copytree(first, mixed)
+            shutil.copy(second / name, mixed / name)
+            apart = "is of generation 2"
+            self.broken(place, mixed, apart)
+            # Also where somebody made the manifest's digests those of the mixture.
+            newer = {name: read_backup(second).manifest.sealed[name]}
+            self.rewritten(mixed, partial(_with_sealed, newer))
+            self.broken(place, mixed, apart)
+        self.assertEqual(place.verify(first).status, 0)
+        target = EmptyPlace(self)
+        self.assertEqual(target.restore(first, place.key).status, 0)
+        self.assertEqual(target.run("audit", "verify").status, 0)
+
+    async def test_damage(self) -> None:
+        """A flipped byte, a cut or a longer file, another key: named, and nothing is put back."""
+        place = await self.kept()
+        whole = place.made()
+        for name in (form.STORE, form.FILES):
+            data = (whole / name).read_bytes()
+            for other, text in (
+                (data[:3000] + bytes([data[3000] ^ 1]) + data[3001:], "is damaged"),
+                (data[:-100], "is damaged"),
+                (data + b"more", "damaged"),
+                (b"", "is damaged"),
+            ):
+                out = Path(self.mktemp())
+                shutil.copytree(whole, out)
+                (out / name).write_bytes(other)
+                self.broken(place, out, f"{name}: ")
+                self.refused(place.verify(out), text)
+        self.refused(place.verify(whole, _another(self)), "not encrypted to this identity")
+
+    async def test_manifest_lies(self) -> None:
+        """What the manifest says is believed of nothing."""
+        place = await self.kept()
+        whole = place.made()
+
+        def file(**more: Any) -> Callable[[form.Manifest], form.Manifest]:
+            return lambda old: evolve(old, files=(evolve(old.files[0], **more), *old.files[1:]))
+
+        def store(**more: Any) -> Callable[[form.Manifest], form.Manifest]:
+            return lambda old: evolve(old, store=evolve(old.store, **more))
+
+        for change, text in (
+            (file(sha256="00" * 32), "is not the file that the manifest names"),
+            (file(path="../../x"), "is not what the manifest names"),
+            (file(sort="state"), "is not what the manifest names"),
+            (lambda old: evolve(old, files=old.files[:-1]), "is not what the manifest names"),
+            (lambda old: evolve(old, files=(*old.files, old.files[0])), "is missing"),
+            (store(records=12), "ends elsewhere"),
+            (store(level="m0001_store_facts"), "ends elsewhere"),
+            (store(sha256="00" * 32), "what is inside is not"),
+            (lambda old: evolve(old, ca_pin="00" * 32), "another Authority or root"),
+            (lambda old: evolve(old, head=None), "does not end with the manifest's head"),
+            (lambda old: evolve(old, classes={}), "classes"),
+        ):
+            out = Path(self.mktemp())
+            shutil.copytree(whole, out)
+            self.rewritten(out, change)
+            self.broken(place, out, text)
+        (out / form.NAME).write_text('{"form": "svc-backup-v1"}')
+        self.broken(place, out, "not of its form")
+
+    async def test_log_does_not_verify(self) -> None:
+        """A backup of a log that was changed, or cut, is refused with the number of the record."""
+        place = await self.kept()
+        whole = place.files()
+        store = place.open()
+        await store.run("erase", lambda tx: tx.audit.erase_personal(7))
+        await store.close()
+        self.assertEqual(place.verify(place.made()).status, 0)
+        for statement in (
+            "UPDATE audit_log SET canonical = replace(canonical, '\"', '\"') || ' ' WHERE seq = 5",
+            "DELETE FROM audit_log WHERE seq > 40",
+        ):
+            with sqlite3.connect(place.store) as connection:
+                connection.execute(statement)
+            connection.close()
+            out = place.made()
+            self.refused(place.verify(out), "record", 6)
+            target = EmptyPlace(self)
+            self.refused(target.restore(out, place.key), "record", 6)
+            self.assertEqual(_left(target), [])
+        self.assertTrue(whole)
+
+    async def test_create_refuses_half_pairs(self) -> None:
+        """Nothing is made of keys that do not go together, or of a log without its anchor."""
+        place = await self.kept()
+        current = (place.state / "identity" / "current").resolve()
+        for path in (place.state / "keys" / "grant.key", current / "key.pem"):
+            kept = path.read_bytes()
+            path.write_bytes(key_pem(new_key()))
+            self.refused(place.create()[0], f"{path}: is not the key of the certificate")
+            path.write_bytes(kept)
+        (place.state / "anchor").rename(place.state / "elsewhere")
+        self.refused(place.create()[0], "class audit-anchor")
+
+    async def test_words(self) -> None:
+        """Private keys, keys of nobody and places that are taken are refused as what they are."""
+        place = await self.kept()
+        outcome, out = place.create(out=place.base / "state" / "inside")
+        self.refused(outcome, "lies in the state directory")
+        self.refused(place.create(out=place.base)[0], "is there already")
+        self.refused(place.create(out=place.base / "no" / "such")[0], "there is no directory")
+        words = ("backup", "create", "--out", str(out.parent.parent / "x"), "--encrypt-to")
+        for given, text in (
+            (str(place.key), "private key"), ("age1nonsense", "not a public key"),
+            ("AGE-SECRET-KEY-1X", "private key"), ("/no/such/file", "No such file"),
+        ):  # fmt: skip
+            outcome = place.run(*words, given)
+            self.assertEqual(outcome.status, 64)
+            self.assertIn(text, outcome.stderr)
+        place.key.chmod(0o644)
+        self.assertIn("chmod 600", place.verify(out).stderr)
+
+
+class RestoreTests(BackupCase):
+    """Where a backup may go."""
+
+    async def test_place_is_not_empty(self) -> None:
+        """A place with a store or files in it, or of another cluster, stays as it is."""
+        place = await self.kept()
+        out = place.made()
+        for target, text in (
+            (place, "is there already"),
+            (_with_store(EmptyPlace(self)), "there is a store already"),
+            (_with_store(EmptyPlace(self, POSTGRES)), "there is a store already"),
+            (EmptyPlace(self, cluster="c2.example.test"), "of the cluster c1.example.test"),
+            (_with_file(EmptyPlace(self)), "is there already"),
+        ):
+            before = target.files()
+            self.refused(target.restore(out, place.key), text)
+            self.assertEqual(target.files(), before)
+
+    async def test_older_than_known(self) -> None:
+        """Behind a head that is known here or elsewhere it takes a reason, which is noted."""
+        place = await self.kept()
+        out = place.made()
+        store = place.open()
+        await place.fill(store, 5)
+        await store.close()
+        elsewhere = Path(self.mktemp())
+        shutil.copy(place.state / "anchor" / "heads.jsonl", elsewhere)
+        target = EmptyPlace(self)
+        words = ("--known-head", str(elsewhere))
+        self.refused(target.restore(out, place.key, *words), "the signed head over 48", 6)
+        self.assertEqual(_left(target), [])
+        self.assertEqual(target.restore(out, place.key, *words, "--reason", "a drill").status, 0)
+        place.lose()
+        self.refused(place.restore(out, place.key), "--reason TEXT", 6)
+        self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
+        note = json.loads((place.state / "anchor" / "restored.json").read_text())
+        self.assertEqual((note["head_size"], note["known_size"]), (43, 48))
+        self.assertEqual((note["reason"], note["uid"]), ("the disk broke", os.getuid()))
+        (before,) = (place.state / "anchor").glob("before-*")
+        self.assertTrue((before / "heads.jsonl").exists())
+        self.assertEqual(place.run("audit", "verify").status, 0)
+
+    async def test_known_head_is_borne_out(self) -> None:
+        """A head that is known and not of this history refuses the backup, whatever the reason."""
+        place, other = await self.kept(), KeptPlace(self)
+        out = place.made()
+        await other.written(10)
+        foreign = other.state / "anchor" / "heads.jsonl"
+        target = EmptyPlace(self)
+        for reason in ("", "because"):
+            words = ("--known-head", str(foreign), "--reason", reason)
+            self.refused(target.restore(out, place.key, *words), "head", 6)
+            self.assertEqual(_left(target), [])
+
+    async def test_killed_on_the_way(self) -> None:
+        """Ended at any step it is begun anew or gone on with; no start happens in between."""
+        place = await self.kept()
+        out, log = place.made(), place.run("audit", "export").stdout
+        other = place.made()
+        steps = ["unpacked", "marked", "committed", "moved anchor"]
+        for backend, step in [*((SQLITE, step) for step in steps), (POSTGRES, "committed")]:
+            target = EmptyPlace(self, backend)
+            self.assertRaises(Killed, self.killed, target, out, place.key, step)
+            self.assertFalse((target.state / "keys").exists())
+            if step != "unpacked":
+                self.refused(target.restore(other, place.key), "another generation was begun")
+                refused = self.assertRaises(
+                    ConfigError, load_cluster_keys, None, None, StateDirectory(target.state)
+                )
+                self.assertIn("has not ended", refused.text)
+            again = target.restore(out, place.key)
+            self.assertEqual(again.status, 0, f"{step}: {again.stderr}")
+            self.assertEqual(target.run("audit", "export").stdout, log)
+            self.assertEqual(target.run("audit", "verify").status, 0)
+            self.assertFalse((target.state / ".restoring").exists())
+
+    def killed(self, target: EmptyPlace, out: Path, key: Path, step: str) -> None:
+        """Restore until that step."""
+        from svc.backup.sealing import read_identities
+
+        def crash(name: str) -> None:
+            if name == step:
+                raise Killed
+
+        settings = load_settings(str(target.config), "authority", {})
+        found = read_backup(out, read_identities(key))
+        restore.Restoring(
+            found, backup_place(settings, target.state), lambda: 0.0, os.urandom, crash_point=crash
+        ).restore()
+
+
+class MigrateTests(BackupCase):
+    """`store migrate --backup-manifest`."""
+
+    @proves("U-OPEN-13", "U-BAK-06")
+    async def test_restore_point(self) -> None:
+        """Only with the whole restore point of this very store and these very keys is migrated."""
+        place = await self.kept()
+        out = place.made()
+        words = ("store", "migrate", "--backup-manifest", str(out))
+        self.assertEqual(place.run(*words).status, 0)
+        self.assertEqual(place.run(*words, "--identity", str(place.key)).status, 0)
+        key = place.state / "keys" / "anchor.key"
+        kept = key.read_bytes()
+        key.write_bytes(key_pem(new_key()))
+        self.refused(place.run(*words), f"{key}: is another than the backup has")
+        key.unlink()
+        self.refused(place.run(*words), f"{key}: is missing")
+        key.write_bytes(kept)
+        key.chmod(0o600)
+        store = place.open()
+        await place.fill(store, 2)
+        await store.close()
+        self.refused(place.run(*words), "take the backup again")
+        (out / form.STORE).write_bytes(b"")
+        self.refused(place.run(*words), form.STORE)
+        (out / form.STORE).unlink()
+        self.refused(place.run(*words), "half a backup")
+
+
+def _with_sealed(newer: Mapping[str, form.SealedFile], old: form.Manifest) -> form.Manifest:
+    return evolve(old, sealed={**old.sealed, **newer})
+
+
+def _another(case: TestCase) -> Path:
+    from pyrage import x25519
+
+    path = key_file(case)
+    path.write_text(str(x25519.Identity.generate()))
+    return path
+
+
+def _left(target: EmptyPlace) -> list[str]:
+    """What a refused restore left behind, but for the lock beside the store."""
+    return [
+        name for name in target.files() if name not in ("authority.toml", "state/store.db.lock")
+    ]
+
+
+def _with_store(target: EmptyPlace) -> EmptyPlace:
+    target.factory.migrate(target.url, "test", lambda: 0.0, lambda: 0.0)
+    return target
+
+
+def _with_file(target: EmptyPlace) -> EmptyPlace:
+    (target.state / "identity").mkdir()
+    (target.state / "identity" / "x").write_text("")
+    return target
