@@ -122,10 +122,9 @@ class Making:
         head = material.newest
         packer = Packer(stamp, self._sources(), place.uid)
         sealed = {form.FILES: seal(packer.chunks(), beside / form.FILES, self.order.recipients)}
-        store = self._store(beside, copy, stamp, status, sealed)
+        store = self._store(beside, copy, stamp, status, sealed, head)
         if place.critical() != before:
             raise BackupBroken("keys or identity changed while they were copied; run this again")
-        _require_head(head, store)
         return Manifest(
             stamp, at, __version__, form.STOPPED if self.order.alone else form.SNAPSHOT,
             place.settings.cluster, material.keys.ca_pin,
@@ -140,6 +139,7 @@ class Making:
         stamp: Stamp,
         status: MigrationStatus,
         sealed: dict[str, SealedFile],
+        head: SignedHead | None,
     ) -> StoreFacts:
         # The snapshot begins here, after every file was read.
         with legible("backup"):
@@ -148,6 +148,7 @@ class Making:
                 raise ConfigError(
                     "cluster", f"is {stamp.cluster}, but the store is of the cluster {cluster}"
                 )
+            _require_head(head, last.seq)
             counted = Compressed(copy.lines(asdict(stamp)))
             sealed[form.STORE] = seal(counted.chunks(), beside / form.STORE, self.order.recipients)
         return StoreFacts(
@@ -206,10 +207,10 @@ def _require_store(status: MigrationStatus) -> None:
         status.require_current()
 
 
-def _require_head(head: SignedHead | None, store: StoreFacts) -> None:
-    if store.records and head is None:
+def _require_head(head: SignedHead | None, records: int) -> None:
+    if records and head is None:
         raise BackupBroken(
             "backup: class audit-anchor: there is no signed head; without one the log of "
-            f"{store.records} records proves nothing",
+            f"{records} records proves nothing",
             reason="backup_incomplete",
         )

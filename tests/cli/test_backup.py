@@ -29,6 +29,7 @@ from svc.pki.files import key_pem
 from svc.pki.root import new_key
 from tests.cli.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
 from tests.proof import proves
+from tests.store.places import ROOT
 
 
 class Killed(BaseException):
@@ -115,6 +116,15 @@ class RoundTripTests(BackupCase):
         self.assertEqual([name for name in _left(target) if "lock" not in name], [])
         again = read_backup(place.made()).manifest
         self.assertEqual((manifest.stamp.number, again.stamp.number), (1, 2))
+
+    @proves("U-BAK-09")
+    def test_page(self) -> None:
+        """The page says for each class what of the Authority it is, and where that lies."""
+        page = (ROOT / "docs" / "how-to" / "backup.md").read_text("utf-8")
+        rows = [line for line in page.splitlines() if line.startswith("| ")]
+        last = " ".join(row.split("|")[3] for row in rows if row.count("|") == 4)
+        for each in CLASSES:
+            self.assertIn(f"`{each.word}`", last)
 
     async def test_other_backend(self) -> None:
         """What was copied from a file goes into PostgreSQL, and from there into a file."""
