@@ -124,7 +124,7 @@ def unpack(
         with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
             _check_stamp(tar, expected)
             while (info := tar.next()) is not None:
-                tar.members.clear()  # it would keep every one
+                tar.members.clear()  # type: ignore[attr-defined]  # it would keep every one
                 file = next(wanted, None)
                 if file is None or info.name != file.path or not _is_as(info, file):
                     raise BackupBroken(f"{info.name}: is not what the manifest names")
