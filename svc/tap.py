@@ -9,12 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from attrs import field, frozen
-from twisted.application.service import IService, MultiService
-from twisted.logger import ILogObserver
+from twisted.application.service import IService, MultiService, Service
+from twisted.internet.defer import CancelledError, maybeDeferred
+from twisted.internet.error import ReactorNotRunning
+from twisted.logger import ILogObserver, Logger
 from twisted.python import usage
+from twisted.python.failure import Failure
 
 from svc.errors import SvcError
 
@@ -33,9 +38,10 @@ class RoleOptions(usage.Options):
 class Root(MultiService):
     """Holds the role, and sets our log observer when it gets its application."""
 
-    def __init__(self, lines: Any) -> None:
+    def __init__(self, lines: Any, ended: Callable[[SvcError | None], object]) -> None:
         MultiService.__init__(self)
         self._lines = lines
+        self.ended = ended
 
     def setServiceParent(self, parent: Any) -> None:
         """Twistd begins the logging with what the application says."""
@@ -49,6 +55,22 @@ class Root(MultiService):
         except SvcError as refusal:
             self._lines.refusal(refusal.reason, refusal.text, time.time())
             raise SystemExit(refusal.exit_code) from None
+
+    def startService(self) -> None:
+        """Start; a role that cannot ends the process, which twistd would leave running."""
+        Service.startService(self)
+        for child in self:
+            maybeDeferred(child.startService).addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            return  # by the stop, which has its own status
+        refusal = failure.value
+        if isinstance(refusal, SvcError):
+            self.ended(refusal)
+            return
+        Logger(namespace="svc").failure("the start failed", failure)
+        self.ended(None)
 
 
 @frozen
@@ -68,7 +90,7 @@ class Role:
         timed.seconds = time.monotonic
         lines = make_lines(os.environ)
         bridge_stdlib()
-        root = Root(lines)
+        root = Root(lines, Ending(reactor, lines))
         try:
             self._compose(reactor, options["config"], lines, root)
         except SvcError as refusal:
@@ -95,22 +117,32 @@ class Role:
             from svc.compose.process import make_process
 
             process = make_process(runtime, settings)
-        process.stopped_by = _Ending(reactor, lines)
+        process.stopped_by = root.ended
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
 
 
-class _Ending:
+def _stop(reactor: Any) -> None:
+    with suppress(ReactorNotRunning):  # it is stopping already
+        reactor.stop()
+
+
+class Ending:
     """Ends twistd with a refusal's exit status: twistd itself always exits with 0."""
 
     def __init__(self, reactor: Any, lines: Any) -> None:
         self._reactor = reactor
         self._lines = lines
 
-    def __call__(self, refusal: SvcError) -> None:
-        self._lines.refusal(refusal.reason, refusal.text, time.time())
-        atexit.register(os._exit, refusal.exit_code or 1)
-        self._reactor.stop()
+    def __call__(self, refusal: SvcError | None) -> None:
+        """End; None where the reason is in the log already."""
+        status = 1
+        if refusal is not None:
+            self._lines.refusal(refusal.reason, refusal.text, time.time())
+            status = refusal.exit_code or 1
+        atexit.register(os._exit, status)
+        # Not at once: a start may fail before the reactor runs.
+        self._reactor.callWhenRunning(_stop, self._reactor)
 
 
 authority = Role("authority")

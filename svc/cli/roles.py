@@ -124,8 +124,11 @@ class Running:
         started.addErrback(self._failed)
 
     def _failed(self, failure: Any) -> None:
+        from twisted.internet.defer import CancelledError
         from twisted.logger import Logger
 
+        if failure.check(CancelledError):
+            return  # by the stop, which has its own status
         if failure.check(SvcError):
             self._stopped_by(failure.value)
             return

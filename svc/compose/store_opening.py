@@ -1,7 +1,9 @@
-"""Opening an Authority's store at start: at once, or when its database answers.
+"""Opening an Authority's store at start: at once, or when it can be.
 
-What the store's URL, its migrations or its files refuse ends the start.  A
-database that does not answer is waited for: the process is up and not ready.
+What the store's URL or its files refuse ends the start, and so does a store
+that is newer than this build.  A database that does not answer is waited for,
+and so is the planned migration where the start is not to migrate by itself:
+the process is up and not ready.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from zope.interface import implementer
 from svc import __version__
 from svc.compose.runtime import Runtime
 from svc.config import RoleSettings
-from svc.errors import ConfigError, StoreUnavailable
+from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.model.audit import chain_hash
 from svc.model.migration import Standing
@@ -27,6 +29,11 @@ from svc.plugin import Loaded, load
 T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+PENDING_SECS = 5.0
+"""Between two looks at a store that lacks migrations (G-OPEN-43)."""
+LEAVING_SECS = 120.0
+"""How long whoever migrated may take to leave the store: as long as the lock is waited for."""
+
 _log = Logger(namespace="svc_store")
 
 
@@ -60,18 +67,14 @@ class AwaitedStore:
         Raises:
             SvcError: the database answered, and the store is not to be opened.
         """
-        pause, said = FIRST_PAUSE, ""
+        waiting = _Waiting(clock)
         while self._store is None:
             try:
                 await in_thread(self.open)
-            except StoreUnavailable as away:
-                if away.retry_after is None:
-                    raise
-                if away.text != said:
-                    said = away.text
-                    _log.warn("the store does not answer; waiting for it", reason=said)
-                await deferLater(clock, pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+            except (StoreUnavailable, MigrationsPending) as refused:
+                await deferLater(clock, waiting.pause(refused))
+        if waiting.is_for_migrations:
+            _log.info("the store is migrated; the start goes on")
 
     async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
         """See :class:`IStore`."""
@@ -90,6 +93,50 @@ class AwaitedStore:
         if self._store is None:
             raise StoreUnavailable(f"store: {desc}: it has not answered yet; nothing was written")
         return self._store
+
+
+@define
+class _Waiting:
+    """What a start that waits has been told so far, and what it says of that.
+
+    Attributes:
+        is_for_migrations: Whether it has waited for somebody to migrate the store.
+    """
+
+    _clock: IReactorTime
+    is_for_migrations: bool = False
+    _said: str = ""
+    _longer: float = FIRST_PAUSE
+    _leaving_since: float | None = None
+
+    def pause(self, refused: StoreUnavailable | MigrationsPending) -> float:
+        """Seconds until the next attempt.
+
+        Raises:
+            StoreUnavailable: as it was given: no attempt will end otherwise.
+        """
+        if isinstance(refused, MigrationsPending):
+            self.is_for_migrations, self._leaving_since = True, None
+            self._say(refused, "migrations are pending; waiting until they are applied")
+            return PENDING_SECS
+        if refused.retry_after is None:
+            self._require_leaving(refused)
+        self._say(refused, "the store does not answer; waiting for it")
+        pause, self._longer = self._longer, min(2 * self._longer, LONGEST_PAUSE)
+        return pause
+
+    def _require_leaving(self, refused: StoreUnavailable) -> None:
+        """Nobody else may hold the store, but for a while whoever has just migrated it."""
+        now = self._clock.seconds()
+        if self._leaving_since is None:
+            self._leaving_since = now
+        if not self.is_for_migrations or now - self._leaving_since >= LEAVING_SECS:
+            raise refused
+
+    def _say(self, refused: SvcError, sentence: str) -> None:
+        if refused.text != self._said:
+            self._said = refused.text
+            _log.warn(sentence, reason=refused.text)
 
 
 @define
@@ -114,7 +161,7 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
     """The store, migrated where the configuration lets us.
 
     Raises:
-        SvcError: it cannot be opened, is newer than this build, or lacks migrations.
+        SvcError: it cannot be opened, or is newer than this build.
     """
     assert settings.store_url is not None  # the reading refuses a file without it
     url = f"{settings.store_url.scheme}://{settings.store_url.rest}"
@@ -134,7 +181,8 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
     except StoreUnavailable as away:
         if away.retry_after is None:
             raise
-        _log.warn("the store does not answer; waiting for it", reason=away.text)
+    except MigrationsPending:
+        pass  # what is waited for is said by whoever waits
     return Opened(store, factory.is_shared, loaded)
 
 

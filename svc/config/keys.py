@@ -69,7 +69,7 @@ def _top() -> tuple[Key, ...]:
             "with `plugins.stores = [\"postgresql\"]`; a password in it is never shown.",
             required=_AUTHORITY),
         Key("store_auto_migrate", f.YES_NO, True, _AUTHORITY,
-            "Whether the start applies pending migrations."),
+            "Whether the start applies pending migrations; else it waits until they are applied."),
         Key("store_lease_secs", f.seconds(1, 300), 15, _AUTHORITY,
             "On a store that several Authorities share: how long the one that writes may be silent "
             "before another takes over."),

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -96,25 +97,54 @@ class RoleTests(SynchronousTestCase):
 class AllTests(SynchronousTestCase):
     """``svc all``, alone."""
 
-    @proves("G-ROLE-04")
+    @proves("G-ROLE-04", "G-OPEN-43", "G-CFG-09")
     def test_all(self) -> None:
-        """What ``svc init --all`` wrote becomes ready in one process; SIGTERM ends it with 0."""
+        """What ``svc init --all`` wrote becomes ready in one process; SIGTERM ends it with 0.
+
+        Without migrating by itself it waits, up and not ready, for the store to be migrated, and
+        goes on then; should a newer build have done it, the process ends with 4.
+        """
         directory = Path(self.mktemp()).absolute()
         directory.mkdir(0o700, parents=True)
         public, first = free_ports()
         made = ["--public-port", str(public), "--authority-port", str(first)]
         run(svc_command("init", "--all", *made, str(directory / "gw")), directory).checked()
+        (store,) = directory.glob("gw/**/store.db")
+        migrated = directory / "migrated.db"
+        store.rename(migrated)
         words = twistd("all", str(directory / "gw" / "all.toml"))
-        environ = {"SVC_TELEMETRY__METRICS_LISTEN": '"127.0.0.1:0"'}
+        environ = {
+            "SVC_TELEMETRY__METRICS_LISTEN": '"127.0.0.1:0"',
+            "SVC_STORE_AUTO_MIGRATE": "false",
+        }
         child = Child("all", words, directory, directory / "log", environ)
-        child.start()
         try:
-            listening = until("listeners", lambda: self.listening(directory), alive=[child])
+            listening = self.waiting(child, directory)
             self.assertLessEqual({"public", "control", "join", "renewal"}, set(listening))
-            until("ready", lambda: self.ready(listening["telemetry"]), alive=[child])
+            migrated.rename(store)
+            until("ready", lambda: self.status(listening["telemetry"]) == 200, alive=[child])
             self.assertEqual(child.stop(), 0)
+
+            store.rename(migrated)
+            self.waiting(child, directory)
+            with sqlite3.connect(migrated) as connection:
+                connection.execute("INSERT INTO svc_migrations VALUES ('m9999_x', 'x', 1, 'y')")
+            connection.close()
+            migrated.rename(store)
+            self.assertEqual(child.wait(), 4)
+            self.assertIn("does not know (m9999_x)", child.text())
         finally:
             child.end()
+
+    def waiting(self, child: Child, directory: Path) -> dict[str, str]:
+        """Start it over no store, and see it wait for the migration; what it listens on."""
+        child.start()
+        listening = until("listeners", lambda: self.listening(directory), alive=[child])
+        self.assertEqual(self.status(listening["telemetry"], "/healthz"), 200)
+        self.assertEqual(self.status(listening["telemetry"]), 503)
+        self.assertIn("migrations are pending", child.text())
+        self.assertIn("m0001_store_facts, m0002_revisions, ", child.text())
+        return listening
 
     def listening(self, directory: Path) -> dict[str, str] | None:
         """What it says it listens on, wherever its state is."""
@@ -123,12 +153,12 @@ class AllTests(SynchronousTestCase):
             return found
         return None
 
-    def ready(self, address: str) -> bool:
-        """Whether ``/readyz`` is 200."""
+    def status(self, address: str, path: str = "/readyz") -> int:
+        """The status that a GET is answered with."""
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
+            connection.request("GET", path)
+            return connection.getresponse().status
         finally:
             connection.close()
 
