@@ -7,8 +7,10 @@ to leave.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +18,18 @@ import click
 
 from svc import __version__
 from svc.cli.control import authority_settings, authority_state
-from svc.cli.output import document, say
-from svc.errors import MigrationsBroken, MigrationsPending, UnknownApplied
+from svc.cli.output import document, say, table
+from svc.errors import (
+    Fault,
+    MigrationsBroken,
+    MigrationsPending,
+    SvcError,
+    UnknownApplied,
+    UsageError,
+)
 from svc.model.migration import MigrationReport, Standing, report_lines, status_lines
+from svc.model.rehearsal import Rehearsal
+from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.compose.store_place import StorePlace
@@ -53,30 +64,38 @@ def store() -> None:
     metavar="FILE",
     help="With the private key the whole backup is verified, too.",
 )
+@click.option(
+    "--rehearse", "rehearsal", is_flag=True, help="Apply it to a copy that is gone afterwards."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
 def migrate(
     context: click.Context,
     check: bool,
+    rehearsal: bool,
     backup_manifest: Path | None,
     identity: Path | None,
     as_json: bool,
 ) -> int:
     """Apply what is pending.
 
-    Status 0: applied or current; 3: pending (with --check); 4: the store is
-    newer than this build; 5: another writer did not leave within 120 s.
+    Status 0: applied, rehearsed or current; 3: pending (with --check); 4: the store
+    is newer than this build; 5: another writer did not leave within 120 s.
     """
     from svc.compose.store_place import store_place
 
     if identity is not None and backup_manifest is None:
         raise click.UsageError("--identity goes with --backup-manifest")
+    if check and rehearsal:
+        raise UsageError("--check and --rehearse: one of them")
     settings = authority_settings(context)
     place = store_place(settings)
     if backup_manifest is not None:
         _require_backup(settings, backup_manifest, identity)
     if check:
         return _check(place, as_json)
+    if rehearsal:
+        return rehearse(place, as_json, time.time, time.monotonic)
     return apply(place, as_json, time.time, time.monotonic)
 
 
@@ -116,6 +135,92 @@ def apply(
     else:
         say(report_lines(report))
     return 0
+
+
+def rehearse(
+    place: StorePlace, as_json: bool, now: Callable[[], float], monotonic: Callable[[], float]
+) -> int:
+    """Apply what is pending to a copy, and print what it did there; the exit status.
+
+    A signal that ends the command removes the copy first.
+
+    Raises:
+        SvcError: ``rehearsal_refused``.
+        UnknownApplied, MigrationsBroken, StoreUnavailable: nothing was changed.
+    """
+    from svc.compose.store_place import legible
+    from svc.interfaces.store import IRehearser
+
+    if not IRehearser.providedBy(place.factory):
+        raise SvcError(
+            f"store: the drop-in {place.factory.name} offers no rehearsal; migrate a restored "
+            "backup instead",
+            reason="rehearsal_refused",
+            fault=Fault.PRECONDITION,
+        )
+    with ended_by_signals(), legible("rehearse"):
+        found = place.factory.rehearse(place.url, __version__, now, monotonic)
+    say([document(_rehearsal_document(found))] if as_json else _rehearsal_lines(found))
+    return 0
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Where a signal would end the process at once, it ends what runs here in order."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, was in before.items():
+            signal.signal(each, was)
+
+
+def _rehearsal_lines(found: Rehearsal) -> list[str]:
+    if not found.steps:
+        return report_lines(MigrationReport((), found.level, found.count))
+    lines = [f"{each.id}  {each.secs:.3f} s" for each in found.steps]
+    lines += map(escaped, found.schema)
+    if found.rows:
+        heads = ("TABLE", "BEFORE", "AFTER", "REWRITTEN")
+        lines += table(
+            heads,
+            (
+                (each.table, _count(each.before), _count(each.after), ", ".join(each.rewritten))
+                for each in found.rows
+            ),
+        )
+    lines.append(
+        f"rehearsed {len(found.steps)} migration(s) on a copy made in {found.copy_secs:.3f} s; "
+        "the store is as it was"
+    )
+    return lines
+
+
+def _count(rows: int | None) -> str:
+    return "" if rows is None else str(rows)
+
+
+def _rehearsal_document(found: Rehearsal) -> dict[str, object]:
+    return {
+        "copy_secs": round(found.copy_secs, 6),
+        "migrations": [{"id": each.id, "secs": round(each.secs, 6)} for each in found.steps],
+        "schema": list(found.schema),
+        "rows": [
+            {
+                "table": each.table,
+                "before": each.before,
+                "after": each.after,
+                "rewritten": list(each.rewritten),
+            }
+            for each in found.rows
+        ],
+        "level": found.level,
+        "count": found.count,
+    }
 
 
 def _check(place: StorePlace, as_json: bool) -> int:

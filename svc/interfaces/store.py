@@ -32,6 +32,7 @@ from svc.interfaces.facets import (
     ITokens,
 )
 from svc.model.migration import MigrationReport, MigrationStatus
+from svc.model.rehearsal import Rehearsal
 
 T = TypeVar("T")
 
@@ -188,4 +189,28 @@ class IStoreFactory(IPlugin):
 
         Raises:
             StoreUnavailable: there is no such store, or it does not answer.
+        """
+
+
+class IRehearser(Interface):
+    """A factory that can also show what its migrations would do; asked for with ``providedBy``."""
+
+    def rehearse(
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> Rehearsal:
+        """Migrate a copy of the store, beside a running Authority or none; blocks.
+
+        The store itself is only read.  Nothing of the copy is left, however this ends.
+
+        Args:
+            monotonic: Seconds of a clock nobody sets, for what each migration takes.
+
+        Raises:
+            SvcError: ``rehearsal_refused``: there is no room, or no right, to make a copy;
+                the text says what is needed.
+            UnknownApplied, MigrationsBroken: there is nothing to rehearse.
+            StoreUnavailable: the store does not answer.
         """

@@ -14,8 +14,16 @@ from zope.interface import implementer
 
 from svc.errors import LockTimeout, StoreUnavailable
 from svc.interfaces.copies import IStoreCopies
-from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
+from svc.interfaces.store import (
+    ChainHash,
+    IReadOnlyStore,
+    IRehearser,
+    IStore,
+    IStoreFactory,
+    StoreNeeds,
+)
 from svc.model.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.rehearsal import Rehearsal
 from svc.store.connection import (
     Glance,
     SqliteDatabase,
@@ -30,9 +38,10 @@ from svc.store.location import SCHEME, create_private, lock_path, require_privat
 from svc.store.lock import holder, pause, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.sqlite import GlanceStore, MemoryStore, file_store
+from svc.store.sqlite_rehearsal import rehearse_file
 
 
-@implementer(IPlugin, IStoreFactory, IStoreCopies)
+@implementer(IPlugin, IStoreFactory, IStoreCopies, IRehearser)
 @frozen
 class SqliteFactory:
     """See :class:`IStoreFactory`.
@@ -86,6 +95,24 @@ class SqliteFactory:
             return self._migrate(path, migrations, binary_version, now)
         finally:
             lock.release()
+
+    def rehearse(
+        self,
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> Rehearsal:
+        """See :class:`IRehearser`."""
+        path, migrations = store_path(url), self._migrations()
+        require_private(path)
+        status = self.migration_status(url)
+        if status.standing is not Standing.PENDING:
+            status.require_current()
+        try:
+            return rehearse_file(path, migrations, binary_version, now, monotonic)
+        except sqlite3.Error as error:
+            raise unavailable(error, "rehearse") or error from error
 
     def open(self, url: str, needs: StoreNeeds) -> IStore:
         """See :class:`IStoreFactory`."""

@@ -16,10 +16,10 @@ from pathlib import Path
 from runpy import run_path
 from typing import Protocol
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 import svc
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.model.migration import (
     AppliedMigration,
     KnownMigration,
@@ -28,6 +28,7 @@ from svc.model.migration import (
     Standing,
     compare,
 )
+from svc.model.rehearsal import RehearsedMigration
 from svc.store.sql.statements import Statements
 
 _NAME = re.compile(r"(?P<id>m(?P<number>\d{4})_[a-z0-9_]+)(?:\.(?P<dialect>[a-z]+))?\.(sql|py)\Z")
@@ -77,6 +78,33 @@ class Migration:
     def _apply_python(self, database: Statements) -> None:
         # Not imported: that would leave a __pycache__ where migrations are installed.
         run_path(str(self.path))["up"](database)
+
+
+@define
+class Stopwatch:
+    """Times migrations as they are applied; seconds of a clock nobody sets.
+
+    Attributes:
+        laps: Each migration with the time since the one before it.
+    """
+
+    _seconds: Callable[[], float]
+    laps: list[RehearsedMigration] = field(factory=list)
+    _since: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._since = self._seconds()
+
+    def lap(self, name: str) -> None:
+        """This one is applied."""
+        at = self._seconds()
+        self.laps.append(RehearsedMigration(name, at - self._since))
+        self._since = at
+
+
+def refused(text: str) -> SvcError:
+    """Why a rehearsal is not begun."""
+    return SvcError(text, reason="rehearsal_refused", fault=Fault.PRECONDITION)
 
 
 def split(script: str) -> Iterator[str]:
@@ -141,6 +169,7 @@ def apply_pending(
     binary_version: str,
     now: Callable[[], float],
     ledger: str = LEDGER,
+    told: Callable[[str], object] = lambda name: None,
 ) -> MigrationReport:
     """Apply what is pending, one transaction each.
 
@@ -150,6 +179,7 @@ def apply_pending(
     Args:
         applied: Reads the ledger inside the open transaction.
         ledger: The statement that makes the ledger where there is none.
+        told: Given the id of each migration that was applied.
 
     Raises:
         UnknownApplied, MigrationsBroken: nothing was changed.
@@ -179,3 +209,4 @@ def apply_pending(
             database.rollback()
             raise
         done.append(chosen.id)
+        told(chosen.id)

@@ -21,12 +21,14 @@ from svc.interfaces.copies import IStoreCopies
 from svc.interfaces.store import (
     ChainHash,
     IReadOnlyStore,
+    IRehearser,
     IStore,
     IStoreFactory,
     ITransaction,
     StoreNeeds,
 )
 from svc.model.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.rehearsal import Rehearsal
 from svc.store.copy_postgres import (
     BEGIN_FILLING,
     BEGIN_LOOKING,
@@ -39,6 +41,7 @@ from svc.store.lock import POLL_SECS, pause
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.postgres_batch import PostgresReadBatch, PostgresWriteBatch, look
 from svc.store.postgres_connect import (
+    LEDGER,
     LOCKS,
     SERVING,
     Connector,
@@ -48,6 +51,7 @@ from svc.store.postgres_connect import (
     take_serving,
 )
 from svc.store.postgres_connection import PostgresConnection, PostgresStatements, refusal
+from svc.store.postgres_rehearsal import Rehearsing
 from svc.store.postgres_url import SCHEME, DatabasePlace, database_place
 from svc.store.readers import Readers
 from svc.store.sql.statements import Statements
@@ -61,10 +65,6 @@ ANSWER_SECS = 10.0
 """How long a command, or a start, waits for one answer."""
 MIGRATION_SECS = 3600.0
 """How long one migration may take: it may walk over every row there is."""
-LEDGER = (
-    'CREATE TABLE IF NOT EXISTS svc_migrations (id TEXT COLLATE "C" PRIMARY KEY,'
-    " checksum TEXT NOT NULL, applied_at DOUBLE PRECISION NOT NULL, binary_version TEXT NOT NULL)"
-)
 
 
 @define(eq=False)
@@ -85,7 +85,7 @@ class PostgresDatabase(PostgresStatements):
             self.connection.ask("ROLLBACK")
 
 
-@implementer(IPlugin, IStoreFactory, IStoreCopies)
+@implementer(IPlugin, IStoreFactory, IStoreCopies, IRehearser)
 @frozen
 class PostgresFactory:
     """See :class:`IStoreFactory`.
@@ -150,6 +150,19 @@ class PostgresFactory:
             )  # fmt: skip
             _let_go(connection)
             return report
+
+    def rehearse(
+        self,
+        url: str,
+        binary_version: str,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> Rehearsal:
+        """See :class:`IRehearser`."""
+        place, migrations = database_place(url), self._migrations()
+        with self._connected(place, "rehearsing", "rehearse", MIGRATION_SECS) as connection:
+            connection.deadline = self.seconds() + MIGRATION_SECS
+            return Rehearsing(connection, migrations, binary_version, now, monotonic).rehearse()
 
     def open(self, url: str, needs: StoreNeeds) -> IStore:
         """See :class:`IStoreFactory`."""

@@ -30,6 +30,10 @@ LOCKS = 0x53564331
 """The first key of every lock of ours ("SVC1"); locks are the database's own, not the server's."""
 SERVING = 1
 WRITING = 2
+LEDGER = (
+    'CREATE TABLE IF NOT EXISTS svc_migrations (id TEXT COLLATE "C" PRIMARY KEY,'
+    " checksum TEXT NOT NULL, applied_at DOUBLE PRECISION NOT NULL, binary_version TEXT NOT NULL)"
+)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _OLDEST = 120_000
 _LOCK_SHARE = 0.8

@@ -96,6 +96,29 @@ class MigrateTests(SynchronousTestCase):
             {"applied": list(self.known), "level": self.known[-1], "count": len(self.known)},
         )
 
+    def test_rehearse(self) -> None:
+        """A rehearsal prints what each migration did to the copy, and makes nothing."""
+        done = self.place.run("store", "migrate", "--rehearse")
+        self.assertEqual((done.status, list(self.place.state.iterdir())), (0, []))
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], rf"{self.known[0]}  \d+\.\d{{3}} s\Z")
+        self.assertIn("+ table memberships (person_id, group_name)", lines)
+        self.assertRegex(
+            lines[-1],
+            rf"rehearsed {len(self.known)} migration\(s\) on a copy made in \d+\.\d{{3}} s; "
+            r"the store is as it was\Z",
+        )
+        said = json.loads(self.place.run("store", "migrate", "--rehearse", "--json").stdout)
+        self.assertEqual([each["id"] for each in said["migrations"]], list(self.known))
+        self.assertIn(
+            {"table": "revisions", "before": None, "after": 1, "rewritten": []}, said["rows"]
+        )
+        self.place.run("store", "migrate")
+        again = self.place.run("store", "migrate", "--rehearse")
+        self.assertEqual((again.status, again.stdout), (0, "nothing to apply\n" + self.schema))
+        both = self.place.run("store", "migrate", "--rehearse", "--check")
+        self.assertEqual(both.status, 64)
+
     def test_store_that_is_not_enabled(self) -> None:
         """A store whose drop-in the configuration does not name is refused by its key."""
         with self.place.config.open("a") as file:
