@@ -1,4 +1,4 @@
-"""The page on the data model says what a migrated store holds."""
+"""The pages on the data model say what a migrated store holds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.postgres import connected, migrated_database
 from tests.store.places import ROOT, fresh_url, migrate, migrated_url, path_of
 
 PAGE = ROOT / "docs" / "reference" / "data-model.md"
+DESIGN = ROOT / "docs" / "data-model.md"
 
 
 class DataModelTests(SynchronousTestCase):
@@ -30,6 +31,16 @@ class DataModelTests(SynchronousTestCase):
             for (name,) in names
         }
         self.assertEqual(_told(), stored)
+
+    def test_design(self) -> None:
+        """The page on the whole names every table once under its subject, and none too early."""
+        text = DESIGN.read_text("utf-8")
+        now = re.findall(r"`(\w+)`", "".join(re.findall(r"^Now: (.*)$", text, re.MULTILINE)))
+        self.assertEqual(sorted(now), sorted(_told()))
+        later = re.findall(r"^- `(\w+)`(?: \(| and )", text, re.MULTILINE)
+        self.assertGreater(len(later), 20)
+        self.assertEqual(set(later) & set(now), set())
+        self.assertEqual(len(later), len(set(later)))
 
     def test_postgresql(self) -> None:
         """A store in PostgreSQL has the same tables and columns, in the same order."""
