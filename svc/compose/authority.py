@@ -40,6 +40,7 @@ from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows
+from svc.compose.authority_follow import Follower
 from svc.compose.authority_life import (
     LEADER,
     LISTENERS,
@@ -49,6 +50,7 @@ from svc.compose.authority_life import (
     Beginning,
     Serves,
     StoreLife,
+    state_beginning,
     status_of,
 )
 from svc.compose.authority_parts import Parts, Serving, load_cluster_keys, own_identity
@@ -167,13 +169,16 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
         stopped_by, rooms.unsigned,
     )  # fmt: skip
-    snapshot = p.settings.snapshot
+    snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
+    turn = Turn(
+        p.leadership, exchange, role.ready, listeners, stopped_by, follow, snapshot.reload_secs
+    )
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
         Standing(p.opened.store, p.leadership, role.ready, clock),
-        Turn(p.leadership, exchange, role.ready, listeners, stopped_by),
+        turn,
         heads,
         p.keeper,
         begin,
@@ -189,6 +194,11 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     ):
         role.addService(service)
     return role
+
+
+def _follower(p: Parts, rooms: Rooms, stopped_by: Callable[[SvcError], object]) -> Follower:
+    stored = p.metrics.gauge("svc_policy_version_stored")
+    return Follower(state_beginning(p), rooms.knowledge, rooms.policy, stored.set, stopped_by)
 
 
 def _rooms(p: Parts) -> Rooms:

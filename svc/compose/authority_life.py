@@ -99,10 +99,7 @@ class Beginning(AsyncService):
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
         p = self.parts
         me = node(p.identity.principal.id)
-        wish = WishFile(p.state / "anchor" / WISH)
-        await StateBeginning(
-            p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish
-        ).begin()
+        await state_beginning(p).begin()
         note = RestoredFile(p.state / "anchor" / NOTE)
         restored = note.read()
         await p.store.run("role start", lambda tx: self._record_start(tx, restored))
@@ -222,6 +219,12 @@ class Serves(AsyncService):
         """Say so."""
         self.serving.is_on = True
         self.role.ready.met(LISTENERS)
+
+
+def state_beginning(p: Parts) -> StateBeginning:
+    """How this Authority comes to go by the records of its store."""
+    wish = WishFile(p.state / "anchor" / WISH)
+    return StateBeginning(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
 
 
 def _key_sha256(identity: TransportIdentity) -> bytes:

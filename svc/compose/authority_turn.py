@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from attrs import define
 from twisted.internet.interfaces import IReactorTime
@@ -35,6 +35,7 @@ class Turn(AsyncService):
         listeners: Open while we stand by.
         stopped_by: Told when another Authority has taken our lease: the process ends, for
             whoever runs it to start again, because what it began was begun as leader.
+        follow: The reload pass while we stand by, every *follow_secs*.
     """
 
     leadership: Leadership
@@ -42,6 +43,8 @@ class Turn(AsyncService):
     ready: Readiness
     listeners: Mapping[str, RpcListener]
     stopped_by: Callable[[SvcError], object]
+    follow: Callable[[], Awaitable[object]]
+    follow_secs: float
 
     async def start(self) -> None:
         """Wait for our turn."""
@@ -57,20 +60,26 @@ class Turn(AsyncService):
         self._follow(self.ready.met)
         for listener in self.listeners.values():
             listener.late.is_open = True
-        taking = self._taking()
-        taking.startService()
+        passes = self._passes()
+        for one in passes:
+            one.startService()
         try:
             await self.leadership.led()
         finally:
-            await taking.stopService()
+            for one in passes:
+                await one.stopService()
             self._follow(self.ready.lost)
 
     def _follow(self, say: Callable[[str], None]) -> None:
         for condition in (POLICY, LISTENERS):
             say(condition)
 
-    def _taking(self) -> PeriodicTask:
-        return PeriodicTask(self.leadership.clock, CHECK_SECS, self._take, "heads of the leader")
+    def _passes(self) -> tuple[PeriodicTask, ...]:
+        clock = self.leadership.clock
+        return (
+            PeriodicTask(clock, CHECK_SECS, self._take, "heads of the leader"),
+            PeriodicTask(clock, self.follow_secs, self.follow, "reload pass of a standby"),
+        )
 
     async def _take(self) -> None:
         if self.exchange is not None:

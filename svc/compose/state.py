@@ -88,6 +88,17 @@ class StateBeginning:
             AuditBroken: ``state_rolled_back`` or ``state_broken``.
             NotAdopted: the store is older than these records.
         """
+        await self.follow()
+        if self.ledger.view.n == 0:
+            await self._adopt_older()
+        self.keeper.advanced()
+
+    async def follow(self) -> None:
+        """Verify what came after the checkpoint, and change nothing in the store.
+
+        Raises:
+            AuditBroken: ``state_rolled_back`` or ``state_broken``.
+        """
         checkpoint, tip = self.anchor.checkpoint() or StateView(), self.anchor.tip()
         await self.store.read(
             "check the state anchor", lambda tx: check_anchor(tx.state, checkpoint, tip)
@@ -95,9 +106,6 @@ class StateBeginning:
         self.ledger.view = checkpoint
         self.keeper.went_on_from(checkpoint.n)
         await self._verify()
-        if self.ledger.view.n == 0:
-            await self._adopt_older()
-        self.keeper.advanced()
 
     async def _verify(self) -> None:
         """Go on to the newest record, some at a time: a store answers within its time."""

@@ -21,6 +21,8 @@ from svc.store.memory import memory_store
 from tests.authority.test_leading import Cut
 from tests.proof import proves
 
+FOLLOW_SECS = 10.0
+
 
 class TurnTests(SynchronousTestCase):
     """One Authority beside another one that is only a lease."""
@@ -38,11 +40,17 @@ class TurnTests(SynchronousTestCase):
         self.listener = RpcListener(nothing, late, 1.0)
         self.ended: list[SvcError] = []
         self.turn = Turn(
-            self.leadership, None, self.ready, {"control": self.listener}, self.ended.append
-        )
+            self.leadership, None, self.ready, {"control": self.listener}, self.ended.append,
+            self.follow, FOLLOW_SECS,
+        )  # fmt: skip
+        self.passes = 0
         self.standing = Standing(self.way, self.leadership, self.ready, self.clock)
         self.successResultOf(self.leadership.startService())
         self.successResultOf(self.standing.startService())
+
+    async def follow(self) -> None:
+        """Count the passes of who stands by."""
+        self.passes += 1
 
     def change(self, fn: Any) -> Any:
         """A transaction of somebody else."""
@@ -63,8 +71,12 @@ class TurnTests(SynchronousTestCase):
         self.beats(4 * TERM_SECS)
         self.assertNoResult(starting)
         self.assertEqual(self.ready.missing, ())
+        self.assertEqual(self.passes, 1 + 4 * TERM_SECS // FOLLOW_SECS)
         self.clock.pump([1] * round(TERM_SECS + 1))
         self.successResultOf(starting)
+        passes = self.passes
+        self.clock.pump([1] * round(2 * FOLLOW_SECS))
+        self.assertEqual(self.passes, passes, "who leads follows nobody")
         self.assertEqual(self.ready.missing, (POLICY, LISTENERS), "what it must now do itself")
 
     @proves("G-RDY-05", "G-RDY-06", "G-OPEN-39")

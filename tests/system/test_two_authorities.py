@@ -124,9 +124,9 @@ class TwoAuthorities(SynchronousTestCase):
         command = svc_command("--config", config, "authority", *words)
         return run(command, self.gateway.directory).checked().stdout
 
-    @proves("G-HA-01", "G-RDY-07")
+    @proves("G-HA-01", "G-RDY-07", "G-POL-01", "G-MET-43", "G-MET-44")
     def test_who_stands_by_says_who_leads(self) -> None:
-        """It is ready, and a command to it is refused with the leader's id."""
+        """It is ready, a command to it is refused with the leader's id, and it has his policy."""
         leader = self.gateway.status()["authority_id"]
         config = str(self.gateway.files.config(NAMES[1]))
         refused = run(
@@ -135,6 +135,10 @@ class TwoAuthorities(SynchronousTestCase):
         self.assertNotEqual(refused.status, 0)
         self.assertIn(leader, refused.stderr)
         self.assertEqual(self.gateway.get(NAMES[1], "/readyz")[0], 200)
+        for version in (2, 3):
+            for series in ("svc_policy_version_stored", "svc_policy_version_applied"):
+                self.gateway.await_metric(NAMES[1], series, version)
+            self.gateway.set_policy(f"{POLICY}// version {version + 1}")
 
 
 def _free_port() -> int:

@@ -1,0 +1,57 @@
+"""What an Authority that stands by goes by: the policy of the one that leads, a pass later.
+
+It decides nothing by it.  But it says by which version it would
+(``svc_policy_version_applied``), a text that it cannot load shows before it is
+needed, and when it leads it begins with what it has.  It only reads: what is
+unsigned is put on record by the one that leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+from twisted.logger import Logger
+
+from svc.authority.facts import Knowledge
+from svc.authority.policy_in_force import PolicyInForce
+from svc.compose.state import StateBeginning
+from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class Follower:
+    """The reload pass of an Authority that does not lead.
+
+    Attributes:
+        stored: Told the version that the store says is in force.
+        stopped_by: Told when the store is not of this build any more.
+    """
+
+    beginning: StateBeginning
+    knowledge: Knowledge
+    policy: PolicyInForce
+    stored: Callable[[int], object]
+    stopped_by: Callable[[SvcError], object]
+    _has_begun: bool = False
+    _said: str = ""
+
+    async def follow(self) -> None:
+        """One pass; what keeps it from its end is said once, and the next one tries again."""
+        try:
+            if not self._has_begun:
+                await self.beginning.follow()
+                self._has_begun = True
+            survey = await self.knowledge.survey()
+        except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:
+            self.stopped_by(refused)
+        except SvcError as failed:
+            if failed.text != self._said:
+                _log.error("the policy of the leader is not followed", reason=failed.text)
+            self._said = failed.text
+        else:
+            self._said = ""
+            self.stored(survey.stored_policy)
+            await self.policy.follow(self.knowledge.facts)
