@@ -23,6 +23,7 @@ from svc.model.state import (
     TIMED_SORTS,
     StateEntry,
     group_entry,
+    key_entry,
     node_entry,
     person_entry,
     policy_entry,
@@ -103,12 +104,14 @@ class Judge:
         catalog = {one.id: one for one in tx.catalog.all()}
         groups = {one: one for one in tx.people.groups()}
         known_groups = {one: one for one in before.groups}
+        keys = {f"{one.kind}:{one.revision}": one for one in tx.keyrings.all()}
         facts = ClusterFacts(
             people=self._good("person", people, before.people, person_entry),
             nodes=self._good("node", nodes, before.nodes, node_entry),
             catalog=self._good("resource", catalog, before.catalog, resource_entry),
             groups=tuple(sorted(self._good("group", groups, known_groups, group_entry))),
             policy=self._policy(tx),
+            keys=self._good("key", keys, before.keys, key_entry),
             revision=self._revision(tx),
             absent=frozenset(self._absent),
         )

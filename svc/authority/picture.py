@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
+from svc.model.key_revision import KeyRevision
 from svc.model.node import Node
 from svc.model.person import Person
 from svc.model.policy_version import PolicyVersion
@@ -14,11 +15,11 @@ from svc.model.resource import Resource
 
 @frozen
 class ClusterFacts:
-    """People, nodes, catalog and policy as of one moment.
+    """People, nodes, catalog, policy and issuing CAs as of one moment.
 
     ``revision`` counts changes of what the policy looks at.  ``absent`` are the
     subjects that should be here and are not, because the store does not hold
-    what was signed for (rule R8).
+    what was signed for (rule R8).  ``keys`` are by kind and revision.
     """
 
     people: Mapping[str, Person] = field(factory=dict)
@@ -28,3 +29,4 @@ class ClusterFacts:
     policy: PolicyVersion | None = None
     revision: int = 0
     absent: frozenset[str] = frozenset()
+    keys: Mapping[str, KeyRevision] = field(factory=dict)

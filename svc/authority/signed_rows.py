@@ -17,6 +17,7 @@ from attrs import frozen
 from svc.audit.state import Seen, StateBroken, StateLedger
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
+from svc.model.key_revision import KeyRevision
 from svc.model.node import KeptToken, Node
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
@@ -25,6 +26,7 @@ from svc.model.state import (
     StateEntry,
     certificate_entry,
     group_entry,
+    key_entry,
     node_entry,
     person_entry,
     policy_entry,
@@ -152,6 +154,17 @@ class SignedRows:
                 return found
         return None
 
+    def keys(self, kind: str) -> tuple[KeyRevision, ...]:
+        """Every revision of a kind; refused as a whole where one is not as it was signed."""
+        found = tuple(one for one in self.tx.keyrings.all() if one.kind == kind)
+        entries = {one.subject: one for one in map(key_entry, found)}
+        for subject, signed in self.seen.all().items():
+            if subject.startswith(f"key:{kind}:") and signed.digest is not None:
+                entries.setdefault(subject, StateEntry(subject, None))
+        for entry in entries.values():
+            self.require(entry)
+        return found
+
     def require(self, entry: StateEntry) -> None:
         """Refuse a row that is not the one recorded."""
         signed = self.seen.get(entry.subject)
@@ -170,12 +183,21 @@ class SignedRows:
         return row
 
 
+def key_now(tx: ITransaction, kind: str, revision: int) -> StateEntry:
+    """The revision of an issuing CA as it stands in *tx* now."""
+    for found in tx.keyrings.all():
+        if (found.kind, found.revision) == (kind, revision):
+            return key_entry(found)
+    return StateEntry(f"key:{kind}:{revision}", None)
+
+
 def rows_now(tx: ITransaction, at: float) -> dict[str, StateEntry]:
     """Every protected row that means anything at *at*."""
     entries = [person_entry(one) for one in tx.people.all()]
     entries += [group_entry(one) for one in tx.people.groups()]
     entries += [node_entry(one) for one in tx.nodes.all()]
     entries += [resource_entry(one) for one in tx.catalog.all()]
+    entries += [key_entry(one) for one in tx.keyrings.all()]
     entries += timed_rows(tx, at)
     for policy in tx.policies.history(1_000_000):
         entries.append(policy_entry(policy))

@@ -13,6 +13,7 @@ import click
 from svc.cli.authority_audit import audit
 from svc.cli.authority_backup import backup
 from svc.cli.authority_catalog import resources
+from svc.cli.authority_keys import keys
 from svc.cli.authority_members import groups, nodes, persons
 from svc.cli.authority_policy import policy
 from svc.cli.authority_state import state
@@ -31,7 +32,9 @@ def authority(context: click.Context) -> int:
     return run_role(context.obj, "authority")
 
 
-for _command in (status, nodes, persons, groups, resources, policy, audit, store, state, backup):
+for _command in (
+    status, nodes, persons, groups, resources, policy, audit, store, state, backup, keys,
+):  # fmt: skip
     authority.add_command(_command)
 
 _OLDER = {

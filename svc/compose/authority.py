@@ -26,6 +26,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.following import Following
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
+from svc.authority.issuers import IssuersInForce
 from svc.authority.leading import FencedStore, Leadership
 from svc.authority.members import MemberDesk
 from svc.authority.noticing import NoticingStore, StoredChain
@@ -50,6 +51,7 @@ from svc.compose.authority_life import (
     Beginning,
     Serves,
     StoreLife,
+    issuers_in_force,
     state_beginning,
     status_of,
 )
@@ -147,6 +149,7 @@ class Rooms:
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
+    issuers: IssuersInForce
 
 
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
@@ -167,7 +170,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     p.store.committed = heads.appended
     begin = Beginning(
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
-        stopped_by, rooms.unsigned,
+        stopped_by, rooms.unsigned, rooms.issuers,
     )  # fmt: skip
     snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
@@ -198,7 +201,9 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
 
 def _follower(p: Parts, rooms: Rooms, stopped_by: Callable[[SvcError], object]) -> Follower:
     stored = p.metrics.gauge("svc_policy_version_stored")
-    return Follower(state_beginning(p), rooms.knowledge, rooms.policy, stored.set, stopped_by)
+    return Follower(
+        state_beginning(p), rooms.knowledge, rooms.policy, rooms.issuers, stored.set, stopped_by
+    )
 
 
 def _rooms(p: Parts) -> Rooms:
@@ -229,6 +234,7 @@ def _rooms(p: Parts) -> Rooms:
         knowledge, registrations, publisher, policy, operators, policies, ends, renewals,
         rates, RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
         UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
+        issuers_in_force(p, knowledge),
     )  # fmt: skip
 
 

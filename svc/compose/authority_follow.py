@@ -14,6 +14,7 @@ from attrs import define
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
+from svc.authority.issuers import IssuersInForce
 from svc.authority.policy_in_force import PolicyInForce
 from svc.compose.state import StateBeginning
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
@@ -33,6 +34,7 @@ class Follower:
     beginning: StateBeginning
     knowledge: Knowledge
     policy: PolicyInForce
+    issuers: IssuersInForce
     stored: Callable[[int], object]
     stopped_by: Callable[[SvcError], object]
     _has_begun: bool = False
@@ -55,3 +57,4 @@ class Follower:
             self._said = ""
             self.stored(survey.stored_policy)
             await self.policy.follow(self.knowledge.facts)
+            await self.issuers.follow(leads=False)

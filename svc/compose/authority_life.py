@@ -8,11 +8,13 @@ from hashlib import sha256
 from attrs import define
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from svc import __version__
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
+from svc.authority.issuers import IssuersInForce
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import node
@@ -27,12 +29,15 @@ from svc.compose.restored import NOTE, Restored, RestoredFile, record
 from svc.compose.runtime import plugin_records
 from svc.compose.state import WISH, StateBeginning, WishFile
 from svc.compose.store_opening import AwaitedStore
+from svc.compose.telemetry import stale_meter
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
 from svc.model.audit import Event
 from svc.model.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
+from svc.pki.issue import IssuingAuthority
+from svc.pki.keyring import load_issuer
 from svc.proto.gate.v1 import admin_pb2
 from svc.service import AsyncMultiService, AsyncService, Readiness
 
@@ -94,6 +99,7 @@ class Beginning(AsyncService):
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
     unsigned: UnsignedRows
+    issuers: IssuersInForce
 
     async def start(self) -> None:
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
@@ -131,6 +137,7 @@ class Beginning(AsyncService):
         if self.policy.engine is not None:
             self.role.ready.met(POLICY)
         await self.unsigned.name(survey.unsigned)
+        await self.issuers.follow(leads=True)
 
     async def beat(self) -> None:
         """One heartbeat of the snapshot."""
@@ -225,6 +232,19 @@ def state_beginning(p: Parts) -> StateBeginning:
     """How this Authority comes to go by the records of its store."""
     wish = WishFile(p.state / "anchor" / WISH)
     return StateBeginning(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
+
+
+def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
+    """The issuing CAs of ``keys/``, as the store's revisions say."""
+    runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
+
+    def load(kind: str) -> IssuingAuthority:
+        return load_issuer(p.state / "keys", kind, p.settings.cluster, runtime.now, runtime.entropy)
+
+    return IssuersInForce(
+        p.desk, knowledge, p.store, p.recorder, runtime.now, load,
+        lambda call: deferToThreadPool(runtime.reactor, pool(), call), stale_meter(p.metrics),
+    )  # fmt: skip
 
 
 def _key_sha256(identity: TransportIdentity) -> bytes:

@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 3
+CATALOGUE_VERSION = 4
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -226,6 +226,10 @@ ROOT_ACTIVATE = _event(
 ROOT_CANCEL = _event(
     3023, "root.cancel", "I", "the new root was given up", "certificate_sha256 row_digest"
 )
+CA_ACTIVATE = _event(
+    3024, "ca.activate", "I", "a revision of an issuing CA came into force",
+    "key_purpose generation certificate_sha256 row_digest",
+)  # fmt: skip
 RESOURCE_ADD = _event(
     3030, "resource.add", "I", "a resource was added to the catalog",
     "labels connector_id row_digest local_uid",

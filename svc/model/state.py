@@ -1,10 +1,11 @@
 r"""What a signed record says of a protected row, and the digest that names the row.
 
-Rule R8: policies, roles, groups, revocations, join tokens and audit keys are
-in force only as a signed audit record says.  A record that changes them names
-each row by *subject* and *digest*; a row whose digest is not the one of the
-newest record of its subject has no effect.  The digest covers every field that
-decides anything, and nothing that does not (when a node was last seen).
+Rule R8: policies, roles, groups, revocations, join tokens, audit keys and
+revisions of issuing CAs are in force only as a signed audit record says.  A
+record that changes them names each row by *subject* and *digest*; a row whose
+digest is not the one of the newest record of its subject has no effect.  The
+digest covers every field that decides anything, and nothing that does not (when
+a node was last seen).
 
 Pure.  A digest is SHA-256 over ``svc-state-row-v1\0`` and the canonical JSON of
 the fields; numbers are written as text, so that whatever stands in a table has
@@ -22,6 +23,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.canonical import MAX_INTEGER, Json, encode
+from svc.model.key_revision import KeyRevision
 from svc.model.ledger import GENESIS
 from svc.model.node import KeptToken, Node
 from svc.model.person import IssuedCertificate, Person
@@ -226,6 +228,14 @@ def policy_entry(policy: PolicyVersion) -> StateEntry:
             "created": _exact(policy.created_at),
             "activated": policy.activated_at is not None,
         },
+    )
+
+
+def key_entry(key: KeyRevision) -> StateEntry:
+    """A revision of an issuing CA, in force or not any more."""
+    return _entry(
+        f"key:{key.kind}:{key.revision}",
+        {"certificate": key.certificate, "state": key.state.value},
     )
 
 

@@ -7,7 +7,7 @@ synchronous and takes about 250 microseconds, so it may run in a transaction.
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import define, evolve, frozen
 
 from svc.errors import Fault, SvcError
 from svc.model.certificate import (
@@ -20,7 +20,7 @@ from svc.model.ids import node_id
 from svc.model.principal import Principal, Role
 from svc.model.token import TokenGrant
 from svc.pki import profile
-from svc.pki.issue import ProvenKey, prove_key
+from svc.pki.issue import IssuingAuthority, ProvenKey, prove_key
 from svc.pki.root import ClusterKeys
 
 
@@ -55,12 +55,12 @@ class Standing:
     revoked: bool = False
 
 
-@frozen
+@define
 class EnrollmentDesk:
     """Turns spent tokens and old certificates into new certificates.
 
     Args:
-        keys: The issuing CAs.
+        keys: The issuing CAs; replaced whole, for threads that sign meanwhile.
         node_lifetime: Seconds a node's leaf lives.
         person_lifetime: Seconds a person's or operator's leaf lives.
     """
@@ -126,6 +126,10 @@ class EnrollmentDesk:
         else:
             raise CloneSuspected("renewed from another generation than the newest")
         return self.sign_for(shown.principal, csr, generation, standing.names)
+
+    def take(self, issuer: IssuingAuthority) -> None:
+        """Sign with this CA from now on; what the one before signed stays good to its end."""
+        self.keys = evolve(self.keys, issuers={**self.keys.issuers, issuer.kind: issuer})
 
     def sign_for(
         self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
 from svc.model.signing import PrivateKey
 from svc.pki import files, issue, profile
-from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key
+from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key, new_key
 from svc.pki.verify import check_root, check_standing, root_cluster
 
 
@@ -83,21 +83,44 @@ def add_purpose(
     Raises:
         ConfigError: the root's key is missing, or not to be trusted.
     """
-    uid = os.geteuid()
-    files.check_directory(directory, uid)
+    files.check_directory(directory, os.geteuid())
     if (directory / f"{word}.pem").exists():
         return False
-    (root,) = files.load_certificates(directory / "root.pem", uid)
-    path = root_key or directory / "root.key"
-    signer = files.load_key(path, uid)
-    files.check_pair(path, signer, root)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # check_root lets no other be a root
-    cluster = root_cluster(issue.der(root))
+    root, signer, cluster = _root_signer(directory, root_key)
     made = make_purpose_key(word, cluster, root, signer, now(), entropy)
     # The key first: what is found by its certificate is whole.
     files.replace_private(directory / f"{word}.key", files.key_pem(made.key))
     files.replace_private(directory / f"{word}.pem", files.certificates_pem(made.certificate))
     return True
+
+
+def renew_issuer(
+    directory: Path,
+    kind: str,
+    now: profile.WallTime,
+    entropy: Entropy,
+    lifetime: float,
+    root_key: Path | None = None,
+) -> x509.Certificate:
+    """Make the next CA of *kind*, with a key of its own, in the place of the one before.
+
+    Called by ``svc authority keys renew``; blocks for the disk.  A running Authority takes
+    it at its next reload pass.  Cut between its two files it leaves a pair that a start
+    refuses; run again it is whole.
+
+    Args:
+        lifetime: Seconds.
+        root_key: Where the root's key lies; by default in *directory*.
+
+    Raises:
+        ConfigError: the root's key is missing, or not to be trusted.
+    """
+    root, signer, cluster = _root_signer(directory, root_key)
+    key = new_key()
+    made = issue.make_issuer(kind, cluster, key, root, signer, now(), entropy, lifetime)
+    files.replace_private(directory / f"{kind}.key", files.key_pem(key))
+    files.replace_private(directory / f"{kind}.pem", files.certificates_pem(made))
+    return made
 
 
 def root_key_pem(keys: ClusterKeys) -> bytes:
@@ -109,6 +132,20 @@ def root_key_pem(keys: ClusterKeys) -> bytes:
     if keys.root_key is None:
         raise ConfigError("root.key", "is not in this key directory")
     return files.key_pem(keys.root_key)
+
+
+def _root_signer(
+    directory: Path, root_key: Path | None
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, str]:
+    """The root, its key, and its cluster."""
+    uid = os.geteuid()
+    files.check_directory(directory, uid)
+    (root,) = files.load_certificates(directory / "root.pem", uid)
+    path = root_key or directory / "root.key"
+    signer = files.load_key(path, uid)
+    files.check_pair(path, signer, root)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # check_root lets no other be a root
+    return root, signer, root_cluster(issue.der(root))
 
 
 def load_keys(
@@ -130,6 +167,17 @@ def load_keys(
             that is not its certificate's, another cluster, expired.
     """
     return _Reader(directory, os.geteuid() if uid is None else uid, now, entropy).read(cluster)
+
+
+def load_issuer(
+    directory: Path, kind: str, cluster: str, now: profile.WallTime, entropy: Entropy
+) -> issue.IssuingAuthority:
+    """Read and check one issuing CA again, as :func:`load_keys` does; blocks for the disk.
+
+    Raises:
+        ConfigError: as :func:`load_keys`.
+    """
+    return _Reader(directory, os.geteuid(), now, entropy).issuer(kind, cluster)
 
 
 def _contents(keys: ClusterKeys) -> dict[str, bytes]:
@@ -165,6 +213,10 @@ class _Reader:
         issuers = {kind: self._issuer(kind, name, root) for kind in profile.ISSUERS}
         purposes = {word: self._purpose(word, name, root) for word in profile.PURPOSES}
         return ClusterKeys(name, root, root_key, issuers, purposes)
+
+    def issuer(self, kind: str, cluster: str) -> issue.IssuingAuthority:
+        files.check_directory(self._directory, self._uid)
+        return self._issuer(kind, cluster, self._root(cluster))
 
     def _root(self, cluster: str | None) -> x509.Certificate:
         root = self._certificate("root")
@@ -204,7 +256,10 @@ class _Reader:
             if standing.word != name:
                 raise CertificateRefused(f"it is the certificate of {standing.word}")
             if not standing.not_before <= self._now() < standing.not_after:
-                raise CertificateRefused("it is not valid now; make a new one with the root key")
+                raise CertificateRefused(
+                    "it is not valid now; make a new one with the root key (an issuing CA: "
+                    "`svc authority keys renew`)"
+                )
         except CertificateRefused as refused:
             raise ConfigError(str(self._directory / f"{name}.pem"), refused.text) from None
 

@@ -124,7 +124,7 @@ class TwoAuthorities(SynchronousTestCase):
         command = svc_command("--config", config, "authority", *words)
         return run(command, self.gateway.directory).checked().stdout
 
-    @proves("G-HA-01", "G-RDY-07", "G-POL-01", "G-MET-43", "G-MET-44")
+    @proves("G-HA-01", "G-RDY-07", "G-POL-01", "G-POL-04", "G-MET-45")
     def test_who_stands_by_says_who_leads(self) -> None:
         """It is ready, a command to it is refused with the leader's id, and it has his policy."""
         leader = self.gateway.status()["authority_id"]
@@ -139,6 +139,21 @@ class TwoAuthorities(SynchronousTestCase):
             for series in ("svc_policy_version_stored", "svc_policy_version_applied"):
                 self.gateway.await_metric(NAMES[1], series, version)
             self.gateway.set_policy(f"{POLICY}// version {version + 1}")
+        self.check_a_new_issuing_ca()
+
+    def check_a_new_issuing_ca(self) -> None:
+        """Who leads puts it in force; the other one says that it lacks it until it has it."""
+        self.gateway.operator("keys", "renew", "spiffe")
+        stale = "svc_ca_bundle_stale"
+        self.gateway.await_metric(NAMES[1], stale, 1, kind="spiffe")
+        self.assertEqual(self.gateway.metric(NAMES[1], stale, kind="host_tls"), 0)
+        self.assertEqual(self.gateway.metric(NAMES[0], stale), 0)
+        source, target = (self.gateway.files.state(name) / "keys" for name in NAMES)
+        for name in ("spiffe.key", "spiffe.pem"):
+            shutil.copy(source / name, target / name)
+        self.gateway.await_metric(NAMES[1], stale, 0, kind="spiffe")
+        eve = self.gateway.add_person("eve", "ops")
+        self.assertTrue(eve.directory.exists())
 
 
 def _free_port() -> int:
