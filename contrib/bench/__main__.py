@@ -23,6 +23,7 @@ from contrib.bench import (
     floods,
     handshakes,
     memory,
+    migrating,
     peers,
     silent,
     starting,
@@ -37,6 +38,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="contrib.bench", description=__doc__)
     options.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}")
     options.add_argument("--megabytes", type=int, default=500, help="bytes of one session")
+    options.add_argument("--records", type=int, default=1_000_000, help="rows of a long audit log")
     options.add_argument("--out", type=Path, default=Path("bench.json"))
     chosen = options.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
@@ -44,7 +46,7 @@ def main() -> int:
     # Each process as its user starts it, not forked from one that is warm.
     os.environ["SVC_TEST_EXEC"] = "1"
     try:
-        rows = measured(chosen.groups or GROUPS, chosen.megabytes)
+        rows = measured(chosen.groups or GROUPS, chosen.megabytes, chosen.records)
     except peers.Missing as missing:
         print(f"bench: {missing} is not installed; see `make test` for its package")
         return 1
@@ -53,12 +55,12 @@ def main() -> int:
     return 0
 
 
-def measured(groups: Iterable[str], megabytes: int) -> list[Row]:
+def measured(groups: Iterable[str], megabytes: int, records: int) -> list[Row]:
     """The rows of some groups, all of one run."""
     rows: list[Row] = []
     with ExitStack() as ending:
         directory = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
-        bench = Bench(ending, directory, megabytes)
+        bench = Bench(ending, directory, megabytes, records)
         for name in GROUPS:
             if name in groups:
                 began = time.monotonic()
@@ -78,6 +80,7 @@ class Bench:
     ending: ExitStack
     directory: Path
     megabytes: int
+    records: int
     _sink: Sink | None = field(default=None, init=False)
     _ssh: peers.Ssh | None = field(default=None, init=False)
     _ways: dict[bool, Ours] = field(factory=dict, init=False)
@@ -128,6 +131,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": lambda bench: starting.rows(),
     "decision": lambda bench: deciding.rows(),
     "appends": lambda bench: appends.rows(bench.directory),
+    "migration": lambda bench: migrating.rows(bench.directory, bench.records),
     "audit": lambda bench: auditing.rows(bench.directory),
     "throughput": lambda bench: figures.throughput_rows(
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes

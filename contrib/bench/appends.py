@@ -37,7 +37,7 @@ def rows(directory: Path) -> list[Row]:
         Missing: there is no PostgreSQL server, or it came without pgbench.
     """
     made = []
-    with _server() as server:
+    with durable_server() as server:
         place = directory / "appends"
         place.mkdir(mode=0o700)
         urls = {"SQLite": f"sqlite://{place}/store.db", "PostgreSQL": server.url()}
@@ -69,7 +69,12 @@ def rows(directory: Path) -> list[Row]:
 
 
 @contextmanager
-def _server() -> Iterator[PostgresServer]:
+def durable_server() -> Iterator[PostgresServer]:
+    """A server of its own that flushes as PostgreSQL does by default.
+
+    Raises:
+        Missing: there is none, or it came without pgbench.
+    """
     programs = find_programs()
     if programs is None or not (programs / "pgbench").exists():
         raise Missing("postgresql, with pgbench")
