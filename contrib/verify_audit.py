@@ -186,7 +186,7 @@ class Keys:
 
 def read_head(form: dict[str, Any], place: str, keys: Keys) -> Head:
     """The head in *form*, once its signature is good."""
-    known = {"chain", "edge", "head", "pruned", "signature"}
+    known = {"chain", "edge", "head", "pruned", "restored", "signature"}
     demand({"head", "signature"} <= set(form) <= known, f"{place}: not a signed head, nor a record")
     head = member(form, "head", dict, place)
     chain = member({"chain": [], **form}, "chain", list, place)

@@ -5,6 +5,10 @@ edge of the tree, replaced whole.  A line is durable before ``latest`` names
 it, so after a crash ``latest`` is at most one line behind; a last line without
 its end was never acknowledged and is dropped.  When ``heads.jsonl`` has twice
 as many lines as are kept, the older ones are thinned (``svc.audit.pruning``).
+
+Where an older store was put back on purpose the heads that it lost are moved to a
+file of their own, ``lost-SIZE-HASH.jsonl``, and ``restored.jsonl`` has the heads that prove
+each time that this was asked for (``svc.audit.restored``).
 """
 
 from __future__ import annotations
@@ -30,6 +34,9 @@ CHAIN_EVERY = 256
 KEPT = 4096
 """So many of the newest heads are kept: an hour and more, where there is one each second."""
 
+RESTORED_KEPT = 8
+"""So many of the newest proofs of a restored store are kept, and told to others."""
+
 
 @implementer(IHeadKeeper)
 @define
@@ -53,7 +60,7 @@ class AnchorDirectory:
         chains = {} if latest is None else {latest.head.key_id: latest.signed.chain}
         if last is None:
             raise AuditBroken("audit anchor: latest is there, but heads.jsonl is empty or missing")
-        newest = _parsed(last, chains)
+        newest = parsed_head(last, chains)
         if latest is None or newest.head.tree_size > latest.head.tree_size:
             return newest
         if newest.hash != latest.hash:
@@ -67,7 +74,7 @@ class AnchorDirectory:
                 data = file.read(MAX_LINE + 1)
         except FileNotFoundError:
             return None
-        return _parsed(data.removesuffix(b"\n"), {})
+        return parsed_head(data.removesuffix(b"\n"), {})
 
     def keep(self, head: SignedHead) -> None:
         """See :class:`IHeadKeeper`."""
@@ -76,6 +83,8 @@ class AnchorDirectory:
         # What failed on the way is tried again with the same head: its line may be there.
         if self._last_line() not in (to_line(head), to_line(head, chain=False)):
             _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
+        if head.restored is not None:
+            self._keep_restored(head)
         replace(self.path / "latest", to_line(head, edge=True) + b"\n")
         self._key_id = head.head.key_id
         self._since_chain = 1 if with_chain else self._since_chain + 1
@@ -84,6 +93,39 @@ class AnchorDirectory:
     def heads(self) -> Iterator[SignedHead]:
         """See :class:`IHeadKeeper`."""
         return heads_in(self.path / "heads.jsonl", missing_ok=True)
+
+    def restored(self) -> tuple[SignedHead, ...]:
+        """The heads that went on from an older store, oldest first.
+
+        Raises:
+            AuditBroken: the file cannot be read.
+        """
+        return tuple(heads_in(self.path / "restored.jsonl", missing_ok=True))
+
+    def give_up(self, size: int) -> int:
+        """Move the heads over more than *size* records aside; how many.  Again changes nothing.
+
+        Raises:
+            AuditBroken: what is kept cannot be read.
+        """
+        kept, lost = list[SignedHead](), list[SignedHead]()
+        for head in self.heads():
+            (kept if head.head.tree_size <= size else lost).append(head)
+        latest = self.latest()
+        if lost:
+            # First what is moved is there, then what it was moved from is less.
+            name = f"lost-{lost[-1].head.tree_size}-{lost[-1].hash.hex()[:8]}.jsonl"
+            replace(self.path / name, b"".join(to_line(head) + b"\n" for head in lost))
+            replace(self.path / "heads.jsonl", b"".join(to_line(head) + b"\n" for head in kept))
+        if latest is not None and latest.head.tree_size > size:
+            (self.path / "latest").unlink()
+        self._count, self._key_id = None, ""
+        return len(lost)
+
+    def _keep_restored(self, head: SignedHead) -> None:
+        before = [one for one in self.restored() if one.hash != head.hash]
+        lines = [to_line(one) + b"\n" for one in [*before, head][-RESTORED_KEPT:]]
+        replace(self.path / "restored.jsonl", b"".join(lines))
 
     def _prune(self) -> None:
         """Thin the file once it has twice the lines that are always kept."""
@@ -145,7 +187,7 @@ def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
             line = file.readline(MAX_LINE + 2)
             if not line.endswith(b"\n") and file.tell() >= end:
                 return
-            yield _parsed(line.removesuffix(b"\n"), chains)
+            yield parsed_head(line.removesuffix(b"\n"), chains)
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -178,7 +220,8 @@ def replace(path: Path, data: bytes) -> None:
         os.close(directory)
 
 
-def _parsed(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
+def parsed_head(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
+    """The head in a line of a file, without its end.  Raises AuditBroken."""
     try:
         if len(line) > MAX_LINE:
             raise Malformed("audit head: the line is too long")

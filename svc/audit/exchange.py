@@ -9,9 +9,14 @@ nobody who takes over later goes on from an older one than it did.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 from attrs import define, evolve
+from twisted.logger import Logger
 
 from svc.audit.heads import NO_HEAD, from_line, head_time, to_line
+from svc.audit.restored import restoration
 from svc.audit.writer import RunBlocking
 from svc.errors import AlreadyExists, AuditBroken, Malformed
 from svc.interfaces.audit import HeadVerifier, IHeadKeeper
@@ -23,12 +28,23 @@ KEPT = 4096
 
 BATCH = 256
 
+_RESTORED = b',"restored":{'
+"""A quote inside a string is escaped, so this is a member of the line."""
+
+_log = Logger(namespace="svc_audit")
+
+
+def _never(_: SignedHead) -> bool:
+    """No line was ever given up."""
+    return False
+
 
 @define
 class HeadExchange:
     """One Authority's part in it.
 
     Attributes:
+        store: Written to by whoever leads.
         keeper: Where this Authority keeps heads, outside of the store.
         verify_head: Judges what the store says somebody signed.
         run_blocking: Where files are written.
@@ -40,6 +56,14 @@ class HeadExchange:
     cluster: str
     log_id: str
     run_blocking: RunBlocking
+    unfenced: IStore | None = None
+    """Where one that does not lead shows its greatest head; the line proves itself."""
+
+    is_given_up: Callable[[SignedHead], bool] = _never
+    """Whether a head is of a line of the log that was given up on purpose."""
+
+    went_on: Callable[[SignedHead], object] = _never
+    """Told of a head that goes on from an older store."""
 
     async def share(self, head: SignedHead) -> None:
         """Put a head of ours where the others find it; once more changes nothing.
@@ -51,8 +75,13 @@ class HeadExchange:
         line, size = to_line(head, edge=True), head.head.tree_size
 
         def add(tx: ITransaction) -> None:
-            if tx.heads.after(size - 1, 1) != (line,):
-                tx.heads.add(size, line, KEPT)
+            there = tx.heads.after(size - 1, 1)
+            if there == (line,):
+                return
+            if there and self._is_lost(there[0]):
+                # Somebody who had not heard yet showed what he kept.
+                tx.heads.drop_after(size - 1)
+            tx.heads.add(size, line, KEPT)
 
         try:
             await self.store.run("share an audit head", add)
@@ -72,14 +101,87 @@ class HeadExchange:
         """
         taken = 0
         newest = await self._newest()
+        if newest is not None and await self._goes_on_elsewhere(newest):
+            newest, taken = await self._newest(), 1
+        after = 0 if newest is None else newest.head.tree_size
         while True:
-            size = 0 if newest is None else newest.head.tree_size
-            oldest, lines = await self._after(size)
+            oldest, lines = await self._after(after)
             for line in lines:
-                newest = await self._take(line, newest, may_miss=line == oldest)
-                taken += 1
+                head = self._judged(line)
+                after = head.head.tree_size
+                if not self.is_given_up(head):
+                    newest = await self._take(head, newest, may_miss=line == oldest)
+                    taken += 1
             if len(lines) < BATCH:
                 return taken
+
+    async def greater(self) -> tuple[bytes, ...]:
+        """A head that somebody put into the store, greater than those kept here; none or one.
+
+        Whoever leads looks for it: another Authority may know of records that its store lacks.
+        """
+        newest = await self._newest()
+        size = 0 if newest is None else newest.head.tree_size
+        return await self.store.read("greater audit heads", lambda tx: tx.heads.after(size, 1))
+
+    async def warn(self) -> None:
+        """Show whoever leads our greatest head: its store does not hold what the head covers.
+
+        Raises:
+            StoreUnavailable: it was not put there.
+        """
+        newest = await self._newest()
+        if newest is None or self.unfenced is None:
+            return
+        line, size = to_line(newest), newest.head.tree_size
+
+        def add(tx: ITransaction) -> None:
+            if not any(_size_of(each) == size for each in tx.heads.after(size - 1, 1)):
+                tx.heads.add(size, line, KEPT)
+
+        await self.unfenced.run("show an audit head", add)
+
+    async def _goes_on_elsewhere(self, newest: SignedHead) -> bool:
+        """Whether the log goes on from an older store, and our newest heads are lost with it.
+
+        Only a signed record of it counts; what it gives up is then kept apart.
+        """
+        size = newest.head.tree_size
+
+        def holds(tx: ITransaction) -> bool:
+            rows = tx.audit.rows(size, 1)
+            return bool(rows) and (rows[0].seq, rows[0].hash) == (size, newest.head.last_hash)
+
+        if await self.store.read("our newest audit head", holds):
+            return False
+        after = 0
+        while True:
+            _, lines = await self._after(after)
+            for line in lines:
+                if _RESTORED in line and await self._goes_on(line, newest):
+                    return True
+            if len(lines) < BATCH:
+                return False
+            after = _size_of(lines[-1])
+
+    async def _goes_on(self, line: bytes, newest: SignedHead) -> bool:
+        head = self._judged(line)
+        said = restoration(head)
+        if said is None or said.time <= newest.head.time or not said.gives_up(newest):
+            return False
+        _log.warn(
+            "the audit log goes on from an older store, as a signed record says",
+            record=said.seq,
+            lost=said.lost_size,
+        )
+
+        def go_on() -> None:
+            self.keeper.give_up(said.kept)
+            self.keeper.keep(evolve(head, pruned=max(1, head.pruned)))
+
+        await self.run_blocking(go_on)
+        self.went_on(head)
+        return True
 
     async def _after(self, size: int) -> tuple[bytes | None, tuple[bytes, ...]]:
         """The oldest line, before which some may have been forgotten, and the next ones."""
@@ -95,18 +197,10 @@ class HeadExchange:
         await self.run_blocking(lambda: found.append(self.keeper.newest()))
         return found[0]
 
-    async def _take(self, line: bytes, before: SignedHead | None, *, may_miss: bool) -> SignedHead:
+    async def _take(
+        self, head: SignedHead, before: SignedHead | None, *, may_miss: bool
+    ) -> SignedHead:
         """Keep one that follows from the one *before*, unless those between are forgotten."""
-        try:
-            head = from_line(line, {})
-        except Malformed as refused:
-            raise AuditBroken(f"audit heads in the store: {refused.text}") from refused
-        if (head.head.cluster, head.head.log_id) != (self.cluster, self.log_id):
-            raise AuditBroken(
-                "audit heads in the store: one is of another cluster or log",
-                reason="audit_head_foreign",
-            )
-        self.verify_head(head.signed, head_time(head.head))
         size = 0 if before is None else before.head.tree_size
         is_next = head.head.previous_head_hash == (NO_HEAD if before is None else before.hash)
         if head.head.tree_size <= size or not (is_next or may_miss):
@@ -118,3 +212,29 @@ class HeadExchange:
             head = evolve(head, pruned=max(1, head.pruned))
         await self.run_blocking(lambda: self.keeper.keep(head))
         return head
+
+    def _is_lost(self, line: bytes) -> bool:
+        with suppress(Malformed):
+            return self.is_given_up(from_line(line, {}))
+        return False
+
+    def _judged(self, line: bytes) -> SignedHead:
+        """The head in a line of the store, once its place and signature are good."""
+        try:
+            head = from_line(line, {})
+        except Malformed as refused:
+            raise AuditBroken(f"audit heads in the store: {refused.text}") from refused
+        if (head.head.cluster, head.head.log_id) != (self.cluster, self.log_id):
+            raise AuditBroken(
+                "audit heads in the store: one is of another cluster or log",
+                reason="audit_head_foreign",
+            )
+        self.verify_head(head.signed, head_time(head.head))
+        return head
+
+
+def _size_of(line: bytes) -> int:
+    try:
+        return from_line(line, {}).head.tree_size
+    except Malformed as refused:
+        raise AuditBroken(f"audit heads in the store: {refused.text}") from refused

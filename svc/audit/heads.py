@@ -16,7 +16,7 @@ from typing import NoReturn
 from attrs import asdict, frozen
 
 from svc.errors import Malformed
-from svc.model.audit import Head, SignedHead
+from svc.model.audit import Head, RestoredProof, SignedHead
 from svc.model.canonical import Json, decode, encode
 from svc.model.certificate import SignerCallable
 from svc.model.signing import Signed
@@ -78,6 +78,9 @@ def to_line(head: SignedHead, *, chain: bool = True, edge: bool = False) -> byte
         form["edge"] = [node.hex() for node in head.edge]
     if head.pruned:
         form["pruned"] = head.pruned
+    if head.restored is not None:
+        before = [node.hex() for node in head.restored.before]
+        form["restored"] = {"before": before, "record": decode(head.restored.record)}
     return encode(form)
 
 
@@ -104,7 +107,7 @@ def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
         _refuse("the certificate of its key is missing")
     signed = Signed(encode(form["head"]), _base64(form["signature"]), chains[head.key_id])
     edge = tuple(_hex(node) for node in _texts(form.get("edge", ())))
-    return SignedHead(head, signed, edge, _number(form.get("pruned", 0)))
+    return SignedHead(head, signed, edge, _number(form.get("pruned", 0)), _restored(form))
 
 
 def _head(form: Json) -> Head:
@@ -125,6 +128,16 @@ def _head(form: Json) -> Head:
         previous_head_hash=digests["previous_head_hash"],
         key_id=texts["key_id"],
     )
+
+
+def _restored(form: Mapping[str, Json]) -> RestoredProof | None:
+    proof = form.get("restored")
+    if proof is None:
+        return None
+    if not isinstance(proof, Mapping) or set(proof) != {"before", "record"}:
+        _refuse("restored: not of its fields")
+    before = tuple(_hex(node) for node in _texts(proof["before"]))
+    return RestoredProof(encode(proof["record"]), before)
 
 
 def _refuse(what: str) -> NoReturn:

@@ -71,8 +71,23 @@ Heads are in `anchor/` of the state directory, outside the store: `heads.jsonl` 
 (UTC); the file is thinned when it has 8,192 recent lines, and the head after a hole says in
 `pruned` how many are gone. Every head covers all records before it, so no record loses its proof.
 The chain alone does not show that the newest records were cut off or that an older store was put
-back; the heads do. Copy `anchor/` where the gateway's operator cannot write: who can change both
-store and heads can rewrite the log.
+back; the heads do. Proxies, residents and the witnesses that `audit.witness` names get each head or
+the newest one: who can change store, anchor and all of these can rewrite the log. See
+[keeping signed heads](../how-to/audit-heads.md).
+
+### A log that goes on from an older store
+
+`svc authority audit adopt --reason TEXT` lets the log go on from an older store. The record
+`store.restored` names the head that is gone on from (`head_size`, `head_hash`; absent where no head
+that is kept is in the store), the greatest known head of the line that is given up (`lost_size`,
+`lost_hash`, `until`) and the reason. The first head after it ends with this record, and its line
+has the member `restored`: `record`, and `before`, the right edge of the Merkle tree without the
+record, largest subtree first, in hex. Both fold to the signed `root`. Who keeps a head of the lost
+line (that very head, or one over fewer records that is not later) goes on by that line alone.
+
+`anchor/lost-SIZE-HASH.jsonl` has the heads that were given up, `anchor/restored.jsonl` the last
+eight heads with `restored`, and `anchor/greatest` a head that somebody showed and the store
+contradicts.
 
 ## Rows in force
 
@@ -124,9 +139,15 @@ With `--anchor FILE` the log is verified against heads kept elsewhere as well: a
 put back are found so: `head_beyond_end` at the first record that is missing. It reads a record at
 a time, in one snapshot, beside a running Authority or without one.
 
-At start the Authority goes on from its newest head. It refuses a store behind it
-(`audit_rolled_back`), a log without any head past the first 256 records (`audit_anchor_missing`)
-and heads of another log (`audit_head_foreign`).
+The copy that a witness keeps is taken as it is: of a line that was given up on purpose its heads
+are left out, if the same file proves it.
+
+At start the Authority goes on from its newest head. It refuses a store behind it, or behind what a
+witness in a file has (`audit_rolled_back`), a log without any head past the first 256 records
+(`audit_anchor_missing`) and heads of another log (`audit_head_foreign`). While it runs it looks at
+the store every five seconds, or at each `snapshot.reload_secs` where that is shorter, and compares
+every write with the end it knows: a store that is behind is `audit_rolled_back` in `/readyz`, and
+nothing is written to it.
 
 ## Exports
 

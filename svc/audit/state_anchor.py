@@ -78,6 +78,13 @@ class StateAnchor:
             replace(self.path / "state-rows.json", json.dumps(form).encode() + b"\n")
         replace(self.path / "state.json", json.dumps(head).encode() + b"\n")
 
+    def set_aside(self) -> None:
+        """Go on without: an older store was put back on purpose.  Every record is verified anew."""
+        for name in ("state.json", "state-rows.json"):
+            path = self.path / name
+            if path.exists():
+                path.replace(self.path / f"{name}.lost")
+
     def _read(self, name: str) -> Mapping[str, Any] | None:
         try:
             form = json.loads((self.path / name).read_bytes())

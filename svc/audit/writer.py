@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import DeferredLock, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -19,7 +19,7 @@ from svc.audit.heads import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.merkle import Tree, leaf_hash, resume
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
-from svc.model.audit import GENESIS, Head, SignedHead, chain_hash, rfc3339
+from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.model.ledger import ChainRow
 from svc.service import AsyncService, BackgroundTasks
 
@@ -78,6 +78,8 @@ class HeadWriter(AsyncService):
             put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
         after: How many seconds after a record without a head one comes; the first within
             :data:`HEAD_SECONDS`.
+        restored_seq: The record of an older store that was put back on purpose; the first head
+            ends with it and proves it.  Set before the start.
     """
 
     chain: IChain
@@ -96,6 +98,8 @@ class HeadWriter(AsyncService):
     told: Callable[[SignedHead], object] = _nobody
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
+    restored_seq: int = 0
+    _restored: RestoredProof | None = field(default=None, init=False)
     _tree: Tree = field(factory=Tree, init=False)
     _last_hash: bytes = field(default=GENESIS, init=False)
     _newest: SignedHead | None = field(default=None, init=False)
@@ -121,7 +125,7 @@ class HeadWriter(AsyncService):
         end = await self.chain.head()
         if found[0] is None:
             # A first life may have ended before its first head, which no number puts off.
-            if end.seq > HEAD_EVERY:
+            if end.seq > HEAD_EVERY and not self.restored_seq:
                 raise AuditBroken(
                     f"audit log: {end.seq} records, but no signed head is in the anchor directory",
                     reason="audit_anchor_missing",
@@ -162,6 +166,9 @@ class HeadWriter(AsyncService):
             self._uncovered = 0
             if self._unsure is not None:
                 await self._publish(self._unsure)
+            if self._tree.size < self.restored_seq:
+                await self._catch_up(self.restored_seq)
+                await self._publish(self._signed())
             await self._catch_up()
             if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
                 await self._publish(self._signed())
@@ -212,7 +219,7 @@ class HeadWriter(AsyncService):
         if end < head.tree_size:
             raise AuditBroken(
                 f"audit log: the store ends at record {end}, behind the signed head"
-                f" over {head.tree_size}",
+                f" over {head.tree_size}: record {end + 1} is the first that is missing",
                 reason="audit_rolled_back",
             )
         tree = resume(head.tree_size, newest.edge, head.root)
@@ -243,6 +250,8 @@ class HeadWriter(AsyncService):
         expected = chain_hash(self._tree.size + 1, self._last_hash, row.canonical)
         if (row.seq, row.prev_hash, row.hash) != (self._tree.size + 1, self._last_hash, expected):
             raise AuditBroken(f"audit log: record {self._tree.size + 1} does not verify")
+        if row.seq == self.restored_seq:
+            self._restored = RestoredProof(row.canonical, tuple(self._tree.edge))
         self._tree.append(leaf_hash(row.canonical))
         self._last_hash = row.hash
 
@@ -260,4 +269,6 @@ class HeadWriter(AsyncService):
             previous_head_hash=previous,
             key_id=self.key.key_id,
         )
-        return sign_head(head, self.key, self._tree.edge)
+        signed = sign_head(head, self.key, self._tree.edge)
+        is_restored = self._tree.size == self.restored_seq
+        return evolve(signed, restored=self._restored) if is_restored else signed

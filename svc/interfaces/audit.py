@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
@@ -42,9 +42,44 @@ class IHeadKeeper(Interface):
     def keep(head: SignedHead) -> None:
         """Keep *head*; returns once it is durable.  Called in the order of tree sizes."""
 
+    def give_up(size: int) -> int:
+        """Keep the heads over more than *size* records apart from now on; how many there were.
+
+        For a log that goes on from an older store, as a signed record says.  Again changes nothing.
+
+        Raises:
+            AuditBroken: what is kept cannot be read.
+        """
+
     def heads() -> Iterator[SignedHead]:
         """All heads kept until this call, oldest first; later ones are not shown.
 
         Raises:
             AuditBroken: while iterating, at what cannot be read.
+        """
+
+
+class IHeadSink(Interface):
+    """A place outside that gets a copy of each signed head; the same one may come twice."""
+
+    name: str = Attribute("What the log calls it: the URL it was made of; holds no secret.")
+
+    async def put(line: bytes) -> None:
+        """Bring one head, a line without its end.  Returns once the place has it.
+
+        Cancelled when it takes too long.
+
+        Raises:
+            SvcError, OSError: the place may not have it; it is tried again.
+        """
+
+
+class IHeadSource(Interface):
+    """A sink that can be read too."""
+
+    def newest() -> SignedHead | None:
+        """The last head there, not judged; None where there is none.  Blocks.
+
+        Raises:
+            AuditBroken, OSError: it cannot be read.
         """

@@ -307,6 +307,9 @@ class IHeads(Interface):
     def after(tree_size: int, limit: int) -> tuple[bytes, ...]:
         """At most *limit* lines of heads over more records than *tree_size*, in order."""
 
+    def drop_after(tree_size: int) -> int:
+        """Drop the heads over more records; how many.  For a log that goes on from fewer."""
+
 
 class IKeyrings(Interface):
     """Certificates of issuing authorities and purpose keys; never a private key."""

@@ -188,19 +188,33 @@ class Head:
 
 
 @frozen
+class RestoredProof:
+    """The last record of a head, which says that an older store was put back on purpose.
+
+    ``record`` is canonical JSON, ``before`` the right edge of the tree without it.  Neither is
+    signed; together they fold to the signed ``root``.
+    """
+
+    record: bytes
+    before: tuple[bytes, ...]
+
+
+@frozen
 class SignedHead:
     """A head with the signature over its canonical bytes.
 
     ``edge`` is the right edge of the tree, largest subtree first.  It is not
     signed; it folds to the signed ``root``, so it may be trusted after that check.
     ``pruned`` is how many heads before it are kept no more; not signed either, it
-    only says that their absence is no accident.
+    only says that their absence is no accident.  ``restored`` is there where the log goes on
+    from an older store: see ``svc.audit.restored``.
     """
 
     head: Head
     signed: Signed
     edge: tuple[bytes, ...] = ()
     pruned: int = 0
+    restored: RestoredProof | None = None
 
     @property
     def hash(self) -> bytes:

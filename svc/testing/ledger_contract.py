@@ -221,6 +221,11 @@ class LedgerContract:
         with self.assertRaises(AlreadyExists):
             await self.store.run("again", lambda tx: tx.heads.add(20, b"head 20", 3))
 
+        def drop(tx: ITransaction) -> Any:
+            return tx.heads.drop_after(9), tx.heads.drop_after(9), tx.heads.after(0, 9)
+
+        self.assertEqual(await self.store.run("drop", drop), (2, 0, (b"head 9",)))
+
     async def test_state_log(self: Any) -> None:
         """Signed records are given in order with their record, whatever is missing beside them."""
 

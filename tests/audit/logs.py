@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 
-from attrs import define, field
+from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from zope.interface import implementer
 
@@ -20,11 +20,13 @@ from svc.model.audit import (
     Actor,
     AuditRecord,
     Head,
+    RestoredProof,
     SealedRecord,
     SignedHead,
     chain_hash,
     rfc3339,
 )
+from svc.model.canonical import Json
 from svc.model.ledger import ChainHead, ChainRow, PersonalValue
 from svc.model.signing import BadSignature, Purpose, Signed, sign, verify
 from svc.model.terms import AttributeTerm
@@ -93,6 +95,18 @@ def short_record(n: int = 1) -> AuditRecord:
     )
 
 
+def restored_record(n: int, lost: SignedHead) -> AuditRecord:
+    """An older store was put back, and the head *lost* is given up."""
+    head = lost.head
+    details: dict[str, Json] = {
+        "lost_size": head.tree_size,
+        "lost_hash": lost.hash.hex(),
+        "until": head.time,
+        "note": "a disk failed",
+    }
+    return evolve(short_record(n), event=events.STORE_RESTORED, details=details)
+
+
 @implementer(IChain)
 @define
 class MemoryLog:
@@ -119,6 +133,20 @@ class MemoryLog:
         """Append that many records."""
         for _ in range(count):
             self.append(seal(made(len(self.log) + 1), self.entropy, FACTS))
+
+    def put_back(self, size: int) -> None:
+        """An older state takes the place of this one."""
+        self.log = self.log[:size]
+
+    def go_on(self, size: int, lost: SignedHead, hours: int) -> SignedHead:
+        """Put an older state back and record it; the head that proves it."""
+        self.put_back(size)
+        tree = Tree()
+        for row in self.log:
+            tree.append(leaf_hash(row.canonical))
+        row = self.append(seal(restored_record(size + 1, lost), self.entropy, FACTS))
+        (head,) = heads_over(self.log, size + 1, begin=hours)
+        return evolve(head, restored=RestoredProof(row.canonical, tuple(tree.edge)))
 
     def personal_of(self, first: int, last: int) -> dict[int, tuple[PersonalValue, ...]]:
         """What is not erased."""
@@ -163,15 +191,25 @@ class MemoryHeads:
         """See IHeadKeeper."""
         return iter(list(self.kept))
 
+    def give_up(self, size: int) -> int:
+        """See IHeadKeeper."""
+        lost = [head for head in self.kept if head.head.tree_size > size]
+        self.kept = self.kept[: len(self.kept) - len(lost)]
+        return len(lost)
+
 
 def heads_over(
     rows: list[ChainRow],
     *sizes: int,
     hours: int = 0,
+    begin: int = 0,
     anchor: AnchorKey = ANCHOR,
     log_id: str = "log",
 ) -> list[SignedHead]:
-    """Signed heads over the first so many rows, each so many hours after the one before."""
+    """Signed heads over the first so many rows, each so many hours after the one before.
+
+    The first one is signed when *begin* hours are over.
+    """
     tree, found = Tree(), list[SignedHead]()
     for row in rows:
         tree.append(leaf_hash(row.canonical))
@@ -182,7 +220,7 @@ def heads_over(
                 tree_size=tree.size,
                 root=tree.root,
                 last_hash=row.hash,
-                time=rfc3339(1_763_733_600 + 3600 * hours * len(found)),
+                time=rfc3339(1_763_733_600 + 3600 * (begin + hours * len(found))),
                 lease_epoch=1,
                 leader="a" * 26,
                 previous_head_hash=found[-1].hash if found else NO_HEAD,

@@ -10,14 +10,15 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.exchange import BATCH, HeadExchange
-from svc.audit.heads import to_line
+from svc.audit.heads import from_line, to_line
+from svc.audit.restored import restoration
 from svc.audit.verify import stretches, verify
 from svc.audit.writer import HeadWriter, run_inline
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.model.audit import SignedHead, chain_hash
 from svc.service import BackgroundTasks
 from svc.store.memory import memory_store
-from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
 
 
 class ExchangeTests(SynchronousTestCase):
@@ -186,6 +187,83 @@ class ExchangeTests(SynchronousTestCase):
         self.clock.advance(3)
         again = self.writer(self.theirs)
         self.refused(_started(again))
+
+    def test_gone_on_without(self) -> None:
+        """Who keeps heads of a line that was given up goes on by the proof, and only by it."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        for _ in range(3):
+            self.sign(writer, 2)
+        self.log.fill(6, short_record)
+        self.persist()
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 3)
+        lost = self.ours.kept[-1]
+        restored = self.log.go_on(4, lost, hours=1)
+        self.rewrite()
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 0)
+        self.done(self.store.run("drop", lambda tx: tx.heads.drop_after(4)))
+        forged = evolve(restored, signed=evolve(restored.signed, signature=b"x" * 64))
+        self.put(forged)
+        self.failureResultOf(Deferred.fromCoroutine(self.exchange(self.theirs).take()), SvcError)
+        self.done(self.store.run("drop", lambda tx: tx.heads.drop_after(4)))
+        self.put(restored)
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 1)
+        self.assertEqual([each.head.tree_size for each in self.theirs.kept], [2, 4, 5])
+        self.assertEqual(self.done(self.exchange(self.theirs).take()), 0)
+        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 5)
+
+    def test_shown(self) -> None:
+        """Who does not write shows its greatest head in the store, and whoever does finds it."""
+        writer = self.writer(self.theirs)
+        self.successResultOf(writer.startService())
+        self.sign(writer, 4)
+        self.store = memory_store(chain_hash)
+        theirs, ours = self.exchange(self.theirs), self.exchange(self.ours)
+        theirs.unfenced = self.store
+        self.assertEqual(self.done(ours.greater()), ())
+        for _ in range(2):
+            self.done(theirs.warn())
+        self.assertEqual(self.done(ours.greater()), (to_line(self.theirs.kept[-1]),))
+        self.assertEqual(self.done(theirs.greater()), ())
+        self.done(ours.warn())
+
+    def test_shown_too_late(self) -> None:
+        """A lost head that somebody shows once more is in nobody's way."""
+        writer = self.writer(self.ours)
+        self.successResultOf(writer.startService())
+        self.sign(writer, 7)
+        lost = self.ours.kept[-1]
+        proof = self.log.go_on(4, lost, hours=1)
+        self.log.fill(2, short_record)
+        (later,) = heads_over(self.log.log, 7, begin=2)
+        follower, leader = self.exchange(self.theirs), self.exchange(self.ours)
+        said = restoration(proof)
+        assert said is not None
+        follower.is_given_up = leader.is_given_up = said.gives_up
+        follower.went_on = leader.went_on = self.fail
+        self.put(proof)
+        self.assertEqual(self.done(follower.take()), 1)
+        self.done(leader.share(later))
+        lines = self.done(self.store.read("heads", lambda tx: tx.heads.after(0, 9)))
+        self.assertEqual([from_line(line, {}).head.tree_size for line in lines], [5, 7])
+        self.assertEqual(from_line(lines[1], {}).hash, later.hash)
+
+    def persist(self) -> None:
+        """Put the log's rows into the store."""
+
+        def append(tx: Any) -> None:
+            for row in self.log.log:
+                tx.audit.append(row.canonical)
+
+        self.done(self.store.run("rows", append))
+
+    def rewrite(self) -> None:
+        """The store's rows are those of the log now; its heads stay."""
+        heads = self.done(self.store.read("heads", lambda tx: tx.heads.after(0, 99)))
+        self.store = memory_store(chain_hash)
+        self.persist()
+        for line in heads:
+            self.add(from_line(line, {}).head.tree_size, line)
 
 
 async def _started(writer: HeadWriter) -> None:

@@ -119,6 +119,23 @@ class KeeperContract:
         self.assertEqual([each.hash for each in seen], [each.hash for each in heads[:2]])  # type: ignore[attr-defined]
         self.assertEqual(keeper.newest(), heads[2])  # type: ignore[attr-defined]
 
+    def test_gives_up(self) -> None:
+        """Heads past a size go, once; what comes then follows those that are left."""
+        keeper, log = self.make(), MemoryLog()
+        log.fill(6, short_record)
+        heads = heads_over(log.log, 2, 3, 6)
+        for head in heads:
+            keeper.keep(head)
+        at = self  # type: Any
+        at.assertEqual([keeper.give_up(3), keeper.give_up(3)], [1, 0])
+        newest = keeper.newest()
+        assert newest is not None
+        at.assertEqual((newest.hash, len(list(keeper.heads()))), (heads[1].hash, 2))
+        keeper.keep(log.go_on(3, heads[2], hours=9))
+        at.assertEqual([each.head.tree_size for each in keeper.heads()], [2, 3, 4])
+        at.assertEqual(keeper.give_up(0), 3)
+        at.assertIsNone(keeper.newest())
+
 
 class MemoryHeadsTests(KeeperContract, SynchronousTestCase):
     """The keeper in memory."""

@@ -40,3 +40,7 @@ class Heads:
             limit,
         )
         return tuple(line.encode("utf-8") for (line,) in rows)
+
+    def drop_after(self, tree_size: int) -> int:
+        """See :class:`IHeads`."""
+        return self._db.change("DELETE FROM audit_heads WHERE tree_size > ?", tree_size)
