@@ -1,0 +1,261 @@
+"""Whether the store still holds the log that we, or anybody else, have seen of it (rule R10).
+
+A store that was put back to an older state, or holds other records, is
+``audit_rolled_back``: until it is right again nothing is written to it.  It is
+looked at again and again, and each write compares the end that it goes on from
+with the newest one known.  What is known: the end that our own writes left,
+the newest head in the anchor directory, and the greatest head that others
+showed us and that our records contradict, which is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.greatest import GreatestHead, check_place, parse_head
+from svc.audit.heads import head_time, to_line
+from svc.audit.restored import Restoration
+from svc.audit.writer import RunBlocking, run_inline
+from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
+from svc.model.audit import SignedHead
+from svc.model.ledger import ChainHead
+from svc.service import AsyncService, PeriodicTask
+
+LOOK_SECS = 5.0
+"""Between two looks, at most."""
+
+_log = Logger(namespace="svc_audit")
+
+
+class RolledBack(AuditBroken):
+    """The store is not the one whose log is known here; the text names the first record amiss."""
+
+    reason = "audit_rolled_back"
+
+
+@frozen
+class Mark:
+    """A record that the store must hold.
+
+    Attributes:
+        who: Where we know it from, in words.
+    """
+
+    seq: int
+    hash: bytes
+    who: str
+
+
+def mark_of(head: SignedHead, who: str) -> Mark:
+    """The last record that a signed head covers."""
+    return Mark(head.head.tree_size, head.head.last_hash, who)
+
+
+def _nobody(_: AuditBroken | None) -> None:
+    """Nobody asked to be told."""
+
+
+async def _none() -> Iterable[bytes]:
+    """No other Authority is on the store."""
+    return ()
+
+
+@define(slots=False, eq=False)
+class LogWatch(AsyncService):
+    """Looks at the log while the role runs.
+
+    Args:
+        chain: The rows as they are now, for whoever opens the store anew.
+        keeper: Our own heads.
+        greatest: Keeps a head of others that our records contradict.
+        judge: Judges what somebody says was signed.
+        restorations: The lines of the log that were given up on purpose.
+        sources: Witnesses that can be read; looked at before anything is written.
+        others: What other Authorities show us through the store, newer than our own heads.
+        told: Given the refusal when it is found, and None when all is right again.
+        heals: Whether a store that is right again is written to again.  A file may have been
+            replaced while we held it open, so what we would write goes nowhere: it does not.
+        every: Seconds between two looks.
+    """
+
+    chain: IChain
+    keeper: IHeadKeeper
+    greatest: GreatestHead
+    judge: HeadVerifier
+    clock: IReactorTime
+    restorations: Callable[[], Iterable[Restoration]] = tuple
+    run_blocking: RunBlocking = run_inline
+    sources: Iterable[IHeadSource] = ()
+    others: Callable[[], Awaitable[Iterable[bytes]]] = _none
+    told: Callable[[AuditBroken | None], object] = _nobody
+    heals: bool = True
+    every: float = LOOK_SECS
+    fault: AuditBroken | None = field(default=None, init=False)
+    _seen: ChainHead = field(factory=ChainHead, init=False)
+    _given_up: Restoration | None = field(default=None, init=False)
+    _looks: PeriodicTask = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._looks = PeriodicTask(self.clock, self.every, self._pass, "the log against its heads")
+
+    async def start(self) -> None:
+        """Begin to look; does not wait for the first one."""
+        await self.run_blocking(self.greatest.load)
+        self._looks.startService()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        await self._looks.stopService()
+
+    def committed(self, end: ChainHead) -> None:
+        """Say where a committed transaction left the log; on the reactor."""
+        if end.seq > self._seen.seq:
+            self._seen = end
+
+    def require(self, end: ChainHead) -> None:
+        """Return if a write may go on from *end*; in the store's thread, in each write.
+
+        Raises:
+            AuditBroken: the store is behind what is known; nothing is written.
+        """
+        if self.fault is not None:
+            raise _again(self.fault)
+        seen = self._seen
+        if end.seq < seen.seq or (end.seq == seen.seq and end.hash != seen.hash):
+            raise _amiss(end, Mark(seen.seq, seen.hash, "this Authority"))
+
+    def found(self, fault: AuditBroken) -> None:
+        """Write nothing from now on; on the reactor."""
+        if self.fault is None or self.fault.text != fault.text:
+            text = fault.text
+            _log.error("the audit log is not the one that is known", reason=fault.reason, text=text)
+        self.fault = fault
+        self.told(fault)
+
+    async def look(self) -> None:
+        """One pass: each mark against the store.
+
+        Raises:
+            SvcError: the store or a file did not answer; what was found before stands.
+        """
+        for line in await self.others():
+            await self._hear(line)
+        fault = await self._look()
+        if fault is not None:
+            self.found(fault)
+        elif self.fault is not None and self.heals:
+            self.fault = None
+            _log.info("the audit log is again the one that is known")
+            self.told(None)
+
+    async def _pass(self) -> None:
+        try:
+            await self.look()
+        except StoreUnavailable as away:
+            # Whoever looks whether the store answers says so.
+            _log.debug("the audit log was not looked at", reason=away.reason)
+
+    async def ask_witnesses(self) -> None:
+        """Hear what each witness that can be read has last; one that does not answer is passed."""
+        for source in self.sources:
+            found: list[SignedHead | None] = []
+
+            def read(source: IHeadSource = source, found: Any = found) -> None:
+                found.append(source.newest())
+
+            try:
+                await self.run_blocking(read)
+                if found[0] is not None:
+                    await self._hear(to_line(found[0]))
+            except (SvcError, OSError) as failed:
+                _log.warn("a witness of the audit log cannot be read", text=str(failed))
+
+    async def confirm(self) -> None:
+        """Look, and refuse what is amiss: before this Authority writes for the first time.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``.
+        """
+        await self.look()
+        if self.fault is not None:
+            raise _again(self.fault)
+
+    async def hear(self, line: bytes) -> None:
+        """Somebody tells the greatest head he keeps.
+
+        Cheap for what we know: one row is read, and no signature is judged.
+
+        Raises:
+            AuditBroken: our store is behind it, or has other records: we write nothing more.
+            SvcError: it is no head, or nobody that we trust signed it.
+        """
+        if await self._hear(line):
+            await self.confirm()
+
+    async def _hear(self, line: bytes) -> bool:
+        """Keep a head that our records contradict; whether they do."""
+        head = parse_head(line)
+        check_place(head, self.greatest.cluster, self.greatest.log_id)
+        if self.is_given_up(head) or await self._check(mark_of(head, "somebody")) is None:
+            return False
+        self.judge(head.signed, head_time(head.head))
+        await self.greatest.take(line)
+        return True
+
+    def go_on_without(self, lost: Restoration) -> None:
+        """A line of the log is given up on purpose; before a head says so."""
+        self._given_up, self.fault = lost, None
+        self.told(None)
+
+    def is_given_up(self, head: SignedHead) -> bool:
+        """Whether *head* is of a line of the log that was given up on purpose."""
+        lost = self._given_up
+        if lost is not None and lost.gives_up(head):
+            return True
+        return any(one.gives_up(head) for one in self.restorations())
+
+    async def _look(self) -> AuditBroken | None:
+        marks = [Mark(self._seen.seq, self._seen.hash, "this Authority")]
+        kept: list[SignedHead | None] = []
+        await self.run_blocking(lambda: kept.append(self.keeper.newest()))
+        if kept[0] is not None:
+            marks.append(mark_of(kept[0], "a signed head"))
+        told = self.greatest.kept
+        if told is not None and not self.is_given_up(told):
+            marks.append(mark_of(told, "a signed head that others keep"))
+        for mark in sorted(marks, key=lambda one: one.seq):
+            fault = await self._check(mark)
+            if fault is not None:
+                return fault
+        return None
+
+    async def _check(self, mark: Mark) -> AuditBroken | None:
+        if mark.seq == 0:
+            return None
+        rows = await self.chain.rows(mark.seq, 1)
+        if rows and (rows[0].seq, rows[0].hash) == (mark.seq, mark.hash):
+            return None
+        return _amiss(await self.chain.head(), mark)
+
+
+def _amiss(end: ChainHead, mark: Mark) -> RolledBack:
+    if end.seq < mark.seq:
+        return RolledBack(
+            f"audit log: the store ends at record {end.seq}, and {mark.who} knows {mark.seq}: "
+            f"record {end.seq + 1} is the first that is missing; nothing is appended"
+        )
+    return RolledBack(
+        f"audit log: record {mark.seq} is not the one that {mark.who} knows: "
+        "the store holds another history; nothing is appended"
+    )
+
+
+def _again(fault: AuditBroken) -> SvcError:
+    """The same refusal, for somebody else: an exception that is raised twice grows."""
+    return AuditBroken(fault.text, reason=fault.reason)

@@ -1,0 +1,75 @@
+"""A witness behind HTTPS: each head is the body of one POST, and any 2xx means that it is kept."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import FileBodyProducer
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
+from zope.interface import implementer
+
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.audit import IHeadSink
+
+MAX_ANSWER = 65_536
+_REASON = "witness_unavailable"
+
+
+class _Thrown(Protocol):
+    """Throws the answer's body away; one that does not end is cut."""
+
+    transport: Any
+
+    def __init__(self) -> None:
+        self.ended: Deferred[None] = Deferred(lambda _: self._cut())
+        self._length = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self._length += len(data)
+        if self._length > MAX_ANSWER:
+            self._cut()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if not self.ended.called:
+            self.ended.callback(None)
+
+    def _cut(self) -> None:
+        if self.transport is not None:
+            self.transport.abortConnection()
+
+
+@implementer(IHeadSink)
+@define
+class HttpSink:
+    """One URL.
+
+    Attributes:
+        name: The URL, without credentials.
+        agent: Follows no redirect; judges the server's certificate.
+    """
+
+    name: str
+    agent: IAgent
+
+    async def put(self, line: bytes) -> None:
+        """See :class:`IHeadSink`."""
+        headers = Headers({b"content-type": [b"application/json"], b"user-agent": [b"svc"]})
+        body = FileBodyProducer(BytesIO(line + b"\n"))
+        try:
+            answer = await self.agent.request(b"POST", self.name.encode("ascii"), headers, body)
+            thrown = _Thrown()
+            answer.deliverBody(thrown)
+            await thrown.ended
+        except (SvcError, CancelledError):
+            raise
+        except Exception as failed:
+            kind = type(failed).__name__
+            raise Unavailable(f"{self.name}: {kind}: {failed}"[:300], reason=_REASON) from None
+        if not 200 <= answer.code < 300:
+            raise Unavailable(f"{self.name}: answered {answer.code}", reason=_REASON)

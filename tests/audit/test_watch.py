@@ -1,0 +1,226 @@
+"""A store behind what is known is found by each pass and each write, and by whoever knows more."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from svc.audit.greatest import GreatestHead
+from svc.audit.heads import to_line
+from svc.audit.restored import restoration
+from svc.audit.watch import LOOK_SECS, LogWatch
+from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.interfaces.audit import IHeadSource
+from svc.model.audit import SignedHead
+from svc.model.ledger import ChainHead, ChainRow
+from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+
+
+@implementer(IHeadSource)
+@define
+class Source:
+    """A witness that can be read."""
+
+    head: SignedHead | None = None
+    error: OSError | None = None
+
+    def newest(self) -> SignedHead | None:
+        if self.error is not None:
+            raise self.error
+        return self.head
+
+
+class WatchTests(SynchronousTestCase):
+    """A log of twelve records under an Authority."""
+
+    def setUp(self) -> None:
+        self.clock: Any = Clock()
+        self.log, self.keeper = MemoryLog(), MemoryHeads()
+        self.log.fill(12, short_record)
+        self.heads = heads_over(self.log.log, 3, 8, 12, hours=1)
+        self.path = Path(self.mktemp())
+        self.judged = 0
+        self.told: list[AuditBroken | None] = []
+        self.watch = self.made()
+        self.start(self.watch)
+
+    def made(self, **more: Any) -> LogWatch:
+        greatest = GreatestHead(self.path, self.judge, "demo.example", "log")
+        return LogWatch(
+            self.log, self.keeper, greatest, self.judge, self.clock, told=self.told.append, **more
+        )
+
+    def start(self, watch: LogWatch) -> None:
+        self.successResultOf(watch.startService())
+        self.addCleanup(watch.stopService)
+
+    def judge(self, signed: Any, at: float) -> None:
+        self.judged += 1
+        judge(signed, at)
+
+    def done(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.successResultOf(Deferred.fromCoroutine(coroutine))
+
+    def refused(self, coroutine: Coroutine[Any, Any, Any]) -> SvcError:
+        found = self.failureResultOf(Deferred.fromCoroutine(coroutine), SvcError).value
+        assert isinstance(found, SvcError)
+        return found
+
+    def end(self) -> ChainHead:
+        return self.successResultOf(Deferred.fromCoroutine(self.log.head()))
+
+    def passes(self) -> str:
+        """One pass; what is amiss."""
+        self.clock.advance(LOOK_SECS)
+        return "" if self.watch.fault is None else self.watch.fault.text
+
+    def test_put_back(self) -> None:
+        """The first missing record is named within a pass; a store that is right again heals it."""
+        self.watch.committed(self.end())
+        self.assertEqual(self.passes(), "")
+        whole = self.log.log
+        self.log.put_back(7)
+        self.assertIn("record 8 is the first that is missing", self.passes())
+        self.assertEqual([each and each.reason for each in self.told], ["audit_rolled_back"])
+        self.assertEqual(self.refused(self.watch.confirm()).reason, "audit_rolled_back")
+        self.log.log = whole
+        self.assertEqual(self.passes(), "")
+        self.assertIsNone(self.told[-1])
+        self.done(self.watch.confirm())
+
+    def test_store_away(self) -> None:
+        """While the store does not answer nothing is found and nothing forgotten."""
+
+        class Away(MemoryLog):
+            async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+                raise StoreUnavailable("down for a test")
+
+        self.watch.committed(self.end())
+        here, self.watch.chain = self.watch.chain, Away()
+        self.assertEqual(self.passes(), "")
+        self.watch.chain = here
+        self.log.put_back(7)
+        self.assertIn("record 8", self.passes())
+        self.watch.chain = Away()
+        self.assertIn("record 8", self.passes())
+
+    def test_no_healing(self) -> None:
+        """What was found of a file is not forgotten: writes would go to the one we hold open."""
+        watch = self.made(heals=False)
+        self.start(watch)
+        watch.committed(self.end())
+        whole = self.log.log
+        self.log.put_back(7)
+        self.clock.advance(LOOK_SECS)
+        self.log.log = whole
+        self.clock.advance(LOOK_SECS)
+        self.assertIsNotNone(watch.fault)
+
+    def test_signed_head(self) -> None:
+        """A head in the anchor directory is a mark too, also of records that others wrote."""
+        self.keeper.kept = list(self.heads)
+        self.log.put_back(11)
+        self.assertIn("record 12 is the first that is missing", self.passes())
+
+    def test_other_history(self) -> None:
+        """A store that holds other records is found, though it has more of them."""
+        self.watch.committed(self.end())
+        self.log.put_back(11)
+        self.log.drawn = 99
+        self.log.fill(5, short_record)
+        self.assertIn("record 12 is not the one", self.passes())
+
+    def test_writes(self) -> None:
+        """A write goes on only from the end that is known, or a later one."""
+        end = self.end()
+        self.watch.require(ChainHead())
+        self.watch.committed(end)
+        self.watch.committed(ChainHead(3, b"older"))
+        self.watch.require(end)
+        self.watch.require(ChainHead(13, b"x" * 32))
+        for behind in (ChainHead(11, b"x" * 32), ChainHead(12, b"x" * 32), ChainHead()):
+            error = self.assertRaises(AuditBroken, self.watch.require, behind)
+            self.assertEqual(error.reason, "audit_rolled_back")
+        self.watch.found(error)
+        self.assertRaises(AuditBroken, self.watch.require, end)
+
+    def test_what_others_know(self) -> None:
+        """Whoever shows a greater head stops us, over a restart too; what we hold is cheap."""
+        for head in self.heads:
+            self.done(self.watch.hear(to_line(head)))
+        self.assertEqual(self.judged, 0)
+        whole = self.log.log
+        self.log.put_back(7)
+        error = self.refused(self.watch.hear(to_line(self.heads[2])))
+        self.assertEqual(error.reason, "audit_rolled_back")
+        self.assertIn("record 8 is the first that is missing", error.text)
+        self.assertRaises(AuditBroken, self.watch.require, self.end())
+        again = self.watch = self.made()
+        self.start(again)
+        self.assertIn("record 8 is the first", self.passes())
+        self.log.log = whole
+        self.assertEqual(self.passes(), "")
+
+    def test_not_believed(self) -> None:
+        """A forged head, another log's and rubbish change nothing."""
+        self.log.put_back(7)
+        forged = evolve(self.heads[2], signed=evolve(self.heads[2].signed, signature=b"x" * 64))
+        (foreign,) = heads_over(self.log.log, 7, log_id="else")
+        for line, reason in (
+            (to_line(forged), "bad_signature"),
+            (to_line(foreign), "audit_head_foreign"),
+            (b"rubbish", "malformed"),
+        ):
+            self.assertEqual(self.refused(self.watch.hear(line)).reason, reason)
+        self.assertEqual(self.passes(), "")
+
+    def test_given_up(self) -> None:
+        """Heads of a line that was given up on purpose are passed over, before and after."""
+        self.log.put_back(7)
+        self.refused(self.watch.hear(to_line(self.heads[2])))
+        restored = self.log.go_on(7, self.heads[2], hours=100)
+        said = restoration(restored)
+        assert said is not None
+        self.watch.go_on_without(said)
+        self.assertEqual(self.passes(), "")
+        self.done(self.watch.hear(to_line(self.heads[1])))
+        self.watch.restorations = lambda: [said]
+        self.done(self.watch.hear(to_line(self.heads[2])))
+        (greater,) = heads_over(self.rows_of_more(), 14, hours=1)
+        self.assertEqual(
+            self.refused(self.watch.hear(to_line(greater))).reason, "audit_rolled_back"
+        )
+
+    def rows_of_more(self) -> Any:
+        """The lost line, when it was longer than anybody said."""
+        log = MemoryLog()
+        log.fill(14, short_record)
+        return log.log
+
+    def test_other_authorities(self) -> None:
+        """What another Authority puts into the store is heard at each pass."""
+
+        async def others() -> list[bytes]:
+            return [to_line(self.heads[2])]
+
+        self.watch.others = others
+        self.assertEqual(self.passes(), "")
+        self.log.put_back(7)
+        self.assertIn("record 8", self.passes())
+
+    def test_witnesses(self) -> None:
+        """A witness that can be read is heard before anything is written; a broken one is not."""
+        self.log.put_back(7)
+        self.watch.sources = (Source(), Source(error=OSError(13, "denied")))
+        self.done(self.watch.ask_witnesses())
+        self.done(self.watch.confirm())
+        self.watch.sources = (Source(self.heads[2]),)
+        self.done(self.watch.ask_witnesses())
+        self.assertEqual(self.refused(self.watch.confirm()).reason, "audit_rolled_back")
