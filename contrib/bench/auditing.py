@@ -25,8 +25,9 @@ from svc.audit.export import head_line, json_line
 from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
 from svc.audit.merkle import Tree, leaf_hash
 from svc.audit.record import seal
-from svc.compose.audit_log import OutsideLog, head_judge
+from svc.compose.audit_log import OutsideLog
 from svc.compose.audit_rows import cores
+from svc.compose.heads import head_verifier
 from svc.compose.store_place import StorePlace
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.access import AccessRequest, EntityUid
@@ -107,7 +108,7 @@ def _log(file: Path, directory: Path) -> OutsideLog:
     with sqlite3.connect(file) as kept:
         _copy(store, kept)
     place = StorePlace(store_sqlite, url)
-    return OutsideLog(place, keeper, head_judge(keys.root_der, _CLUSTER), _CLUSTER)
+    return OutsideLog(place, keeper, head_verifier(keys.root_der, _CLUSTER), _CLUSTER)
 
 
 def _copy(store: IStore, kept: sqlite3.Connection) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
+from svc.authority.heads import HeadsToTell
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.rates import AskRates
@@ -67,6 +68,7 @@ class ControlService:
         seen: Writes down that a node was here, and which version it runs.
         rates: What one Proxy may ask at once.
         refused: Takes what a Proxy's own budgets refused.
+        heads: The audit log's signed heads, for Proxies to keep.
     """
 
     knowledge: Knowledge
@@ -81,6 +83,7 @@ class ControlService:
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
     refused: ToldRefusals
+    heads: HeadsToTell = field(factory=HeadsToTell)
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -119,7 +122,10 @@ class ControlService:
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)
         self.rates.greetings.spend(node(proxy.id))
-        version, instance, claimed = read_hello(request)
+        version, instance, claimed, head = read_hello(request)
+        if head:
+            # First of all: who is behind what this Proxy keeps writes nothing any more.
+            await self.heads.hear(head)
         abandoned = 0
         if proxy.id not in self._present or self._instances.get(proxy.id) != instance:
             abandoned = await self.ends.claimed(proxy.id, claimed)
@@ -172,6 +178,7 @@ class ControlService:
             self._leave(proxy.id)
 
     async def _follow(self, call: IRpcCall, have: bytes) -> None:
+        told: tuple[bytes, ...] = ()
         while True:
             # Checked each time: a revoked Proxy is told nothing more.
             self._proxy(call.peer)
@@ -180,6 +187,8 @@ class ControlService:
             if frame is not None and published is not None:
                 # What was sent, not what is newest once it went.
                 have = published.digest
+                fresh = tuple(line for line in self.heads.lines if line not in told)
+                told, frame = self.heads.lines, evolve(frame, heads=fresh)
                 try:
                     await bounded(
                         self.clock, _FRAME_SECS, call.send(encode_frame(frame)), "snapshot"

@@ -1,4 +1,8 @@
-"""The store as this role uses it: whoever signs heads hears of every commit."""
+"""The store as this role uses it: its log is looked at in every write.
+
+Whoever signs heads hears of every commit, and nothing is written to a store
+whose log ends before what was seen of it (rule R10).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from typing import TypeVar
 from attrs import define, field
 from zope.interface import implementer
 
+from svc.audit.watch import LogWatch, RolledBack
+from svc.errors import AuditBroken
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
 from svc.model.ledger import ChainHead, ChainRow
@@ -19,6 +25,20 @@ def _nobody(_records: int) -> None:
     """Before the head writer is there."""
 
 
+@define
+class _Unwatched:
+    """Before the watch is there."""
+
+    def require(self, end: ChainHead) -> None:
+        """Whatever it is."""
+
+    def committed(self, end: ChainHead) -> None:
+        """Nobody asks."""
+
+    def found(self, fault: AuditBroken) -> None:
+        """Nobody asks."""
+
+
 @implementer(IStore)
 @define
 class NoticingStore:
@@ -26,20 +46,30 @@ class NoticingStore:
 
     Attributes:
         committed: Called with how many, where there are any; must not raise.
+        watch: Refuses to go on from what is not the known log.
     """
 
     store: IStore
     committed: Callable[[int], object] = field(default=_nobody)
+    watch: LogWatch | _Unwatched = field(factory=_Unwatched)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """See :class:`IStore`."""
 
-        def counted(tx: ITransaction) -> tuple[_T, int]:
-            before = tx.audit.head().seq
+        def counted(tx: ITransaction) -> tuple[_T, int, ChainHead]:
+            before = tx.audit.head()
+            self.watch.require(before)
             result = fn(tx)
-            return result, tx.audit.head().seq - before
+            end = tx.audit.head()
+            return result, end.seq - before.seq, end
 
-        result, records = await self.store.run(desc, counted)
+        try:
+            result, records, end = await self.store.run(desc, counted)
+        except AuditBroken as broken:
+            if broken.reason == RolledBack.reason:
+                self.watch.found(broken)
+            raise
+        self.watch.committed(end)
         if records:
             self.committed(records)
         return result

@@ -146,6 +146,58 @@ def prove(
         say([log.consistency(first, over)])
 
 
+@audit.command("adopt")
+@click.option("--reason", metavar="TEXT", help="Why; it is put on record. Without it: only look.")
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Signed heads that others keep, as a witness or a Proxy does; may be given again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def adopt(
+    context: click.Context, reason: str | None, heads: tuple[Path, ...], as_json: bool
+) -> None:
+    """Go on from an older store that was put back on purpose (audit_rolled_back).
+
+    Without --reason it only shows what is lost.  With it the next start of this Authority puts a
+    record on the log that names both heads and the reason, and goes on from there; Proxies,
+    residents and other Authorities take that over by the record's signed proof.  Should the
+    store change before, the start is refused.
+    """
+    from svc.compose.restoring import ask_to_go_on, find_lost
+
+    settings = authority_settings(context)
+    state = authority_state(settings)
+    found = find_lost(settings, state, heads)
+    lost, common = found.lost.head, found.common
+    if as_json:
+        form: dict[str, Json] = {
+            "end": found.end.seq,
+            "first_missing": found.first_missing,
+            "lost": {
+                "records": lost.tree_size,
+                "hash": found.lost.hash.hex(),
+                "time": lost.time,
+            },
+            "head": None if common is None else common.head.tree_size,
+            "adopt": reason is not None,
+        }
+        say([document(form)])
+    else:
+        head = f"over {lost.tree_size} records of {lost.time}, hash {found.lost.hash.hex()}"
+        missing = f"the first record that is missing or another one: {found.first_missing}"
+        say([f"the store ends at record {found.end.seq}", f"lost: a head {head}", missing])
+    if reason is None:
+        hint(["nothing was changed; go on from here with --reason TEXT"])
+        return
+    ask_to_go_on(state, found, reason)
+    hint(["the next start of this Authority goes on from here"])
+
+
 def _log(context: click.Context) -> OutsideLog:
     from svc.compose.audit_log import outside_log
 

@@ -170,6 +170,9 @@ def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
             ("sessions", told["sessions"]),
             ("refused", len(told["refused"])),
         ]
+        audit = told.get("audit")
+        if audit and audit["records"]:
+            facts.append(("audit log", f"{audit['records']} records at {audit['time']}"))
     return facts
 
 
@@ -182,6 +185,8 @@ def _reasons(told: dict[str, Any]) -> list[str]:
         return lines
     if told["proxy"]["problem"]:
         lines.append(f"proxy: {escaped(told['proxy']['problem'])}")
+    if told.get("audit", {}).get("problem"):
+        lines.append(f"audit log: {escaped(told['audit']['problem'])}")
     for endpoint in told["endpoints"]:
         if endpoint["problem"]:
             lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")

@@ -8,7 +8,8 @@ old one ends with its last session.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.application.service import Service
@@ -20,8 +21,13 @@ from twisted.python.failure import Failure
 
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
-from svc.messages.session import LIST_METHOD, Listed, Listing, decode_listing
-from svc.proto.gate.v1 import session_pb2 as pb
+from svc.messages.session import (
+    LIST_METHOD,
+    Listed,
+    Listing,
+    decode_listing,
+    encode_list_request,
+)
 from svc.rpc.freshness import Freshness, Shown, close_when_idle
 from svc.service import BackgroundTasks, bounded, cancel
 
@@ -63,7 +69,7 @@ async def list_once(channel: IRpcChannel, clock: IReactorTime) -> dict[str, List
     """
     stream = channel.stream(LIST_METHOD)
     try:
-        await stream.send(pb.SessionListRequest().SerializeToString())
+        await stream.send(encode_list_request(b""))
         stream.end()
         return merge({}, await _next(stream, clock, _FIRST_LISTING_SECS))
     finally:
@@ -89,6 +95,8 @@ class ProxyLink(Service):
         tasks: Owns the connections that are left.
         fresh: Says when the connection is to be made anew.
         dial_secs: For a connection, TLS included.
+        head: The greatest signed head of the audit log that is kept here; told to the Proxy.
+        heads: Takes the signed heads that come with a list.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         proxy: The address connected to; empty while there is none.
@@ -101,6 +109,8 @@ class ProxyLink(Service):
     tasks: BackgroundTasks
     fresh: Freshness = field()
     dial_secs: float = 20.0
+    head: Callable[[], bytes] = bytes
+    heads: Callable[[tuple[bytes, ...]], Coroutine[Any, Any, object]] | None = None
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     proxy: str = field(default="", init=False)
@@ -235,7 +245,7 @@ class ProxyLink(Service):
             self._take(await _next(stream, self.clock, None))
 
     async def _first(self, stream: IRpcStream) -> Listing:
-        await stream.send(pb.SessionListRequest().SerializeToString())
+        await stream.send(encode_list_request(self.head()))
         stream.end()
         return await _next(stream, self.clock, _FIRST_LISTING_SECS)
 
@@ -266,6 +276,8 @@ class ProxyLink(Service):
     def _take(self, listing: Listing) -> None:
         self.resources = merge(self.resources, listing)
         self.listed(self.resources)
+        if listing.heads and self.heads is not None:
+            self.tasks.spawn("audit heads", self.heads(listing.heads))
         if listing.complete:
             waiting, self._waiting = self._waiting, []
             for each in waiting:

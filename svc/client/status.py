@@ -7,6 +7,7 @@ from typing import Any
 from attrs import asdict, define
 from twisted.internet.interfaces import IReactorTime
 
+from svc.client.heads import KnownHead
 from svc.client.proxy_link import ProxyLink
 from svc.client.refused import Refusals
 from svc.client.resident import Resident
@@ -27,6 +28,7 @@ class StatusDesk:
     identity: IIdentity
     refusals: Refusals
     clock: IReactorTime
+    head: KnownHead | None = None
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The state of everything; fetched anew first where the question says ``refresh``.
@@ -52,6 +54,7 @@ class StatusDesk:
             },
             "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
             "sessions": self.resident.sessions,
+            **({} if self.head is None else {"audit": self.head.public}),
             "refused": [
                 {**asdict(one), "at": rfc3339(one.at), "policies": list(one.policies)}
                 for one in self.refusals.kept

@@ -17,8 +17,10 @@ from svc.audit.anchor import AnchorDirectory, heads_in
 from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
 from svc.audit.export import consistency, inclusion
 from svc.audit.heads import head_time
+from svc.audit.restored import standing
 from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
 from svc.compose.audit_rows import MANY, batches, checked_in_parallel, personal_of
+from svc.compose.heads import head_verifier
 from svc.compose.store_place import StorePlace, store_place
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
@@ -26,11 +28,9 @@ from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.store import ITransaction
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainRow, PersonalValue
-from svc.model.signing import Purpose, Signed
 from svc.pki.files import load_certificates
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der
-from svc.pki.verify import ChainVerifier
 
 
 @frozen
@@ -63,7 +63,7 @@ class OutsideLog:
                 heads,
                 self.judge,
                 latest=latest,
-                witnesses=() if anchor is None else heads_in(anchor),
+                witnesses=() if anchor is None else standing(lambda: heads_in(anchor), self.judge),
                 cluster=self.cluster,
             )
 
@@ -164,25 +164,9 @@ def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
     return OutsideLog(
         store_place(settings),
         AnchorDirectory(state / "anchor"),
-        head_judge(_root(state), settings.cluster),
+        head_verifier(_root(state), settings.cluster),
         settings.cluster,
     )
-
-
-def head_judge(root: bytes, cluster: str) -> HeadVerifier:
-    """Judges each head's signature as of the head's own time, under *root*.
-
-    Raises:
-        CertificateRefused: *root* is not the cluster's.
-    """
-    moments = [0.0]
-    verifier = ChainVerifier(cluster, root, lambda: moments[0])
-
-    def judge(signed: Signed, at: float) -> object:
-        moments[0] = at
-        return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
-
-    return judge
 
 
 def _root(state: Path) -> bytes:

@@ -10,13 +10,9 @@ from attrs import define
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.exchange import HeadExchange
-from svc.audit.heads import AnchorKey
 from svc.audit.record import Sealer
 from svc.audit.state import StateLedger
 from svc.audit.state_anchor import StateAnchor, StateKeeper
-from svc.audit.writer import HeadWriter, shared_by_nobody
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService
@@ -24,12 +20,13 @@ from svc.authority.enrollment import Enrollment, RenewalDesk
 from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
 from svc.authority.following import Following
+from svc.authority.heads import HeadsToTell
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.issuers import IssuersInForce
 from svc.authority.leading import FencedStore, Leadership
 from svc.authority.members import MemberDesk
-from svc.authority.noticing import NoticingStore, StoredChain
+from svc.authority.noticing import NoticingStore
 from svc.authority.operators import Operators
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
@@ -38,9 +35,11 @@ from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
 from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords, ToldRefusals
 from svc.authority.registrations import Registrations
+from svc.authority.restoring import Confirmed
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows
+from svc.compose.audit_heads import AUDIT, audit_heads
 from svc.compose.authority_follow import Follower
 from svc.compose.authority_life import (
     LEADER,
@@ -65,17 +64,15 @@ from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
 from svc.errors import SvcError
-from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.rpc import Admit, RpcService
 from svc.messages.control import Lanes
 from svc.model.events import check_catalogue
 from svc.model.principal import NODE_ROLES, Role
-from svc.model.signing import Purpose, Signed
+from svc.model.signing import Purpose
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.renewal import RenewalLoop
 from svc.pki.tls import ClientCertificates, server_context
-from svc.pki.verify import ChainVerifier
 from svc.policy.guard import PolicyGuard
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
@@ -155,8 +152,9 @@ class Rooms:
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), _listeners(p)
-    role = AuthorityRole(Readiness(STORE, LEADER, POLICY, LISTENERS), listeners)
-    control = _control(p, rooms, listeners)
+    role = AuthorityRole(Readiness(STORE, LEADER, POLICY, LISTENERS, AUDIT), listeners)
+    heads = audit_heads(p, role.ready)
+    control = _control(p, rooms, listeners, heads.told)
     _serve(p, listeners, control, rooms)
     admin = _admin(p, rooms, control, role)
     server = rpc_server(
@@ -164,25 +162,26 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         plaintext=True, listener="state_dir",
     )  # fmt: skip
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
-    keeper = AnchorDirectory(p.state / "anchor")
-    exchange = _exchange(p, keeper)
-    heads = _head_writer(p, keeper, exchange)
-    p.store.committed = heads.appended
     begin = Beginning(
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
         stopped_by, rooms.unsigned, rooms.issuers,
     )  # fmt: skip
     snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
-        p.leadership, exchange, role.ready, listeners, stopped_by, follow, snapshot.reload_secs
+        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follow, snapshot.reload_secs
     )
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
         Standing(p.opened.store, p.leadership, role.ready, clock),
+        heads.loading,
+        heads.watch,
         turn,
-        heads,
+        heads.restoring,
+        *heads.witnesses,
+        heads.writer,
+        Confirmed(heads.restoring),
         p.keeper,
         begin,
         LastSummary(rooms.refusals),
@@ -238,7 +237,9 @@ def _rooms(p: Parts) -> Rooms:
     )  # fmt: skip
 
 
-def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> ControlService:
+def _control(
+    p: Parts, rooms: Rooms, listeners: dict[str, RpcListener], heads: HeadsToTell
+) -> ControlService:
     clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
     cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
     engine = _engine_of(rooms.policy)
@@ -260,7 +261,7 @@ def _control(p: Parts, rooms: Rooms, listeners: dict[str, RpcListener]) -> Contr
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
         lambda: _lanes(p, listeners), clock, seen, rooms.rates,
-        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates),
+        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates), heads,
     )  # fmt: skip
 
 
@@ -345,43 +346,6 @@ def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:
 
     return Lanes(
         p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
-    )
-
-
-def _verify_head(p: Parts) -> HeadVerifier:
-    def verify_head(signed: Signed, at: float) -> object:
-        verifier = ChainVerifier(p.settings.cluster, p.keys.root_der, lambda: at)
-        return verifier.verify_signed(signed, Purpose.AUDIT_HEAD)
-
-    return verify_head
-
-
-def _exchange(p: Parts, keeper: AnchorDirectory) -> HeadExchange | None:
-    if not p.opened.is_shared:
-        return None
-    cluster = p.settings.cluster
-    return HeadExchange(p.store, keeper, _verify_head(p), cluster, cluster, _in_thread(p.runtime))
-
-
-def _head_writer(p: Parts, keeper: AnchorDirectory, exchange: HeadExchange | None) -> HeadWriter:
-    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
-    chain = anchor(b"").chain
-    return HeadWriter(
-        StoredChain(p.store),
-        keeper,
-        AnchorKey(lambda data: anchor(data).signature, chain),
-        _verify_head(p),
-        p.settings.cluster,
-        p.settings.cluster,
-        p.identity.principal.id,
-        p.runtime.reactor,
-        p.runtime.now,
-        p.tasks,
-        lease_epoch=p.leadership.epoch,
-        run_blocking=_in_thread(p.runtime),
-        share=shared_by_nobody if exchange is None else exchange.share,
-        every=p.settings.audit.head_every_records,
-        after=p.settings.audit.head_after_secs,
     )
 
 

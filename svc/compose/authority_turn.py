@@ -52,8 +52,6 @@ class Turn(AsyncService):
         if self.leadership.lease is None:
             _log.info("standing by", leader=self.leadership.leader)
             await self._stand_by()
-        if self.exchange is not None:
-            await self.exchange.take()
 
     async def _stand_by(self) -> None:
         # A follower decides nothing and has nothing to serve but the way to the leader.

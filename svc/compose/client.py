@@ -13,6 +13,7 @@ from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
 
 from svc.client.control import SOCKET, ControlFactory
+from svc.client.heads import KnownHead
 from svc.client.lanes import Lanes
 from svc.client.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
 from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
@@ -21,6 +22,7 @@ from svc.client.refused import Refusals
 from svc.client.resident import Place, Resident
 from svc.client.sessions import SessionDialer
 from svc.client.status import StatusDesk
+from svc.compose.heads import greatest_head
 from svc.compose.joining import dialed, lane_to
 from svc.compose.limits import told_of, wire_limits
 from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_kinds
@@ -284,6 +286,9 @@ def _assembled(
     runtime = side.runtime
     reactor = runtime.reactor
     tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
+    root, cluster = side.identity.verifier.root, side.identity.principal.cluster
+    head = KnownHead(greatest_head(reactor, side.state / "audit-head", root, cluster))
+    head.greatest.load()
     link = ProxyLink(
         reactor,
         side.ways,
@@ -292,9 +297,11 @@ def _assembled(
         tasks,
         side.freshness(),
         dial_secs(side.settings.limits.handshake_secs, _REACH_SECS),
+        lambda: head.line,
+        head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
-    desk = StatusDesk(resident, link, side.identity, refusals, reactor)
+    desk = StatusDesk(resident, link, side.identity, refusals, reactor, head)
     control = Listener(
         "state_dir",
         str(sockets.path / SOCKET),

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
+from svc.compose.heads import greatest_head
 from svc.compose.joining import dialed
 from svc.compose.limits import told_of, wire_limits
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
@@ -41,6 +42,7 @@ from svc.errors import ConfigError, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, RpcService
 from svc.lanes.meeting import Meetings
 from svc.messages.control import Departure
+from svc.messages.snapshot import SnapshotFrame
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.source import AddressBudget
@@ -54,6 +56,7 @@ from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.budget import AnonymousCalls
 from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
+from svc.proxy.heads import AuditHeads
 from svc.proxy.health import Health
 from svc.proxy.lanes import RelayLanes
 from svc.proxy.listing import Listings
@@ -177,8 +180,8 @@ class Assembling:
         """Everything, in the order of its start."""
         p = self.parts
         clock, now = p.runtime.reactor, p.runtime.now
-        holder = self._holder(identity)
-        link = self._link(identity, holder)
+        holder, heads = self._kept(identity)
+        link = self._link(identity, holder, heads)
         reports = self._reports(link)
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
@@ -192,7 +195,7 @@ class Assembling:
         link.claims = lambda: sessions.uids
         listings = Listings(
             holder.engine, p.kinds.by_name, lambda one: not _is_miss(routes.find(one)),
-            sessions.person, clock, now,
+            sessions.person, clock, now, lambda: heads.lines, heads.hear,
         )  # fmt: skip
         listings_changed.append(listings.changed)
         holder.on_change(listings.changed)
@@ -275,7 +278,17 @@ class Assembling:
         holder.load()
         return holder
 
-    def _link(self, identity: TransportIdentity, holder: SnapshotHolder) -> AuthorityLink:
+    def _kept(self, identity: TransportIdentity) -> tuple[SnapshotHolder, AuditHeads]:
+        """What Authority tells and this Proxy keeps over restarts."""
+        p, holder = self.parts, self._holder(identity)
+        path, root = p.state / "snapshot" / "audit-head", identity.verifier.root
+        greatest = greatest_head(p.runtime.reactor, path, root, p.settings.cluster)
+        greatest.load()
+        return holder, AuditHeads(greatest, p.runtime.reactor, holder.restored)
+
+    def _link(
+        self, identity: TransportIdentity, holder: SnapshotHolder, heads: AuditHeads
+    ) -> AuthorityLink:
         runtime, settings = self.parts.runtime, self.parts.settings
         addresses, pool = authority_addresses(settings), self._pool
         told = told_of(runtime.reactor, "endpoints.authority", ", ".join(map(str, addresses)))
@@ -295,10 +308,15 @@ class Assembling:
                 told=told,
             )
 
+        async def take(frame: SnapshotFrame) -> None:
+            # First the heads: where an older store was put back, older policies come after them.
+            await heads.take(frame.heads)
+            await holder.take(frame)
+
         return AuthorityLink(
             runtime.reactor,
             to_authority if addresses else None,
-            holder.take,
+            take,
             lambda: holder.digest,
             tuple,
             runtime.jitter,
@@ -307,6 +325,7 @@ class Assembling:
             freshness(runtime, identity, Role.AUTHORITY),
             dial_secs(settings.limits.handshake_secs),
             pool,
+            lambda: heads.line,
         )
 
     def _tunnel_told(

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from posixpath import isabs, normpath
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from attrs import frozen
 
@@ -21,6 +21,7 @@ from svc.model.host import read_host
 from svc.model.ids import is_cluster_name, is_resource_id
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+MAX_WITNESSES = 8
 _PIN = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z", re.IGNORECASE)
 
 
@@ -133,12 +134,8 @@ def parse_store_url(text: str) -> StoreUrl:
     return StoreUrl(scheme, _tidy(rest))
 
 
-def parse_otel_endpoint(text: str) -> str:
-    """The URL that spans are posted to: ``/v1/traces`` is added unless it is there.
-
-    Raises:
-        ValueError: with a sentence that does not repeat *text*.
-    """
+def _web_url(text: str, *schemes: str) -> SplitResult:
+    """A URL of a server that holds no secret and nothing but a place."""
     if not text.isascii() or any(ord(mark) <= 32 or ord(mark) == 127 for mark in text):
         raise ValueError("must be a URL without blanks, line breaks or non-ASCII characters")
     try:
@@ -146,8 +143,8 @@ def parse_otel_endpoint(text: str) -> str:
         port = url.port
     except ValueError:
         raise ValueError("the host or port of the URL is malformed") from None
-    if url.scheme not in ("http", "https") or not text.lower().startswith(f"{url.scheme}://"):
-        raise ValueError("must be an absolute http:// or https:// URL")
+    if url.scheme not in schemes or not text.lower().startswith(f"{url.scheme}://"):
+        raise ValueError(f"must be an absolute {' or '.join(f'{each}://' for each in schemes)} URL")
     if url.username is not None or url.password is not None or "@" in url.netloc:
         raise ValueError("user information in the URL is not allowed")
     if not url.hostname or port == 0:
@@ -155,8 +152,39 @@ def parse_otel_endpoint(text: str) -> str:
     read_host(url.hostname)
     if url.query or url.fragment:
         raise ValueError("query and fragment are not allowed")
+    return url
+
+
+def parse_otel_endpoint(text: str) -> str:
+    """The URL that spans are posted to: ``/v1/traces`` is added unless it is there.
+
+    Raises:
+        ValueError: with a sentence that does not repeat *text*.
+    """
+    url = _web_url(text, "http", "https")
     path = url.path.rstrip("/")
     return f"{url.scheme}://{url.netloc}{path.removesuffix('/v1/traces')}/v1/traces"
+
+
+def _witnesses(texts: list[str]) -> tuple[str, ...]:
+    found = tuple(_witness(text) for text in texts)
+    if len(found) > MAX_WITNESSES:
+        raise ValueError(f"must hold at most {MAX_WITNESSES}")
+    if len(set(found)) != len(found):
+        raise ValueError("a URL stands there twice")
+    return found
+
+
+def _witness(text: str) -> str:
+    scheme, split, rest = _clean(text).partition("://")
+    if scheme == "file" and split:
+        if not text.isascii() or not isabs(rest) or rest.endswith("/") or set(rest) & set("?#% "):
+            raise ValueError("must hold file:// and the absolute path of a file")
+        return f"file://{_tidy(rest)}"
+    if scheme != "https" or not split:
+        raise ValueError("must hold file:// or https:// URLs")
+    _web_url(text, "https")
+    return text
 
 
 def _pin(text: str) -> str:
@@ -275,6 +303,7 @@ DIRECTORY = Form("an absolute path (a string)", str, _directory)
 PATH = Form("an absolute path (a string)", str, _path)
 STORE_URL = Form("a URL (a string)", str, parse_store_url)
 OTEL_URL = Form("a URL (a string)", str, parse_otel_endpoint)
+WITNESSES = Form("a list of file:// and https:// URLs", list[str], _witnesses)
 PIN = Form("64 hex digits (a string)", str, _pin)
 REACH = Form("a list of IP addresses and networks", list[str], _reach)
 WORDS = Form("a list of drop-in words", list[str], _words)

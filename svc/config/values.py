@@ -175,6 +175,7 @@ class Audit:
 
     head_every_records: int
     head_after_secs: float
+    witness: tuple[str, ...]
 
 
 @frozen

@@ -14,6 +14,10 @@ _M = TypeVar("_M", bound=Message)
 MAX_SIGNED_BYTES = 16 * 1024
 MAX_CHAIN_CERTIFICATES = 4
 MAX_CERTIFICATE_BYTES = 8 * 1024
+MAX_HEAD_BYTES = 32 * 1024
+"""Of a signed head of the audit log, as a line with its certificate."""
+
+MAX_HEADS = 16
 DIGEST_BYTES = 32
 UID_BYTES = 16
 
@@ -70,3 +74,18 @@ def certificates(values: Iterable[bytes], what: str, *, empty: bool = False) -> 
     if any(not der or len(der) > MAX_CERTIFICATE_BYTES for der in chain):
         raise Malformed(f"{what}: a certificate is empty or too long")
     return chain
+
+
+def head(value: bytes, what: str) -> bytes:
+    """A signed head's line, bounded and not looked into here; empty where there is none."""
+    if len(value) > MAX_HEAD_BYTES:
+        raise Malformed(f"{what}: more than {MAX_HEAD_BYTES} bytes")
+    return value
+
+
+def heads(values: Iterable[bytes], what: str) -> tuple[bytes, ...]:
+    """A bounded list of signed heads' lines."""
+    found = tuple(values)
+    if len(found) > MAX_HEADS:
+        raise Malformed(f"{what}: more than {MAX_HEADS}")
+    return tuple(head(each, what) for each in found)

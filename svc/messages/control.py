@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import certificates, exactly, parse, text, texts
+from svc.messages.checks import certificates, exactly, head, parse, text, texts
 from svc.messages.session import signed_grant, signed_grant_message, signed_part
 from svc.messages.tunnel import (
     NONCE_BYTES,
@@ -142,17 +142,25 @@ class Departure:
     session_uids: tuple[str, ...] = field(factory=tuple)
 
 
-def hello_message(version: str, instance_id: str, open_sessions: Iterable[str]) -> pb.HelloRequest:
-    """A Proxy's greeting: it claims the sessions it still carries."""
-    return pb.HelloRequest(version=version, instance_id=instance_id, open_sessions=open_sessions)
+def hello_message(
+    version: str, instance_id: str, open_sessions: Iterable[str], audit_head: bytes = b""
+) -> pb.HelloRequest:
+    """A Proxy's greeting: it claims the sessions it still carries, and shows the head it keeps."""
+    return pb.HelloRequest(
+        version=version,
+        instance_id=instance_id,
+        open_sessions=open_sessions,
+        audit_head=audit_head,
+    )
 
 
-def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...]]:
-    """Version, instance id and claimed session uids of a greeting."""
+def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...], bytes]:
+    """Version, instance id, claimed session uids and the signed head's line of a greeting."""
     return (
         text(message.version, _WORD, "hello: version"),
         text(message.instance_id, _WORD, "hello: instance_id"),
         texts(message.open_sessions, MAX_SESSIONS, _WORD, "hello: open_sessions"),
+        head(message.audit_head, "hello: audit_head"),
     )
 
 

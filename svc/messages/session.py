@@ -9,9 +9,12 @@ from attrs import field, frozen
 from svc.errors import Malformed
 from svc.messages.checks import (
     DIGEST_BYTES,
+    MAX_HEAD_BYTES,
     MAX_SIGNED_BYTES,
     certificates,
     exactly,
+    head,
+    heads,
     parse,
     text,
     texts,
@@ -68,11 +71,15 @@ class Listed:
 
 @frozen
 class Listing:
-    """A change of what a person may view; ``complete`` replaces all that was known."""
+    """A change of what a person may view; ``complete`` replaces all that was known.
+
+    ``heads`` are lines of signed heads of the audit log, the newest last.
+    """
 
     complete: bool
     upsert: tuple[Listed, ...] = ()
     removed: tuple[str, ...] = ()
+    heads: tuple[bytes, ...] = ()
 
 
 def encode_request(request: SessionRequest) -> bytes:
@@ -280,6 +287,7 @@ def encode_listing(listing: Listing) -> bytes:
             for one in listing.upsert
         ],
         removed=listing.removed,
+        audit_heads=listing.heads,
     ).SerializeToString()
 
 
@@ -298,7 +306,19 @@ def decode_listing(data: bytes) -> Listing:
             for one in message.upsert
         ),
         removed=texts(message.removed, 100_000, _WORD, "listing: removed"),
+        heads=heads(message.audit_heads, "listing: audit_heads"),
     )
+
+
+def encode_list_request(audit_head: bytes) -> bytes:
+    """What a client asks for a list with: the signed head's line that it keeps, if any."""
+    return pb.SessionListRequest(audit_head=audit_head).SerializeToString()
+
+
+def decode_list_request(data: bytes) -> bytes:
+    """The signed head's line of a client that asks for a list; empty where it keeps none."""
+    message = parse(pb.SessionListRequest, data, 2 * MAX_HEAD_BYTES, "list request")
+    return head(message.audit_head, "list request: audit_head")
 
 
 def signed_grant_message(grant: Signed) -> pb.SignedGrant:

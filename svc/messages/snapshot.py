@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import certificates, exactly, parse, text
+from svc.messages.checks import certificates, exactly, heads, parse, text
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 
@@ -38,11 +38,15 @@ class Snapshot:
 
 @frozen
 class SnapshotFrame:
-    """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat)."""
+    """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat).
+
+    ``heads`` are lines of signed heads of the audit log that this Proxy was not told yet.
+    """
 
     signed: Signed
     bundle: bytes = b""
     delta: bytes = b""
+    heads: tuple[bytes, ...] = ()
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -93,6 +97,7 @@ def encode_frame(frame: SnapshotFrame) -> bytes:
         chain=frame.signed.chain,
         bundle=frame.bundle,
         delta=frame.delta,
+        audit_heads=frame.heads,
     ).SerializeToString()
 
 
@@ -103,5 +108,8 @@ def decode_frame(data: bytes) -> SnapshotFrame:
         raise Malformed("snapshot frame: the signed part is missing")
     chain = certificates(message.chain, "snapshot frame: chain")
     return SnapshotFrame(
-        Signed(message.snapshot, message.signature, chain), message.bundle, message.delta
+        Signed(message.snapshot, message.signature, chain),
+        message.bundle,
+        message.delta,
+        heads(message.audit_heads, "snapshot frame: audit_heads"),
     )

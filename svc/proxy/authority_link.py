@@ -78,6 +78,7 @@ class AuthorityLink(Service):
         fresh: Says when the connection is to be made anew.
         dial_secs: For the connection, TLS included.
         pool: The Authorities there are; turned to the next one when a dial or a connection fails.
+        head: The greatest signed head of the audit log that is kept here, said at each greeting.
     """
 
     clock: IReactorTime
@@ -91,6 +92,7 @@ class AuthorityLink(Service):
     fresh: Freshness = field()
     dial_secs: float = 15.0
     pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
+    head: Callable[[], bytes] = bytes
     lanes: Lanes | None = None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
@@ -254,7 +256,7 @@ class AuthorityLink(Service):
 
     async def _greet(self, channel: IRpcChannel) -> None:
         claimed = islice(self.claims(), MAX_SESSIONS)
-        request = hello_message(self.version, self.instance_id, claimed)
+        request = hello_message(self.version, self.instance_id, claimed, self.head())
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
         self.lanes = read_lanes(answer)
 

@@ -7,9 +7,9 @@ in slices, so that one list holds nobody up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -18,20 +18,26 @@ from twisted.logger import Logger
 from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall
-from svc.messages.session import Listed, Listing, encode_listing
+from svc.messages.session import Listed, Listing, decode_list_request, encode_listing
 from svc.model.access import Entity
 from svc.model.certificate import CertificateFacts
 from svc.model.questions import may_view
 from svc.policy.engine import CompiledPolicy
+from svc.service import bounded
 
 _log = Logger(namespace="svc_proxy")
 
 _SLICE = 100
+_FIRST_WORD_SECS = 10.0
 MAX_PER_PERSON = 16
 """Lists that one person may follow at once."""
 
 _SETTLE_SECS = 0.2
 """Changes come in bursts; a list is made anew this long after the first."""
+
+
+async def _deaf(_: bytes) -> None:
+    """Nobody keeps heads."""
 
 
 @define
@@ -42,6 +48,8 @@ class Listings:
         engine: Gives the engine in force, or raises while there is none fresh.
         is_served: Whether a tunnel here serves a resource now.
         person: Checks the caller's certificate; raises to refuse.
+        heads: The audit log's signed heads, for clients to keep; told with a list that is sent.
+        hear: Takes the greatest head that a client keeps.
     """
 
     engine: Callable[[], CompiledPolicy]
@@ -50,6 +58,8 @@ class Listings:
     person: Callable[[IRpcCall], CertificateFacts]
     clock: IReactorTime
     now: Callable[[], float]
+    heads: Callable[[], tuple[bytes, ...]] = tuple
+    hear: Callable[[bytes], Awaitable[object]] = _deaf
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
     _is_draining: bool = False
@@ -77,6 +87,8 @@ class Listings:
             )
         self._per_person[person_id] += 1
         try:
+            data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "list")
+            await self.hear(decode_list_request(data or b""))
             await self._follow(call, person_id)
         finally:
             self._per_person[person_id] -= 1
@@ -85,6 +97,7 @@ class Listings:
 
     async def _follow(self, call: IRpcCall, person_id: str) -> None:
         known: dict[str, Listed] | None = None
+        told: tuple[bytes, ...] = ()
         while True:
             self._check_open()
             coming: Deferred[None] = Deferred(self._forget)
@@ -93,7 +106,9 @@ class Listings:
                 seen = {one.id: one async for one in self._visible(person_id, call.peer.host)}
                 listing = _difference(known, seen)
                 if known is None or listing.upsert or listing.removed:
-                    await call.send(encode_listing(listing))
+                    heads = tuple(line for line in self.heads() if line not in told)
+                    told = self.heads()
+                    await call.send(encode_listing(evolve(listing, heads=heads)))
                 known = seen
                 await coming
             finally:

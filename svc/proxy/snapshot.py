@@ -141,6 +141,16 @@ class SnapshotHolder:
         """Read the floor; called before the first frame."""
         self._floor = self.floor_file.read()
 
+    def restored(self) -> None:
+        """The log goes on from an older store, by a signed record: so do policy and entities.
+
+        Raises:
+            SvcError: the floor cannot be written; it stays.
+        """
+        floor = Floor(serial=self._floor.serial)
+        self.floor_file.write(floor)
+        self._floor, self._is_doubtful = floor, True
+
     def on_change(self, told: Callable[[], object]) -> None:
         """Call *told* each time another engine, or other revocations, are in place."""
         self._told.append(told)

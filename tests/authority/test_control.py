@@ -8,12 +8,13 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.heads import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
 from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
-from svc.errors import Denied, Malformed, SvcError, TooMany, Unauthenticated
+from svc.errors import AuditBroken, Denied, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
 from svc.messages.control import (
@@ -37,6 +38,7 @@ from svc.model.signing import Purpose
 from svc.model.tally import Refused
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
+from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.pki.support import CLUSTER
 
@@ -352,6 +354,38 @@ class ControlTests(SynchronousTestCase):
         self.assertTrue(first.bundle)
         self.assertTrue(second.bundle)
         self.assertNotEqual(first.bundle, second.bundle)
+
+    def test_heads_are_told_once(self) -> None:
+        """The proofs of a restored store and the newest head come with the next frame, once."""
+        log = MemoryLog()
+        log.fill(9, short_record)
+        first, second = heads_over(log.log, 4, 9, hours=1)
+        self.control.heads.signed(first)
+        call, _ = self.follow()
+        self.house.publisher.beat()
+        self.control.heads.signed(second)
+        proof = log.go_on(6, second, hours=9)
+        self.control.heads.signed(proof)
+        self.house.publisher.beat()
+        told = [frame.heads for frame in self.frames(call)]
+        self.assertEqual(told, [(to_line(first),), (), (to_line(proof),)])
+        again, _ = self.follow()
+        self.assertEqual(self.frames(again)[0].heads, (to_line(proof),))
+
+    def test_a_head_we_are_behind(self) -> None:
+        """A Proxy that keeps more than our log has is refused before anything is written."""
+        heard: list[bytes] = []
+
+        async def hear(line: bytes) -> None:
+            heard.append(line)
+            raise AuditBroken("the store is behind", reason="audit_rolled_back")
+
+        self.control.heads.hear = hear
+        written = self.house.store.written
+        greeting = hello_message("0.11.0", "first", ("u1",), b"line")
+        self.assertEqual(self.refused("Hello", greeting), "audit_rolled_back")
+        self.assertEqual((heard, self.house.store.written), ([b"line"], written))
+        self.successResultOf(self.call("Hello", hello_message("0.11.0", "first", ()))[1])
 
     def test_a_proxy_that_takes_nothing_is_let_go(self) -> None:
         """A Proxy that does not take a frame for a minute loses its stream."""

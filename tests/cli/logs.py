@@ -15,7 +15,7 @@ from svc.audit.heads import AnchorKey
 from svc.audit.writer import HeadWriter
 from svc.authority.noticing import NoticingStore, StoredChain
 from svc.authority.records import ANONYMOUS, node, operator, person
-from svc.compose.audit_log import head_judge
+from svc.compose.heads import head_verifier
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.model.audit import chain_hash
 from svc.model.events import ENROLL_REFUSED, OPERATOR_REFUSED
@@ -94,7 +94,7 @@ class LoggedPlace(Place):
             StoredChain(NoticingStore(store)),
             AnchorDirectory(self.state / "anchor"),
             AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain),
-            head_judge(self.world.keys.root_der, CLUSTER),
+            head_verifier(self.world.keys.root_der, CLUSTER),
             CLUSTER,
             CLUSTER,
             NODE,

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, tunnel
-from svc.messages.checks import MAX_CERTIFICATE_BYTES, parse
+from svc.messages.checks import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
 from svc.model.grant import Ceiling, Grant
 from svc.model.registration import Accepted, DeclaredResource, Registration, Withheld
 from svc.model.session_request import SessionRequest, WhyRequest
@@ -70,6 +70,8 @@ CONNECTOR_DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST), st.builds(control.Evict, WORD),
     st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD),
 )  # fmt: skip
+HEAD = st.binary(max_size=50)
+HEADS = st.lists(HEAD, max_size=3).map(tuple)
 LISTING = st.builds(
     session.Listing, st.booleans(),
     st.lists(
@@ -78,7 +80,7 @@ LISTING = st.builds(
         ),
         max_size=3,
     ).map(tuple),
-    WORDS,
+    WORDS, HEADS,
 )  # fmt: skip
 EXPLANATION = st.builds(
     session.Explanation, WORD, st.booleans(), MAYBE, MAYBE, WORDS, MAYBE, MAYBE, NUMBER, MAYBE
@@ -142,10 +144,13 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
     "relay": (st.sampled_from(relay.Lane), relay.encode_relay_open, relay.decode_relay_open),
     "snapshot": (SNAPSHOT, snapshot.encode_snapshot, snapshot.decode_snapshot),
     "frame": (
-        st.builds(snapshot.SnapshotFrame, SIGNED, st.binary(max_size=50), st.binary(max_size=50)),
+        st.builds(
+            snapshot.SnapshotFrame, SIGNED, st.binary(max_size=50), st.binary(max_size=50), HEADS
+        ),
         snapshot.encode_frame,
         snapshot.decode_frame,
     ),
+    "list request": (HEAD, session.encode_list_request, session.decode_list_request),
     "snapshot request": (
         st.just(b"") | DIGEST,
         _message(lambda digest: pb.SnapshotRequest(have_digest=digest)),
@@ -174,7 +179,7 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
         _read(pb.DepartureNotice, control.read_departure),
     ),
     "hello": (
-        st.tuples(WORD, WORD, WORDS),
+        st.tuples(WORD, WORD, WORDS, HEAD),
         _message(lambda value: control.hello_message(*value)),
         _read(pb.HelloRequest, control.read_hello),
     ),
@@ -238,6 +243,16 @@ class BoundTests(SynchronousTestCase):
         for chain in ([], [b"x"] * 5, [b""], [b"x" * (MAX_CERTIFICATE_BYTES + 1)]):
             message = pb.AuthorizeRequest(request=b"r", signature=b"s", person_chain=chain)
             self.refused(control.read_ask, message)
+
+    def test_heads(self) -> None:
+        """A signed head that is very long is refused, and so are many of them."""
+        long = b"x" * (MAX_HEAD_BYTES + 1)
+        self.refused(control.read_hello, pb.HelloRequest(version="v", instance_id="i",
+                                                         audit_head=long))  # fmt: skip
+        self.refused(session.decode_list_request, session.encode_list_request(long))
+        for heads in ((long,), (b"x",) * (MAX_HEADS + 1)):
+            listing = session.encode_listing(session.Listing(True, heads=heads))
+            self.refused(session.decode_listing, listing)
 
     def test_words(self) -> None:
         """A word that is too long, missing, or not of its form is refused."""

@@ -62,6 +62,7 @@ class Authority:
         self.cluster = cluster
         self.is_up = True
         self.claims: list[tuple[str, ...]] = []
+        self.shown: list[bytes] = []
         self.tunnels: list[TunnelSeen] = []
         self.registrations: list[Signed] = []
         self.calls: list[IRpcCall] = []
@@ -147,7 +148,9 @@ class Authority:
     # -- serving
 
     async def _hello(self, request: Any, call: IRpcCall) -> Any:
-        self.claims.append(read_hello(request)[2])
+        _, _, claimed, head = read_hello(request)
+        self.claims.append(claimed)
+        self.shown.append(head)
         return lanes_message(Lanes("c1.example.test", "a" * 26, "0.11.0", 7001, 7002, 0))
 
     async def _snapshot(self, call: IRpcCall) -> None:

@@ -182,6 +182,7 @@ class PersonTests(RateTests):
         reasons = []
         for _ in range(3):
             talk = Talk(self.wire.channel.stream(LIST_METHOD))
+            talk.say(b"")
             self.site.turn()
             reasons.append(talk.reason)
             talk.stream.cancel()
@@ -191,6 +192,7 @@ class PersonTests(RateTests):
         """However small the budget, a full one lets a list through."""
         self.site.person_rates.opens.buckets.rate = Rate(60, 3)
         talk = Talk(self.wire.channel.stream(LIST_METHOD))
+        talk.say(b"")
         self.site.turn()
         self.assertEqual(talk.reason, "")
         talk.stream.cancel()
@@ -202,6 +204,7 @@ class PersonTests(RateTests):
         self.reasons(4)
         self.site.pass_time(0.1)
         talk = Talk(self.wire.channel.stream(LIST_METHOD))
+        talk.say(b"")
         self.site.turn()
         self.assertEqual((talk.reason, len(talk.heard)), ("", 1))
         talk.stream.cancel()

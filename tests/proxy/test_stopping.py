@@ -27,6 +27,7 @@ class StoppingTests(ProxyTests):
         """Open sessions may finish; nothing new begins, and everybody is told so."""
         node, client, carry = self.carried()
         lists = Talk(self.site.connect(self.site.cluster.person).channel.stream(LIST_METHOD))
+        lists.say(b"")
         self.site.turn()
         stopped = self.stop()
         self.assertEqual(self.site.health._answer().status, 2)

@@ -10,14 +10,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class HelloRequest(_message.Message):
-    __slots__ = ("version", "open_sessions", "instance_id")
+    __slots__ = ("version", "open_sessions", "instance_id", "audit_head")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_HEAD_FIELD_NUMBER: _ClassVar[int]
     version: str
     open_sessions: _containers.RepeatedScalarFieldContainer[str]
     instance_id: str
-    def __init__(self, version: _Optional[str] = ..., open_sessions: _Optional[_Iterable[str]] = ..., instance_id: _Optional[str] = ...) -> None: ...
+    audit_head: bytes
+    def __init__(self, version: _Optional[str] = ..., open_sessions: _Optional[_Iterable[str]] = ..., instance_id: _Optional[str] = ..., audit_head: _Optional[bytes] = ...) -> None: ...
 
 class HelloResponse(_message.Message):
     __slots__ = ("cluster", "authority_id", "version", "join_port", "renewal_port", "admin_port")
@@ -168,18 +170,20 @@ class Revocation(_message.Message):
     def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class SnapshotFrame(_message.Message):
-    __slots__ = ("snapshot", "signature", "chain", "bundle", "delta")
+    __slots__ = ("snapshot", "signature", "chain", "bundle", "delta", "audit_heads")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_HEADS_FIELD_NUMBER: _ClassVar[int]
     snapshot: bytes
     signature: bytes
     chain: _containers.RepeatedScalarFieldContainer[bytes]
     bundle: bytes
     delta: bytes
-    def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ...) -> None: ...
+    audit_heads: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ..., audit_heads: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class EndedSession(_message.Message):
     __slots__ = ("session_uid", "reason", "bytes_up", "bytes_down")

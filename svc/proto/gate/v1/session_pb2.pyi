@@ -104,18 +104,22 @@ class SignedGrant(_message.Message):
     def __init__(self, grant: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SessionListRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("audit_head",)
+    AUDIT_HEAD_FIELD_NUMBER: _ClassVar[int]
+    audit_head: bytes
+    def __init__(self, audit_head: _Optional[bytes] = ...) -> None: ...
 
 class SessionListing(_message.Message):
-    __slots__ = ("complete", "upsert", "removed")
+    __slots__ = ("complete", "upsert", "removed", "audit_heads")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     UPSERT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_HEADS_FIELD_NUMBER: _ClassVar[int]
     complete: bool
     upsert: _containers.RepeatedCompositeFieldContainer[ListedResource]
     removed: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, complete: _Optional[bool] = ..., upsert: _Optional[_Iterable[_Union[ListedResource, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
+    audit_heads: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, complete: _Optional[bool] = ..., upsert: _Optional[_Iterable[_Union[ListedResource, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., audit_heads: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListedResource(_message.Message):
     __slots__ = ("id", "kind", "labels", "served")

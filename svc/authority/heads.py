@@ -1,0 +1,57 @@
+"""The signed heads that Proxies are told, and what Proxies tell of theirs (rule R10)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from attrs import define, field
+
+from svc.audit.anchor import RESTORED_KEPT
+from svc.audit.heads import to_line
+from svc.audit.restored import Restoration, restoration
+from svc.model.audit import SignedHead
+
+
+async def _deaf(_: bytes) -> None:
+    """Nobody compares what Proxies keep."""
+
+
+@define
+class HeadsToTell:
+    """The newest head, and before it those that go on from an older store.
+
+    Attributes:
+        hear: Takes the greatest head that somebody keeps; raises AuditBroken where our log is
+            behind it or another one.
+    """
+
+    hear: Callable[[bytes], Awaitable[object]] = _deaf
+    lines: tuple[bytes, ...] = field(default=(), init=False)
+    _restored: tuple[bytes, ...] = field(default=(), init=False)
+    _restorations: tuple[Restoration, ...] = field(default=(), init=False)
+
+    def load(self, restored: Iterable[SignedHead]) -> None:
+        """Begin with what the anchor directory has.
+
+        Raises:
+            AuditBroken: one of them does not prove what it says.
+        """
+        heads = list(restored)
+        said = [restoration(head) for head in heads]
+        self._restored = tuple(to_line(head) for head in heads)
+        self._restorations = tuple(one for one in said if one is not None)
+        self.lines = self._restored
+
+    def signed(self, head: SignedHead) -> None:
+        """A head is durable: the next frames tell it."""
+        line, said = to_line(head), restoration(head)
+        if said is None:
+            self.lines = (*self._restored, line)
+            return
+        self._restored = (*self._restored, line)[-RESTORED_KEPT:]
+        self._restorations = (*self._restorations, said)[-RESTORED_KEPT:]
+        self.lines = self._restored
+
+    def restorations(self) -> tuple[Restoration, ...]:
+        """The lines of the log that were given up on purpose."""
+        return self._restorations

@@ -1,0 +1,287 @@
+"""Going on from an older store because an operator said so, and why (rule R10).
+
+``svc authority audit adopt`` leaves the wish in the anchor directory: the
+greatest head that is known, the end of the store as it was looked at, and the
+reason.  The next start of the Authority that writes does exactly that or is
+refused: a record names both heads, the heads of the lost line are kept apart,
+and the first head of the line that goes on proves the record to everybody who
+still keeps the greater head.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from svc.audit.anchor import AnchorDirectory, replace
+from svc.audit.exchange import HeadExchange
+from svc.audit.heads import from_line, head_time, to_line
+from svc.audit.restored import Restoration, lost_head
+from svc.audit.state import StateBroken, StateView
+from svc.audit.state_anchor import StateAnchor, check_anchor
+from svc.audit.watch import LogWatch
+from svc.audit.writer import HeadWriter, RunBlocking
+from svc.authority.records import Recorder, operator
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.audit import IChain
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit import SignedHead, rfc3339
+from svc.model.canonical import Json
+from svc.model.events import STORE_RESTORED
+from svc.model.ledger import ChainHead
+from svc.service import AsyncService
+
+WISH = "adopt-log.json"
+"""In the anchor directory."""
+
+MAX_REASON = 1000
+
+_log = Logger(namespace="svc_authority")
+
+
+class NotRestored(SvcError):
+    """An older store that is not taken over as it was asked for."""
+
+    fault = Fault.PRECONDITION
+    reason = "audit_not_adopted"
+
+
+@frozen
+class RestoreWish:
+    """What an operator looked at, and why the log is to go on from there.
+
+    Attributes:
+        lost: The greatest head known of the line that is given up.
+        end: Where the store ends that is gone on from.
+    """
+
+    reason: str
+    uid: int
+    lost: SignedHead
+    end: ChainHead
+
+
+@define
+class RestoreWishFile:
+    """The wish, outside of the store.  Every method blocks on a disk."""
+
+    path: Path
+
+    def read(self) -> RestoreWish | None:
+        """What is wished for; None where nothing is.
+
+        Raises:
+            SvcError: the file is not of its form.
+        """
+        try:
+            form = json.loads(self.path.read_bytes())
+            return RestoreWish(
+                str(form["reason"]),
+                int(form["uid"]),
+                from_line(str(form["lost"]).encode(), {}),
+                ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, Malformed):
+            raise NotRestored(f"{self.path}: cannot be read; remove it") from None
+
+    def write(self, wish: RestoreWish) -> None:
+        """Ask the next start to go on from there."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        form = {
+            "reason": wish.reason,
+            "uid": wish.uid,
+            "lost": to_line(wish.lost).decode("ascii"),
+            "seq": wish.end.seq,
+            "hash": wish.end.hash.hex(),
+        }
+        replace(self.path, json.dumps(form).encode() + b"\n")
+
+    def done(self) -> None:
+        """It was done, or is not needed."""
+        self.path.unlink(missing_ok=True)
+
+
+def newest_in(heads: Sequence[SignedHead], holds: Callable[[SignedHead], bool]) -> int:
+    """How many of *heads* the store holds, whose order is that of their sizes.
+
+    A record's hash covers every record before it: where one is there, all before it are.
+    """
+    low, high = 0, len(heads)
+    while low < high:
+        middle = (low + high) // 2
+        if holds(heads[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def common_head(tx: ITransaction, heads: Sequence[SignedHead]) -> SignedHead | None:
+    """The greatest of *heads* whose records the store holds."""
+
+    def holds(head: SignedHead) -> bool:
+        size = head.head.tree_size
+        rows = tx.audit.rows(size, 1)
+        return bool(rows) and (rows[0].seq, rows[0].hash) == (size, head.head.last_hash)
+
+    found = newest_in(heads, holds)
+    return heads[found - 1] if found else None
+
+
+@define(slots=False, eq=False)
+class Restoring(AsyncService):
+    """Comes before heads are signed and anything is written: the store is the one that is known.
+
+    Attributes:
+        store: Written to by whoever leads, whatever its log.
+        chain: The rows, as the watch reads them.
+        exchange: Takes what other Authorities signed, once the log is known to be right.
+    """
+
+    store: IStore
+    chain: IChain
+    recorder: Recorder
+    file: RestoreWishFile
+    keeper: AnchorDirectory
+    state: StateAnchor
+    watch: LogWatch
+    heads: HeadWriter
+    exchange: HeadExchange | None
+    now: Callable[[], float]
+    run_blocking: RunBlocking
+    _seq: int = field(default=0, init=False)
+
+    async def start(self) -> None:
+        """Do what is wished for, or see that nothing is amiss.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``.
+            NotRestored: the store is not the one that the operator looked at.
+        """
+        await self._begin()
+        if self.exchange is not None:
+            await self.exchange.take()
+
+    async def _begin(self) -> None:
+        await self.watch.ask_witnesses()
+        wish = self.file.read()
+        if wish is None:
+            await self.watch.confirm()
+            return
+        if not await self._is_due(wish):
+            await self.watch.confirm()
+            _log.warn("nothing is amiss with the audit log; the wish to go on is dropped")
+            self.file.done()
+            return
+        self._check(wish)
+        heads = await self._kept()
+        self._seq = await self.store.run(
+            "go on from an older store", lambda tx: self._record(tx, wish, heads)
+        )
+        await self._give_up(heads)
+        lost = wish.lost.head
+        self.watch.go_on_without(
+            Restoration(self._seq, rfc3339(self.now()), lost.tree_size, wish.lost.hash.hex(),
+                        lost.time)
+        )  # fmt: skip
+        self.heads.restored_seq = self._seq
+        _log.warn(
+            "going on from an older store", record=self._seq, lost=lost.tree_size, uid=wish.uid
+        )
+
+    async def confirmed(self) -> None:
+        """Once the head that proves it is kept: the wish is done.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``: somebody knows of more than was given up.
+        """
+        await self.watch.confirm()
+        if self._seq:
+            self.file.done()
+
+    async def _is_due(self, wish: RestoreWish) -> bool:
+        size = wish.lost.head.tree_size
+        rows = await self.chain.rows(size, 1)
+        return not rows or rows[0].hash != wish.lost.head.last_hash
+
+    def _check(self, wish: RestoreWish) -> None:
+        self.watch.judge(wish.lost.signed, head_time(wish.lost.head))
+        lost = wish.lost
+        if rfc3339(self.now()) <= lost.head.time:
+            raise NotRestored(
+                f"the clock of this host is before {lost.head.time}, when the head that is "
+                "given up was signed; set it right"
+            )
+        told = self.watch.greatest.kept
+        if told is not None and told.head.tree_size > lost.head.tree_size:
+            raise NotRestored(
+                f"a head over {told.head.tree_size} records is known meanwhile; look again with "
+                "`svc authority audit adopt`"
+            )
+
+    async def _kept(self) -> list[SignedHead]:
+        kept: list[SignedHead] = []
+        await self.run_blocking(lambda: kept.extend(self.keeper.heads()))
+        return kept
+
+    def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> int:
+        """The record's number; one that a life before this one wrote is taken as it is."""
+        end, common = tx.audit.head(), common_head(tx, heads)
+        size = 0 if common is None else common.head.tree_size
+        tx.heads.drop_after(size)
+        if end != wish.end:
+            rows = tx.audit.rows(wish.end.seq + 1, 2)
+            is_next = len(rows) == 1 and rows[0].prev_hash == wish.end.hash
+            if is_next and lost_head(rows[0].canonical) == _lost(wish):
+                return end.seq
+            raise NotRestored(
+                f"the store ended at record {wish.end.seq} when the operator looked, and now ends "
+                f"at {end.seq}; look again with `svc authority audit adopt`"
+            )
+        lost_size, lost_hash, lost_time = _lost(wish)
+        details: dict[str, Json] = {
+            "lost_size": lost_size,
+            "lost_hash": lost_hash,
+            "until": lost_time,
+            "note": wish.reason,
+            "local_uid": wish.uid,
+        }
+        if common is not None:
+            details |= {"head_size": size, "head_hash": common.hash.hex()}
+        row = self.recorder.append(tx, STORE_RESTORED, operator(wish.uid), details=details)
+        return row.seq
+
+    async def _give_up(self, heads: Sequence[SignedHead]) -> None:
+        common = await self.store.read("the greatest head", lambda tx: common_head(tx, heads))
+        size = 0 if common is None else common.head.tree_size
+        tip, view = self.state.tip(), self.state.checkpoint() or StateView()
+        try:
+            await self.store.read(
+                "check the state anchor", lambda tx: check_anchor(tx.state, view, tip)
+            )
+        except StateBroken:
+            await self.run_blocking(self.state.set_aside)
+        await self.run_blocking(lambda: self.keeper.give_up(size))
+
+
+def _lost(wish: RestoreWish) -> tuple[int, str, str]:
+    """Size, hash and time of the head that is given up."""
+    head = wish.lost.head
+    return head.tree_size, wish.lost.hash.hex(), head.time
+
+
+@define(slots=False, eq=False)
+class Confirmed(AsyncService):
+    """Comes after heads are signed and before anything is written."""
+
+    restoring: Restoring
+
+    async def start(self) -> None:
+        """See :meth:`Restoring.confirmed`."""
+        await self.restoring.confirmed()

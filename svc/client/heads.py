@@ -1,0 +1,76 @@
+"""The greatest signed head of the audit log that a person's resident was shown (rule R10).
+
+Whoever keeps one can show later what the log was.  A log that goes back is
+told on standard error; nothing is refused for it, because what a person opens
+is decided by grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from svc.audit.greatest import GreatestHead, Taken
+from svc.errors import AuditBroken, SvcError
+
+_log = Logger(namespace="svc_client")
+
+
+@define
+class KnownHead:
+    """What this resident knows of the log.
+
+    Attributes:
+        problem: What was wrong with the last head that was shown; empty while all is well.
+    """
+
+    greatest: GreatestHead
+    problem: str = field(default="", init=False)
+
+    @property
+    def line(self) -> bytes:
+        """What a Proxy is told; empty where nothing is kept."""
+        return self.greatest.line
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """As commands show it."""
+        kept = self.greatest.kept
+        return {
+            "records": 0 if kept is None else kept.head.tree_size,
+            "time": "" if kept is None else kept.head.time,
+            "hash": "" if kept is None else kept.hash.hex(),
+            "problem": self.problem,
+        }
+
+    async def take(self, lines: Iterable[bytes]) -> None:
+        """Keep the greatest of what a Proxy shows, the newest last; never raises a refusal."""
+        taken = None
+        try:
+            for line in lines:
+                taken = await self.greatest.take(line)
+                if taken is Taken.RESTORED:
+                    _log.warn("the audit log goes on from an older store, as a signed record says")
+        except (SvcError, OSError) as refused:
+            self._say(refused)
+            return
+        if taken is Taken.BEHIND:
+            self._say(
+                AuditBroken(
+                    "the audit log that the Proxy shows is behind the one it showed before: tell "
+                    "whoever runs the gateway",
+                    reason="audit_rolled_back",
+                )
+            )
+        elif taken is not None:
+            self.problem = ""
+
+    def _say(self, refused: SvcError | OSError) -> None:
+        """Once for each thing that is wrong: lists come again and again."""
+        before, self.problem = self.problem, str(refused)
+        if self.problem != before:
+            reason = refused.reason if isinstance(refused, SvcError) else "audit_head_file"
+            _log.warn("the audit log is not as it was", reason=reason, text=self.problem)

@@ -1,0 +1,212 @@
+"""An Authority's signed heads, wired: signed, kept, told, and the store watched by them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+from twisted.internet.threads import deferToThreadPool
+from twisted.web.client import Agent
+from zope.interface import implementer
+
+from svc.audit.anchor import AnchorDirectory
+from svc.audit.exchange import HeadExchange
+from svc.audit.heads import AnchorKey
+from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
+from svc.audit.witness import FileSink, Witness
+from svc.audit.witness_http import HttpSink
+from svc.audit.writer import HeadWriter, shared_by_nobody
+from svc.authority.heads import HeadsToTell
+from svc.authority.leading import FencedStore
+from svc.authority.noticing import StoredChain
+from svc.authority.restoring import WISH, RestoreWishFile, Restoring
+from svc.compose.authority_parts import Parts
+from svc.compose.heads import greatest_head, head_verifier
+from svc.compose.store_place import StorePlace, store_place
+from svc.errors import AuditBroken
+from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
+from svc.model.audit import SignedHead
+from svc.model.ledger import ChainHead, ChainRow
+from svc.model.signing import Purpose
+from svc.service import AsyncService, Readiness
+
+AUDIT = RolledBack.reason
+"""The condition of readiness, as the word by which what is amiss is known."""
+
+GREATEST = "greatest"
+"""In the anchor directory: a head of others that our own records contradict."""
+
+_CONNECT_SECS = 5.0
+
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+@implementer(IChain)
+@frozen
+class PlaceChain:
+    """The rows of a store in a file, as whoever opens the file now sees them.
+
+    What we hold open may be a file that was moved away meanwhile.
+    """
+
+    place: StorePlace
+    in_thread: InThread
+
+    async def head(self) -> ChainHead:
+        """See :class:`IChain`."""
+        found: list[ChainHead] = []
+        await self.in_thread(
+            lambda: found.append(self.place.look("audit head", lambda tx: tx.audit.head()))
+        )
+        return found[0]
+
+    async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+        """See :class:`IChain`."""
+        found: list[tuple[ChainRow, ...]] = []
+        await self.in_thread(
+            lambda: found.append(
+                self.place.look("audit rows", lambda tx: tx.audit.rows(from_seq, limit))
+            )
+        )
+        return found[0]
+
+
+@define
+class AuditHeads:
+    """What an Authority does with signed heads."""
+
+    exchange: HeadExchange | None
+    told: HeadsToTell
+    watch: LogWatch
+    writer: HeadWriter
+    restoring: Restoring
+    loading: Loading
+    witnesses: tuple[Witness, ...]
+
+
+@define(slots=False, eq=False)
+class Loading(AsyncService):
+    """Comes before the watch begins to look."""
+
+    keeper: AnchorDirectory
+    told: HeadsToTell
+
+    async def start(self) -> None:
+        """Read which lines of the log were given up on purpose."""
+        self.told.load(self.keeper.restored())
+
+
+def audit_heads(p: Parts, ready: Readiness) -> AuditHeads:
+    """Wire them; nothing is read before the services start."""
+    keeper = AnchorDirectory(p.state / "anchor")
+    judge = head_verifier(p.keys.root_der, p.settings.cluster)
+    exchange = _exchange(p, keeper, judge)
+    watch = _watch(p, keeper, judge, exchange, ready)
+    told = HeadsToTell(watch.hear)
+    watch.restorations = told.restorations
+    if exchange is not None:
+        exchange.is_given_up, exchange.went_on = watch.is_given_up, told.signed
+    sinks = head_sinks(p.runtime.reactor, p.settings.audit.witness)
+    witnesses = tuple(Witness(sink, p.runtime.reactor) for sink in sinks)
+    watch.sources = tuple(sink for sink in sinks if IHeadSource.providedBy(sink))
+
+    def signed(head: SignedHead) -> None:
+        told.signed(head)
+        for witness in witnesses:
+            witness.signed(head)
+
+    writer = _writer(p, keeper, judge, exchange, signed)
+    p.store.committed, p.store.watch = writer.appended, watch
+    restoring = Restoring(
+        FencedStore(p.opened.store, p.leadership.epoch), watch.chain, p.recorder,
+        RestoreWishFile(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
+        exchange, p.runtime.now, _in_thread(p),
+    )  # fmt: skip
+    return AuditHeads(exchange, told, watch, writer, restoring, Loading(keeper, told), witnesses)
+
+
+def _exchange(p: Parts, keeper: AnchorDirectory, judge: HeadVerifier) -> HeadExchange | None:
+    if not p.opened.is_shared:
+        return None
+    cluster = p.settings.cluster
+    return HeadExchange(p.store, keeper, judge, cluster, cluster, _in_thread(p), p.opened.store)
+
+
+def _watch(
+    p: Parts,
+    keeper: AnchorDirectory,
+    judge: HeadVerifier,
+    exchange: HeadExchange | None,
+    ready: Readiness,
+) -> LogWatch:
+    cluster, in_thread = p.settings.cluster, _in_thread(p)
+    is_shared = p.opened.is_shared
+    chain: IChain = StoredChain(p.opened.store)
+    if not is_shared:
+        chain = PlaceChain(store_place(p.settings), in_thread)
+
+    def told(fault: AuditBroken | None) -> None:
+        (ready.met if fault is None else ready.lost)(AUDIT)
+        if fault is not None and exchange is not None and p.leadership.lease is None:
+            # Whoever writes is to know of what its store lacks.
+            p.tasks.spawn("show an audit head", exchange.warn())
+
+    reactor, path = p.runtime.reactor, p.state / "anchor" / GREATEST
+    greatest = greatest_head(reactor, path, p.keys.root_der, cluster)
+    watch = LogWatch(
+        chain, keeper, greatest, judge, reactor, run_blocking=in_thread, told=told,
+        heals=is_shared, every=min(LOOK_SECS, p.settings.snapshot.reload_secs),
+    )  # fmt: skip
+    if exchange is not None:
+        watch.others = exchange.greater
+    ready.met(AUDIT)
+    return watch
+
+
+def _writer(
+    p: Parts,
+    keeper: AnchorDirectory,
+    judge: HeadVerifier,
+    exchange: HeadExchange | None,
+    told: Callable[[SignedHead], object],
+) -> HeadWriter:
+    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
+    chain = anchor(b"").chain
+    return HeadWriter(
+        StoredChain(p.store),
+        keeper,
+        AnchorKey(lambda data: anchor(data).signature, chain),
+        judge,
+        p.settings.cluster,
+        p.settings.cluster,
+        p.identity.principal.id,
+        p.runtime.reactor,
+        p.runtime.now,
+        p.tasks,
+        lease_epoch=p.leadership.epoch,
+        run_blocking=_in_thread(p),
+        share=shared_by_nobody if exchange is None else exchange.share,
+        told=told,
+        every=p.settings.audit.head_every_records,
+        after=p.settings.audit.head_after_secs,
+    )
+
+
+def _in_thread(p: Parts) -> InThread:
+    reactor = p.runtime.reactor
+    return lambda call: deferToThreadPool(reactor, reactor.getThreadPool(), call)
+
+
+def head_sinks(reactor: Any, urls: Iterable[str]) -> tuple[Any, ...]:
+    """Where ``audit.witness`` says that heads are copied to; each provides ``IHeadSink``."""
+    return tuple(_sink(reactor, url) for url in urls)
+
+
+def _sink(reactor: Any, url: str) -> object:
+    scheme, _, rest = url.partition("://")
+    if scheme == "file":
+        pool = reactor.getThreadPool
+        return FileSink(Path(rest), lambda call: deferToThreadPool(reactor, pool(), call))
+    return HttpSink(url, Agent(reactor, connectTimeout=_CONNECT_SECS))

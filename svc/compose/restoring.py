@@ -1,0 +1,119 @@
+"""What an operator is shown before the log goes on from an older store (rule R10)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from svc.audit.anchor import AnchorDirectory, heads_in
+from svc.audit.greatest import GreatestHead, check_place
+from svc.audit.heads import head_time
+from svc.audit.restored import restoration
+from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, RestoreWishFile, common_head
+from svc.compose.audit_heads import GREATEST
+from svc.compose.audit_log import OutsideLog, outside_log
+from svc.config import RoleSettings
+from svc.errors import Fault, SvcError
+from svc.interfaces.store import ITransaction
+from svc.model.audit import SignedHead
+from svc.model.ledger import ChainHead
+
+
+class NothingLost(SvcError):
+    """The store holds every record that a known head covers: there is nothing to give up."""
+
+    fault = Fault.PRECONDITION
+    reason = "audit_not_rolled_back"
+
+
+@frozen
+class Found:
+    """An older store, and what is known of the line that it lost.
+
+    Attributes:
+        end: Where it ends.
+        lost: The greatest head whose records it does not hold.
+        common: The greatest of our own heads whose records it holds.
+    """
+
+    end: ChainHead
+    lost: SignedHead
+    common: SignedHead | None
+
+    @property
+    def first_missing(self) -> int:
+        """The first record that is missing, or after which the two differ."""
+        if self.end.seq < self.lost.head.tree_size:
+            return self.end.seq + 1
+        return 1 if self.common is None else self.common.head.tree_size + 1
+
+
+def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -> Found:
+    """Compare the store with every head that is known here.  Blocks; nothing is changed.
+
+    Args:
+        state: The Authority's own state directory.
+        files: Heads that others kept.
+
+    Raises:
+        NothingLost: the store holds them all.
+        AuditBroken, SvcError: a head is not good, or the store cannot be read.
+    """
+    log = outside_log(settings, state)
+    said = [restoration(head) for head in log.keeper.restored()]
+    known = [
+        head
+        for head in _known(log, state / "anchor", [*witness_files(settings), *files])
+        if not any(one is not None and one.gives_up(head) for one in said)
+    ]
+    for head in known:
+        check_place(head, settings.cluster, settings.cluster)
+        log.judge(head.signed, head_time(head.head))
+    ours = list(log.keeper.heads())
+
+    def look(tx: ITransaction) -> tuple[ChainHead, list[SignedHead], SignedHead | None]:
+        lost = [head for head in known if common_head(tx, [head]) is None]
+        return tx.audit.head(), lost, common_head(tx, ours)
+
+    end, lost, common = log.store.look("audit adopt", look)
+    if not lost:
+        raise NothingLost(
+            f"the store holds the records of every head that is known: it ends at {end.seq}, "
+            "and nothing is given up"
+        )
+    return Found(end, max(lost, key=lambda head: head.head.tree_size), common)
+
+
+def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
+    """Leave the wish for the next start of the Authority.  Blocks.
+
+    Raises:
+        SvcError: there is no reason, or a very long one.
+    """
+    if not reason.strip() or len(reason) > MAX_REASON:
+        raise SvcError(
+            f"a reason of 1 to {MAX_REASON} characters is needed: it goes into the audit log",
+            reason="usage",
+            fault=Fault.INVALID,
+        )
+    wish = RestoreWish(reason.strip(), os.getuid(), found.lost, found.end)
+    RestoreWishFile(state / "anchor" / WISH).write(wish)
+
+
+def witness_files(settings: RoleSettings) -> list[Path]:
+    """The witnesses that are files, and are there."""
+    places = [Path(url.removeprefix("file://")) for url in settings.audit.witness
+              if url.startswith("file://")]  # fmt: skip
+    return [place for place in places if place.exists()]
+
+
+def _known(log: OutsideLog, anchor: Path, files: Sequence[Path]) -> Iterator[SignedHead]:
+    newest = AnchorDirectory(anchor).newest()
+    told = GreatestHead(anchor / GREATEST, log.judge, log.cluster, log.cluster)
+    told.load()
+    yield from (head for head in (newest, told.kept) if head is not None)
+    for path in files:
+        yield from heads_in(path)

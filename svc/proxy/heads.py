@@ -1,0 +1,122 @@
+"""The signed heads of the audit log at a Proxy: the greatest is kept, told back, and handed on.
+
+A Proxy cannot see whether a greater head continues the one it keeps; the
+Authority is told that one at each greeting and looks.  What a Proxy sees by
+itself is an Authority that stays behind it, or two heads of one size that
+differ: then it leaves that Authority, because what that one grants is not on
+the log that others know (rule R10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.greatest import GreatestHead, Taken, parse_head
+from svc.errors import AuditBroken, SvcError
+
+LAG_SECS = 30.0
+"""An Authority that does not write itself may be so far behind with its heads, not more."""
+
+MAX_RESTORED = 8
+"""Proofs of a restored store that are handed on to clients."""
+
+_log = Logger(namespace="svc_proxy")
+
+
+def _nobody() -> None:
+    """Nobody asked to be told."""
+
+
+@define
+class AuditHeads:
+    """What this Proxy knows of the log.
+
+    Attributes:
+        restored: Told when the log goes on from an older store: what counts up goes back.
+    """
+
+    greatest: GreatestHead
+    clock: IReactorTime
+    restored: Callable[[], object] = _nobody
+    _behind_since: float | None = field(default=None, init=False)
+    _proofs: tuple[bytes, ...] = field(default=(), init=False)
+
+    @property
+    def line(self) -> bytes:
+        """What Authority is told at a greeting; empty where nothing is kept."""
+        return self.greatest.line
+
+    @property
+    def lines(self) -> tuple[bytes, ...]:
+        """What clients are told: each proof of a restored store, then the greatest head."""
+        line = self.line
+        return (*(one for one in self._proofs if one != line), *((line,) if line else ()))
+
+    async def take(self, lines: Iterable[bytes]) -> None:
+        """Take what Authority tells, the newest last.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``: it contradicts what is kept, or stays behind it.
+            SvcError: one is no head, or nobody that we trust signed it.
+        """
+        taken = None
+        for line in lines:
+            try:
+                taken = await self._take(line)
+            except AuditBroken as broken:
+                self._alarm(broken)
+                raise
+        if taken is Taken.BEHIND:
+            self._check_lag()
+        elif taken is not None:
+            self._behind_since = None
+
+    async def hear(self, line: bytes) -> None:
+        """A client shows the greatest head it keeps; one that is no head is passed over."""
+        if not line:
+            return
+        try:
+            await self._take(line)
+        except AuditBroken as broken:
+            if broken.reason == "audit_rolled_back":
+                self._alarm(broken)
+        except SvcError as refused:
+            _log.debug("a client's audit head is not taken", reason=refused.reason)
+
+    async def _take(self, line: bytes) -> Taken:
+        taken = await self.greatest.take(line)
+        if taken is Taken.RESTORED:
+            head = self.greatest.kept
+            assert head is not None
+            _log.warn(
+                "the audit log goes on from an older store, as a signed record says",
+                record=head.head.tree_size,
+            )
+            self.restored()
+        if taken is not Taken.BEHIND and line not in self._proofs and parse_head(line).restored:
+            self._proofs = (*self._proofs, line)[-MAX_RESTORED:]
+        return taken
+
+    def _check_lag(self) -> None:
+        now = self.clock.seconds()
+        if self._behind_since is None:
+            self._behind_since = now
+        if now - self._behind_since < LAG_SECS:
+            return
+        self._behind_since = None
+        kept = self.greatest.kept
+        size = 0 if kept is None else kept.head.tree_size
+        behind = AuditBroken(
+            f"Authority's audit log is behind the signed head over {size} records that is kept "
+            "here; ask who runs it to see svc authority audit verify",
+            reason="audit_rolled_back",
+        )
+        self._alarm(behind)
+        raise behind
+
+    def _alarm(self, broken: AuditBroken) -> None:
+        _log.error("the audit log was put back", reason=broken.reason, text=broken.text)

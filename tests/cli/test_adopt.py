@@ -1,0 +1,161 @@
+"""An older store and two histories, as an operator and two auditors see them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from svc.authority.restoring import MAX_REASON, WISH, RestoreWishFile
+from svc.compose.audit_heads import GREATEST
+from tests.cli.logs import LoggedPlace
+from tests.proof import proves
+
+PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
+
+
+class AdoptCase(TestCase):
+    """Places whose Authority wrote records and left."""
+
+    async def written(self, *counts: int) -> LoggedPlace:
+        place = LoggedPlace(self)
+        await self.more(place, *counts)
+        return place
+
+    async def more(self, place: LoggedPlace, *counts: int) -> None:
+        """So many records between heads."""
+        store = place.open()
+        for count in counts:
+            await place.fill(store, count)
+        await store.close()
+
+    def copied(self, place: LoggedPlace) -> Path:
+        """Everything of the place as it is now."""
+        kept = Path(self.mktemp())
+        shutil.copytree(place.state, kept)
+        return kept
+
+    def put_back(self, place: LoggedPlace, kept: Path, *names: str) -> None:
+        """These of the copy take the place of what is there."""
+        for name in names:
+            there = place.state / name
+            shutil.rmtree(there) if there.is_dir() else there.unlink()
+            copied = kept / name
+            shutil.copytree(copied, there) if copied.is_dir() else shutil.copy2(copied, there)
+
+
+class AdoptTests(AdoptCase):
+    """`audit adopt`."""
+
+    async def test_shown_and_asked_for(self) -> None:
+        """It shows what is lost and changes nothing; with a reason it leaves exactly that wish."""
+        place = await self.written(5, 2)
+        kept = self.copied(place)
+        await self.more(place, 6)
+        self.put_back(place, kept, "store.db")
+        before = place.files()
+        shown = place.run("audit", "adopt")
+        self.assertEqual(shown.status, 0, shown.stderr)
+        self.assertIn("the store ends at record 7\nlost: a head over 13 records", shown.stdout)
+        self.assertIn("missing or another one: 8\n", shown.stdout)
+        self.assertIn("nothing was changed", shown.stderr)
+        self.assertEqual(place.files(), before)
+        said = json.loads(place.run("audit", "adopt", "--json").stdout)
+        self.assertEqual((said["end"], said["first_missing"], said["head"]), (7, 8, 7))
+        self.assertEqual((said["lost"]["records"], said["adopt"]), (13, False))
+        for reason in (" ", "x" * (MAX_REASON + 1)):
+            refused = place.run("audit", "adopt", "--reason", reason)
+            self.assertEqual(refused.status, 1)
+            self.assertIn("a reason of 1 to", refused.stderr)
+        self.assertEqual(place.files(), before)
+        done = place.run("audit", "adopt", "--reason", "a disk failed")
+        self.assertIn("the next start", done.stderr)
+        wish = RestoreWishFile(place.state / "anchor" / WISH).read()
+        assert wish is not None
+        self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))
+        self.assertEqual(wish.end.seq, 7)
+
+    async def test_nothing_lost(self) -> None:
+        """Where the store holds all that is known there is nothing to give up."""
+        place = await self.written(5)
+        refused = place.run("audit", "adopt", "--reason", "why")
+        self.assertEqual(refused.status, 1)
+        self.assertIn("nothing is given up", refused.stderr)
+        self.assertFalse((place.state / "anchor" / WISH).exists())
+
+    async def test_known_elsewhere(self) -> None:
+        """A head that a Proxy told, a witness keeps or the operator names counts as well."""
+        place = await self.written(5)
+        kept = self.copied(place)
+        await self.more(place, 6)
+        told = self.copied(place)
+        self.put_back(place, kept, "store.db", "anchor")
+        self.assertEqual(place.run("audit", "adopt").status, 1)
+        head = str(told / "anchor" / "latest")
+        self.assertIn("over 11 records", place.run("audit", "adopt", "--head", head).stdout)
+        shutil.copy(told / "anchor" / "heads.jsonl", place.base / "witness")
+        plain = place.config.read_text()
+        place.config.write_text(f'{plain}[audit]\nwitness = ["file://{place.base}/witness"]\n')
+        self.assertIn("over 11 records", place.run("audit", "adopt").stdout)
+        place.config.write_text(plain)
+        line = (told / "anchor" / "latest").read_bytes()
+        (place.state / "anchor" / GREATEST).write_bytes(line)
+        self.assertIn("over 11 records", place.run("audit", "adopt").stdout)
+        (place.state / "anchor" / GREATEST).write_bytes(line.replace(b'"log_id":"', b'"log_id":"x'))
+        self.assertEqual(place.run("audit", "adopt").status, 6)
+
+
+class TwoHistoriesTests(AdoptCase):
+    """One Authority that shows two auditors two histories."""
+
+    def program(self, place: LoggedPlace, *words: str) -> tuple[int, str]:
+        """The auditor's own verifier; its status, and what it refuses."""
+        found = json.loads(place.run("audit", "verify", "--json").stdout)["anchor"]
+        done = subprocess.run(
+            [sys.executable, "-I", str(PROGRAM), "--fingerprint", found, *words],
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr.decode()
+
+    @proves("G-AUD-02", "X-62")
+    async def test_found_by_their_heads(self) -> None:
+        """Each log verifies by itself; neither does under the other auditor's head."""
+        place = await self.written(5)
+        common = self.copied(place)
+        await self.more(place, 3)
+        mine = self.copied(place)
+        self.put_back(place, common, "store.db", "anchor")
+        await self.more(place, 1, 4)
+        yours = self.copied(place)
+        heads = [str(each / "anchor" / "latest") for each in (mine, yours)]
+        self.assertEqual(place.run("audit", "verify", "--anchor", heads[1]).status, 0)
+        refused = place.run("audit", "verify", "--anchor", heads[0])
+        self.assertEqual(refused.status, 6)
+        self.assertIn("record 1: head_mismatch", refused.stderr)
+        same = place.run("audit", "verify", "--anchor", str(common / "anchor" / "heads.jsonl"))
+        self.assertEqual(same.status, 0)
+
+        # The one whose log is longer cannot prove that it has grown from the other.
+        proof = place.base / "grown.json"
+        proof.write_text(place.run("audit", "prove", "--from", "8").stdout)
+        lines = [place.base / "mine.json", place.base / "yours.json"]
+        for line, kept in zip(lines, heads, strict=True):
+            line.write_bytes(_without_edge(Path(kept).read_bytes()))
+        words = [word for line in lines for word in ("--head", str(line))]
+        for more in ([], ["--proof", str(proof)]):
+            status, text = self.program(place, *words, *more)
+            self.assertEqual(status, 1)
+            self.assertIn("nothing shows that these heads are of one history", text)
+        self.put_back(place, mine, "store.db", "anchor")
+        self.assertEqual(place.run("audit", "verify", "--anchor", heads[0]).status, 0)
+        self.assertEqual(place.run("audit", "verify", "--anchor", heads[1]).status, 6)
+
+
+def _without_edge(line: bytes) -> bytes:
+    form = json.loads(line)
+    form.pop("edge", None)
+    return json.dumps(form, sort_keys=True, separators=(",", ":")).encode() + b"\n"
