@@ -120,7 +120,8 @@ def restore(
 ) -> None:
     """Put a backup back into the empty place that the configuration names; all of it or nothing.
 
-    Run it as the Authority's user.  The next start writes down what was restored.
+    Run it as the Authority's user.  Where records are given up the next start
+    writes that down.
     """
     from svc.backup.sealing import read_identities
     from svc.compose.backup_check import read_backup
@@ -132,8 +133,8 @@ def restore(
     place = backup_place(settings, Path(settings.state_dir))
     done = Restoring(found, place, time.time, os.urandom, reason.strip(), known).restore()
     _tell(found.manifest, as_json=False)
-    if done.known_hash:
-        lost = done.known_size - found.manifest.store.records
+    if done is not None:
+        lost = done.lost.head.tree_size - done.end.seq
         hint([f"{lost} records that a signed head covers are not in it; the next start says so"])
     hint(["restored; compare the old configuration in restored-configuration/, then start"])
 

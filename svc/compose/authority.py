@@ -168,7 +168,13 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     )  # fmt: skip
     snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
-        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follow, snapshot.reload_secs
+        p.leadership,
+        heads.exchange,
+        role.ready,
+        listeners,
+        stopped_by,
+        follow,
+        snapshot.reload_secs,
     )
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),

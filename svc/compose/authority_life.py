@@ -25,7 +25,6 @@ from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows
 from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
-from svc.compose.restored import NOTE, Restored, RestoredFile, record
 from svc.compose.runtime import plugin_records
 from svc.compose.state import WISH, StateBeginning, WishFile
 from svc.compose.store_opening import AwaitedStore
@@ -106,10 +105,7 @@ class Beginning(AsyncService):
         p = self.parts
         me = node(p.identity.principal.id)
         await state_beginning(p).begin()
-        note = RestoredFile(p.state / "anchor" / NOTE)
-        restored = note.read()
-        await p.store.run("role start", lambda tx: self._record_start(tx, restored))
-        note.done()
+        await p.store.run("role start", self._record_start)
         await self.policies.ensure_first(me)
         await self.reload()
         await self.ends.await_claims()
@@ -143,10 +139,8 @@ class Beginning(AsyncService):
         """One heartbeat of the snapshot."""
         self.publisher.beat()
 
-    def _record_start(self, tx: ITransaction, restored: Restored | None = None) -> None:
+    def _record_start(self, tx: ITransaction) -> None:
         p, me = self.parts, self.parts.identity.principal.id
-        if restored is not None:
-            record(tx, p.recorder, restored)
         tx.schema.settle("cluster", p.settings.cluster)
         try:
             self._enter(tx)

@@ -14,7 +14,8 @@ from svc.audit.anchor import AnchorDirectory
 from svc.audit.state_anchor import StateAnchor
 from svc.backup.archive import Source
 from svc.backup.manifest import FILES, HeadFacts
-from svc.compose.audit_log import head_judge, owner_of
+from svc.compose.audit_log import owner_of
+from svc.compose.heads import head_verifier
 from svc.compose.store_place import StorePlace, store_place
 from svc.config import RoleSettings
 from svc.errors import BackupBroken, ConfigError, SvcError
@@ -147,7 +148,7 @@ def load_material(
         identity.principal.id,
         AnchorDirectory(anchor),
         StateAnchor(anchor),
-        head_judge(keys.root_der, cluster),
+        head_verifier(keys.root_der, cluster),
     )
 
 

@@ -21,6 +21,8 @@ from svc.audit.heads import head_time
 from svc.audit.state import StateView
 from svc.audit.state_anchor import check_anchor
 from svc.audit.verify import stretches, verify
+from svc.authority.restoring import WISH, RestoreWish, RestoreWishFile
+from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_rows import batches, personal_of
 from svc.compose.backup_check import Backup, Verifying
 from svc.compose.backup_place import (
@@ -32,11 +34,11 @@ from svc.compose.backup_place import (
     Material,
     own_within,
 )
-from svc.compose.restored import NOTE, Restored, RestoredFile
 from svc.compose.runtime import StateDirectory
 from svc.errors import AlreadyExists, AuditBroken, BackupBroken
 from svc.interfaces.copies import IStoreFilling
 from svc.model.audit import SignedHead, chain_hash
+from svc.model.ledger import ChainHead
 from svc.pki import files
 
 MARK = "whole.json"
@@ -66,8 +68,8 @@ class Restoring:
     known: Sequence[Path] = ()
     crash_point: Callable[[str], object] = _no_crash
 
-    def restore(self) -> Restored:
-        """Put it back.
+    def restore(self) -> RestoreWish | None:
+        """Put it back; what the next start is asked for, where records are given up.
 
         Raises:
             SvcError: the backup does not verify, or the place is not empty, or somebody else's;
@@ -98,7 +100,7 @@ class Restoring:
     def _staged(self) -> Path:
         return self.place.own / RESTORING
 
-    def _restored(self, within: str) -> Restored:
+    def _restored(self, within: str) -> RestoreWish | None:
         is_new = not self.place.own.exists()
         if not self._was_whole():
             self._require_empty()
@@ -161,23 +163,19 @@ class Restoring:
         with self.place.copies.filled(url, chain_hash, self.now) as filling:
             self._fill(filling, material, witnesses)
             self.crash_point("filled")
-            head = manifest.head
-            RestoredFile(self._staged / within / "anchor" / NOTE).write(
-                Restored(
-                    os.getuid(),
-                    "" if head is None else head.hash,
-                    0 if head is None else head.tree_size,
-                    "" if beyond is None else beyond.hash.hex(),
-                    0 if beyond is None else beyond.head.tree_size,
-                    self.reason,
-                )
-            )
+            if beyond is not None:
+                end = ChainHead(manifest.store.records, bytes.fromhex(manifest.store.last_hash))
+                self._wish(within).write(RestoreWish(self.reason, os.getuid(), beyond, end))
             for directory, _, _ in os.walk(self._staged):
                 files.sync_directory(Path(directory))
             replace(self._staged / MARK, json.dumps(asdict(manifest.stamp)).encode())
             self.crash_point("marked")
             filling.commit()
         self.crash_point("committed")
+
+    def _wish(self, within: str) -> RestoreWishFile:
+        """Where the next start finds that it is to go on from an older store."""
+        return RestoreWishFile(self._staged / within / "anchor" / WISH)
 
     def _require_apart(self) -> None:
         """Refuse a file that would come to lie over the store that the configuration names."""
@@ -243,11 +241,12 @@ class Restoring:
         return borne, beyond
 
     def _all_known(self) -> Iterator[SignedHead]:
-        yield from heads_in(self.place.own / "anchor" / "heads.jsonl", missing_ok=True)
+        for name in ("heads.jsonl", GREATEST):
+            yield from heads_in(self.place.own / "anchor" / name, missing_ok=True)
         for path in self.known:
             yield from heads_in(path)
 
-    def _bring(self, within: str) -> Restored:
+    def _bring(self, within: str) -> RestoreWish | None:
         """Bring the files to their place; the keys come last.  May be run again and again."""
         own, staged = self.place.own, self._staged
         ours, all_roles = staged / within, staged / STATE
@@ -273,6 +272,4 @@ class Restoring:
         for directory in {own, self.place.base}:
             files.sync_directory(directory)
         shutil.rmtree(staged)
-        restored = RestoredFile(own / "anchor" / NOTE).read()
-        assert restored is not None  # it was written before the mark
-        return restored
+        return RestoreWishFile(own / "anchor" / WISH).read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -16,6 +15,7 @@ from attrs import evolve
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from svc.authority.restoring import WISH, RestoreWishFile
 from svc.backup import manifest as form
 from svc.backup.classes import CLASSES, NONE, PRESENT
 from svc.compose import restore
@@ -337,9 +337,10 @@ class RestoreTests(BackupCase):
         place.lose()
         self.refused(place.restore(out, place.key), "--reason TEXT", 6)
         self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
-        note = json.loads((place.state / "anchor" / "restored.json").read_text())
-        self.assertEqual((note["head_size"], note["known_size"]), (43, 48))
-        self.assertEqual((note["reason"], note["uid"]), ("the disk broke", os.getuid()))
+        wish = RestoreWishFile(place.state / "anchor" / WISH).read()
+        assert wish is not None
+        self.assertEqual((wish.end.seq, wish.lost.head.tree_size), (43, 48))
+        self.assertEqual((wish.reason, wish.uid), ("the disk broke", os.getuid()))
         (before,) = (place.state / "anchor").glob("before-*")
         self.assertTrue((before / "heads.jsonl").exists())
         self.assertEqual(place.run("audit", "verify").status, 0)

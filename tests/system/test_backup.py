@@ -57,8 +57,8 @@ class BackupTests(SynchronousTestCase):
         (record,) = [one for one in self.records() if one["event"] == "store.restored"]
         details = record["details"]
         self.assertEqual(details["head_size"], kept["tree_size"])
-        self.assertEqual(details["count"], lost["tree_size"])
-        self.assertEqual({len(details[name]) for name in ("head_hash", "previous_digest")}, {64})
+        self.assertEqual(details["lost_size"], lost["tree_size"])
+        self.assertEqual({len(details[name]) for name in ("head_hash", "lost_hash")}, {64})
         self.assertIn("the disk broke", str(record))
         self.assertEqual(gateway.operator("audit", "verify").status, 0)
         gateway.restart(AUTHORITY)
