@@ -141,6 +141,27 @@ class RoundTripTests(BackupCase):
         self.assertEqual(alone.restore(out, place.key).status, 0)
         self.assertEqual(alone.run("audit", "export", "--personal").stdout, log)
 
+    async def test_all_in_one(self) -> None:
+        """Of `svc all` the directories of all three roles are kept, and put back."""
+        place = await self.kept()
+        own, beside = place.state / "authority", place.state / "proxy" / "identity"
+        for each in [*place.state.iterdir()]:
+            own.mkdir(mode=0o700, exist_ok=True)
+            each.rename(own / each.name)
+        beside.mkdir(parents=True)
+        (beside / "audit.key").write_text("of the Proxy")
+        place.config.write_text(
+            place.config.read_text().replace("/store.db", "/authority/store.db")
+        )
+        out, before = place.made(), place.files()
+        shutil.rmtree(place.state)
+        restored = place.restore(out, place.key)
+        self.assertEqual(restored.status, 0, restored.stderr)
+        self.assertEqual(place.run("audit", "verify").status, 0)
+        after = place.files()
+        same = [name for name in before if "/store.db" not in name]
+        self.assertEqual([after.get(name) for name in same], [before[name] for name in same])
+
     async def test_live_writer(self) -> None:
         """While somebody has the store open, in either database, nothing is made or left."""
         for backend in (SQLITE, POSTGRES):
