@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define, frozen
+from twisted.application.service import IService
 from twisted.internet.threads import deferToThreadPool
 from twisted.web.client import Agent
 from zope.interface import implementer
@@ -21,7 +22,7 @@ from svc.audit.writer import HeadWriter, shared_by_nobody
 from svc.authority.heads import HeadsToTell
 from svc.authority.leading import FencedStore
 from svc.authority.noticing import StoredChain
-from svc.authority.restoring import WISH, RestoreWishFile, Restoring
+from svc.authority.restoring import WISH, Confirmed, RestoreWishFile, Restoring
 from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
 from svc.compose.store_place import StorePlace, store_place
@@ -85,6 +86,11 @@ class AuditHeads:
     loading: Loading
     witnesses: tuple[Witness, ...]
 
+    def services(self, turn: IService) -> tuple[IService, ...]:
+        """In the order of their start; all but two come once it is our *turn* to write."""
+        signing = (*self.witnesses, self.writer, Confirmed(self.restoring))
+        return (self.loading, self.watch, turn, self.restoring, *signing)
+
 
 @define(slots=False, eq=False)
 class Loading(AsyncService):
@@ -107,7 +113,13 @@ def audit_heads(p: Parts, ready: Readiness) -> AuditHeads:
     told = HeadsToTell(watch.hear)
     watch.restorations = told.restorations
     if exchange is not None:
-        exchange.is_given_up, exchange.went_on = watch.is_given_up, told.signed
+
+        def went_on(head: SignedHead) -> None:
+            told.signed(head)
+            # It may name records of the lost line; without it every record is verified anew.
+            p.keeper.anchor.set_aside()
+
+        exchange.is_given_up, exchange.went_on = watch.is_given_up, went_on
     sinks = head_sinks(p.runtime.reactor, p.settings.audit.witness)
     witnesses = tuple(Witness(sink, p.runtime.reactor) for sink in sinks)
     watch.sources = tuple(sink for sink in sinks if IHeadSource.providedBy(sink))

@@ -35,7 +35,6 @@ from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
 from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords, ToldRefusals
 from svc.authority.registrations import Registrations
-from svc.authority.restoring import Confirmed
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows
@@ -181,13 +180,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p.tasks,
         p.leadership,
         Standing(p.opened.store, p.leadership, role.ready, clock),
-        heads.loading,
-        heads.watch,
-        turn,
-        heads.restoring,
-        *heads.witnesses,
-        heads.writer,
-        Confirmed(heads.restoring),
+        *heads.services(turn),
         p.keeper,
         begin,
         LastSummary(rooms.refusals),
