@@ -28,29 +28,34 @@ BEAT_SECS = TERM_SECS / BEATS
 @implementer(IStore)
 @define
 class Cut:
-    """One instance's way to a store it shares, which can be cut or held back."""
+    """One instance's way to a store it shares, which can be cut or held back.
+
+    Attributes:
+        only: What alone is held back, by its description; empty: everything.
+    """
 
     store: IStore
     is_cut: bool = False
     held: list[Deferred[None]] | None = None
+    only: str = ""
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """Reach the store, unless the way is cut; wait first where it is held back."""
-        await self._pass()
+        await self._pass(desc)
         return await self.store.run(desc, fn)
 
     async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """As above."""
-        await self._pass()
+        await self._pass(desc)
         return await self.store.read(desc, fn)
 
     async def close(self) -> None:
         """Nothing of ours."""
 
-    async def _pass(self) -> None:
+    async def _pass(self, desc: str) -> None:
         if self.is_cut:
             raise StoreUnavailable("store: cut off")
-        if self.held is not None:
+        if self.held is not None and self.only in ("", desc):
             waiting: Deferred[None] = Deferred()
             self.held.append(waiting)
             await waiting
@@ -206,6 +211,41 @@ class LeadingTests(World):
         self.successResultOf(Deferred.fromCoroutine(taken))
         self.successResultOf(a.leadership.startService())
         self.assertEqual(a.leadership.epoch(), 1)
+
+    def test_a_take_that_waits(self) -> None:
+        """Who waited a term and more for its taking leads on, and is never told that it does not.
+
+        The store gives the lease late where the one before was stopped in a transaction.
+        """
+        a, b = self.member("a"), self.member("b")
+        b.way.held, b.way.only = [], "take the lease"
+        a.way.is_cut = True
+        self.after(3 * TERM_SECS)
+        self.assertFalse(b.leads)
+        (taking,), b.way.held = b.way.held, None
+        taking.callback(None)
+        self.assertTrue(b.leads)
+        self.after(2 * TERM_SECS)
+        self.assertTrue(b.leads)
+        self.assertEqual(len(b.told), 1)
+        self.successResultOf(b.write())
+
+    def test_a_take_that_waits_too_long(self) -> None:
+        """Whose taking and beat both wait a term leads once a beat is quick."""
+        a, b = self.member("a"), self.member("b")
+        b.way.held, b.way.only = [], "take the lease"
+        a.way.is_cut = True
+        self.after(3 * TERM_SECS)
+        b.way.only = "beat"
+        (taking,), b.way.held = b.way.held, []
+        taking.callback(None)
+        self.after(TERM_SECS)
+        self.assertFalse(b.leads)
+        (beating,), b.way.held = b.way.held, None
+        beating.callback(None)
+        self.assertTrue(b.leads)
+        self.after(TERM_SECS)
+        self.assertEqual((len(b.told), b.leads), (1, True))
 
     def test_alone(self) -> None:
         """Whoever is alone on its store waits for no term: it was killed, and is back."""
