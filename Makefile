@@ -18,7 +18,7 @@ PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 help:
 	@echo "make demo          the whole gateway in one process, with a session to try (ARGS=--once)"
 	@echo "make test          the tests, under trial (ARGS=tests.wire); make test-pytest: under pytest"
-	@echo "make fault         the tests that have a longer form, in that form"
+	@echo "make fault         faults in full counts, and other tests in their long form (ARGS=f09)"
 	@echo "make lint          style, types, floors, generated files"
 	@echo "make bench         the benchmarks, as a table and bench.json"
 	@echo "make proto         the generated protobuf modules;  make conformance  docs/conformance.md"
@@ -77,10 +77,12 @@ test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.tools
 	SVC_TEST_RUN=$$$$ $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
-# In `make test` these are short: fewer lanes, kills, messages and seconds.
-FAULTS = $(shell grep -l --include='test_*.py' -r SVC_LONG tests | sort | tr / . | sed 's/\.py$$//')
-fault: bytecode $(VENV)/.test
-	SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(FAULTS)
+# In `make test` these are short: fewer lanes, kills, messages and seconds.  Each fault prints its row;
+# `make fault ARGS=f09` runs one.
+LONG = $(shell grep -l --include='test_*.py' -r SVC_LONG tests | sort | tr / . | sed 's/\.py$$//')
+fault: bytecode $(VENV)/.test $(VENV)/.postgres
+	SVC_TEST_RUN=$$$$ $(PY) -m tests.fault $(ARGS)
+	$(if $(ARGS),,SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(LONG))
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated

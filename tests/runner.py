@@ -40,6 +40,7 @@ SHARING = tuple(
     for pattern in (
         r"^from tests\.system\.common import",
         r"^from tests\.system\.killing import",
+        r"^from tests\.fault\.duel import",
         r"^from tests\.system\.(hostile_case|stage) import",
         r"^from tests\.system\.world import .*\bworld\b",
         r"^from tests\.wheels import .*\b(own_wheel|environment_with)\b",
@@ -47,10 +48,17 @@ SHARING = tuple(
 )
 """What a module says that shares a gateway, or a wheel, with all others that say it."""
 
-ALONE = ("tests.system", "tests.interop", "tests.contrib", "tests.store")
+ALONE = ("tests.system", "tests.fault", "tests.interop", "tests.contrib", "tests.store")
 """Packages whose modules take long, and run each by itself."""
 
-_FIRST = ("tests.system.", "tests.interop.", "tests.test_", "tests.store.", "tests.contrib.")
+_FIRST = (
+    "tests.system.",
+    "tests.fault.",
+    "tests.interop.",
+    "tests.test_",
+    "tests.store.",
+    "tests.contrib.",
+)
 """What takes long and waits much begins first: what is quick fills the cores at the end."""
 
 _PR_SET_PDEATHSIG = 1

@@ -57,7 +57,7 @@ class GroupTests(SynchronousTestCase):
         together = of["tests.system.test_health"]
         self.assertIn("tests.system.test_twistd", together)
         self.assertNotIn("tests.system.test_kills", together)
-        self.assertIn("tests.system.test_crash_points", of["tests.system.test_kills"])
+        self.assertIn("tests.fault.test_f01_kills", of["tests.system.test_kills"])
         self.assertEqual(of["tests.system.test_init"], ("tests.system.test_init",))
         self.assertEqual(set(of["tests.wire.test_any"]), set(modules(["tests.wire"])))
 

@@ -24,6 +24,8 @@ PACKAGES: Mapping[str, str] = {
     "nc": "netcat-openbsd",
     "curl": "curl",
     "promtool": "prometheus",
+    "strace": "strace",
+    "pgbouncer": "pgbouncer",
     "haproxy": "haproxy",
     "openssl": "openssl",
     "make": "make",

@@ -40,6 +40,8 @@ _MORE = (
     "tubes.undefer",
 )
 _PR_SET_PDEATHSIG = 1
+_PR_SET_PTRACER = 0x59616D61
+_ANYBODY = ctypes.c_ulong(-1)
 
 
 @frozen
@@ -148,6 +150,8 @@ def _become(order: _Order) -> None:
         os.close(handle)
     if order.is_leader:
         os.setsid()
+    # Where only a parent may trace its child, strace of a test could not attach to it.
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY)
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environ)

@@ -321,52 +321,6 @@ c.execute("INSERT INTO person_groups (name, added_at) VALUES ('from-child', 1.0)
 c.close()
 """
 
-_FULL_DISK = """
-import resource, sys
-from twisted.internet import reactor
-from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import react
-from svc.errors import StoreUnavailable
-from svc.store.factory import SqliteFactory
-from tests.store.places import path_of, real_needs
-import os
-
-async def main():
-    url = sys.argv[1]
-    store = SqliteFactory().open(url, real_needs())
-    add = lambda n: store.run("append", lambda tx: tx.audit.append(b'{"n":"%s"}' % (b"x" * n)).seq)
-    assert await add(10) == 1
-    size = os.path.getsize(path_of(url) + "-wal")
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), hard))
-    refused = 0
-    for _ in range(3):
-        try:
-            await add(20000)
-        except StoreUnavailable:
-            refused += 1
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    seq = await add(10)
-    head = await store.read("head", lambda tx: (tx.audit.head().seq, len(tx.audit.rows(1, 99))))
-    await store.close()
-    print(refused, seq == head[0] == head[1], seq >= 2)
-
-react(lambda _: ensureDeferred(main()))
-"""
-
-
-class FullDiskTests(SynchronousTestCase):
-    """A disk that is full refuses, and heals without a restart."""
-
-    def test_no_false_answer(self) -> None:
-        """Each call on a full disk is refused; once there is room the store goes on, whole."""
-        for room in ("0", "5000"):
-            done = run_child(_FULL_DISK, migrated_url(self), room)
-            self.assertEqual(
-                (done.stdout.split(), done.returncode), (["3", "True", "True"], 0), done.stderr
-            )
-
-
 _CRASH = """
 import os, sys
 from attrs import evolve

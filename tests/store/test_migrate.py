@@ -26,7 +26,6 @@ from tests.store.places import (
     migrated_url,
     path_of,
     real_needs,
-    run_child,
 )
 
 STEPS = {
@@ -207,48 +206,6 @@ class LockTests(FolderCase):
         factory = self.waiting_factory(clock, end_after_7)
         self.assertEqual(factory.migrate(url, "test", lambda: 0.0, clock.seconds).count, 3)
         self.assertLess(clock.seconds(), 8)
-
-
-_KILLED = """
-import os, sys
-from svc.store.connection import open_writer
-from svc.store.factory import SqliteDatabase, read_ledger
-from svc.store.location import create_private
-from svc.store.migrate import apply_pending, discover, migrations_folder
-left = int(sys.argv[2])
-class Mortal(SqliteDatabase):
-    def step(self):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-    def change(self, sql, *values):
-        self.step()
-        return super().change(sql, *values)
-    def commit(self):
-        self.step()
-        super().commit()
-        self.step()
-create_private(sys.argv[1])
-connection = open_writer(sys.argv[1])
-steps = discover(migrations_folder(), "sqlite")
-apply_pending(Mortal(connection), steps, lambda: read_ledger(connection), "dead", lambda: 1.0)
-"""
-
-
-class KilledTests(SynchronousTestCase):
-    """A run that is killed leaves a store at a boundary."""
-
-    @proves("U-MIG-14", "U-OPEN-10")
-    def test_killed_anywhere(self) -> None:
-        """Killed at any of these steps, the next run ends with the schema of a clean store."""
-        clean = schema_of(migrated_url(self))
-        for step in (0, 1, 2, 3, 4, 17, 48, 76, 98):
-            url = fresh_url(self)
-            done = run_child(_KILLED, path_of(url), str(step))
-            self.assertEqual(done.returncode, -9, done.stderr)
-            migrate(url)
-            self.assertEqual(schema_of(url), clean)
 
 
 class RecordTests(TestCase):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.trial.unittest import TestCase
 
 from svc.errors import (
     LockTimeout,
@@ -140,7 +140,7 @@ class MigrateTests(FolderCase):
             self.assertEqual(dump(url), before)
 
 
-_HOLDING = """
+HOLDING = """
 import sys, time
 from svc.store.postgres_connect import connect, take_serving
 from svc.store.postgres_url import database_place
@@ -148,13 +148,6 @@ held = connect(database_place(sys.argv[1]), "migrating", time.monotonic, time.mo
 assert take_serving(held, alone=True)
 print("held", flush=True)
 sys.stdin.read()
-"""
-_MIGRATING = """
-import sys, time
-from svc.plugins.store_postgresql import store_postgresql
-print("ready", flush=True)
-sys.stdin.readline()
-print(*store_postgresql.migrate(sys.argv[1], "test", time.time, time.monotonic).applied)
 """
 
 
@@ -190,7 +183,7 @@ class LockTests(TestCase):
     def test_waits_its_time_and_names_the_holder(self) -> None:
         """After exactly its wait it stops with code 5, names the holder, and changes nothing."""
         url = empty_database(self)
-        child = self.child(_HOLDING, url)
+        child = self.child(HOLDING, url)
         factory, clock = self.waiting(lambda _: None)
         refusal = self.assertRaises(
             LockTimeout, factory.migrate, url, "test", lambda: 0.0, clock.seconds
@@ -205,7 +198,7 @@ class LockTests(TestCase):
     def test_goes_on_when_the_holder_is_killed(self) -> None:
         """The wait ends as soon as the holder is gone, even by kill -9."""
         url = empty_database(self)
-        child = self.child(_HOLDING, url)
+        child = self.child(HOLDING, url)
 
         def kill_after_7(clock: Clock) -> None:
             if clock.seconds() > 7 and child.poll() is None:
@@ -233,71 +226,7 @@ class LockTests(TestCase):
     def test_not_opened_while_it_is_migrated(self) -> None:
         """A store that is being migrated is not opened, and the refusal says by whom."""
         url = migrated_database(self)
-        child = self.child(_HOLDING, url)
+        child = self.child(HOLDING, url)
         refusal = self.assertRaises(StoreUnavailable, store_postgresql.open, url, real_needs())
         self.assertEqual(refusal.reason, "store_in_use")
         self.assertIn(f"migrated by svc pid {child.pid} on ", refusal.text)
-
-    @proves("U-MIG-11", "U-MIG-13")
-    def test_two_at_once(self) -> None:
-        """Two that migrate at once both end well, and each migration is applied by one."""
-        url = empty_database(self)
-        children = [self.child(_MIGRATING, url) for _ in range(2)]
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("\n")
-            child.stdin.flush()
-        said = [child.communicate(timeout=60)[0].split() for child in children]
-        self.assertEqual([child.returncode for child in children], [0, 0])
-        known = [each.id for each in discover(migrations_folder(), "postgresql")]
-        self.assertEqual(sorted(said[0] + said[1]), known)
-        self.assertEqual(dump(url), dump(migrated_database(self)))
-
-
-_KILLED = """
-import os, sys, time
-from svc.store.migrate import apply_pending, discover, migrations_folder
-from svc.store.postgres import LEDGER, PostgresDatabase
-from svc.store.postgres_connect import connect, read_ledger
-from svc.store.postgres_url import database_place
-left = [int(word) for word in sys.argv[2:]]
-class Mortal(PostgresDatabase):
-    steps = 0
-    def step(self):
-        Mortal.steps += 1
-        if Mortal.steps > left[0]:
-            os.kill(os.getpid(), 9)
-    def change(self, sql, *values):
-        self.step()
-        return super().change(sql, *values)
-    def commit(self):
-        self.step()
-        super().commit()
-        self.step()
-connection = connect(database_place(sys.argv[1]), "test", time.monotonic, time.monotonic() + 60, 60)
-steps = discover(migrations_folder(), "postgresql")
-db = Mortal(connection)
-apply_pending(db, steps, lambda: read_ledger(db), "dead", lambda: 1.0, LEDGER)
-"""
-
-
-class KilledTests(SynchronousTestCase):
-    """A run that is killed leaves a store at a boundary."""
-
-    @proves("U-MIG-14", "U-OPEN-10")
-    def test_killed_anywhere(self) -> None:
-        """Killed again and again, one step later each time, the last run ends as a clean one."""
-        url = empty_database(self)
-        for step in (0, 2, 4, 37):
-            done = subprocess.run(
-                [sys.executable, "-c", _KILLED, url, str(step)],
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            self.assertEqual(done.returncode, -9, done.stderr)
-        migrate(url)
-        self.assertEqual(dump(url), dump(migrated_database(self)))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc import __version__
 from svc.config.keys import KEYS
 from svc.testing.gateway import Gateway
-from svc.testing.processes import Child, run, svc_command, until
+from svc.testing.processes import run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY
 from tests.proof import proves
 from tests.system.common import ROLES, shared
@@ -138,28 +137,6 @@ class LivenessTests(SynchronousTestCase):
                 self.assertEqual(gateway.get(AUTHORITY, "/healthz")[0], 200)
             store.execute("ROLLBACK")
         gateway.await_ready(AUTHORITY)
-
-
-class MigrationTests(SynchronousTestCase):
-    """The store's migrations, run by two operators."""
-
-    @proves("G-LIM-03", "G-STORE-01")
-    def test_two_at_once(self) -> None:
-        """One of two runs applies them; the other waits, and then finds nothing to apply."""
-        directory = Path(self.mktemp()).absolute()
-        state = directory / "state"
-        state.mkdir(0o700, parents=True)
-        text = (shared().files.config(AUTHORITY)).read_text("utf-8")
-        whole = text.replace(str(shared().files.state(AUTHORITY)), str(state))
-        config = directory / "authority.toml"
-        config.write_text(whole.replace(str(shared().directory), str(directory)), "utf-8")
-        words = svc_command("--config", str(config), "authority", "store", "migrate")
-        runs = [Child(name, words, directory, directory / f"{name}.log") for name in ("one", "two")]
-        for child in runs:
-            child.start()
-        self.assertEqual([child.wait() for child in runs], [0, 0])
-        said = sorted(child.text().split()[0] for child in runs)
-        self.assertEqual(said, ["applied", "nothing"])
 
 
 class CommandTests(SynchronousTestCase):

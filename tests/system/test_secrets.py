@@ -13,11 +13,11 @@ from svc.testing.gateway import Gateway
 from svc.testing.person import Person
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY
+from tests.fault.bad_policies import policy
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored
 from tests.system.test_health import probes
-from tests.system.test_policy_guard import policy
 
 PASSWORD, COOKIE, BEARER = "hunter2-in-a-query", "c00kie-of-a-session", "bearer-of-a-caller"
 POLICY_WORD = "canary_of_a_policy"

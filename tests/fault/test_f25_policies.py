@@ -1,4 +1,7 @@
-"""Policy texts that would end a process: refused by a live Authority, however they reach it."""
+"""F25: policies that would end a process, or are none, are refused by a live Authority.
+
+However they reach it; the policy before stays in force, and the gauges tell the two apart.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY, POLICY
+from tests.fault.bad_policies import HOSTILE, bad_policies, policy
+from tests.fault.tally import Tally, counted
 from tests.proof import proves
 from tests.system.common import ada, shared
 from tests.system.second_writer import removed, stored
 
-
-def policy(condition: str) -> str:
-    """A policy with this condition, behind those the gateway has."""
-    scope = 'principal, action in Action::"use", resource'
-    return f'{POLICY}\n@id("hostile") forbid ({scope}) when {{ {condition} }};\n'
-
-
-HOSTILE = {
-    "800 parentheses": (policy("(" * 800 + "true" + ")" * 800), "policy_too_deep"),
-    "1,400 terms": (policy(" && ".join(["true"] * 1_400)), "policy_too_deep"),
-    "5,000 missing attributes": (
-        policy(" && ".join(["context.missing == 1"] * 5_000)), "policy_too_deep",
-    ),
-    "10 MB": (policy("true") + "//" + "x" * 10_000_000, "policy_too_large"),
-    "no policy": ("permit everything", "policy_invalid"),
-    "unknown word": (policy("principal.height > 3"), "policy_invalid"),
-}  # fmt: skip
+TALLY = Tally("F25")
+MANY = counted(len(HOSTILE), 100)
+APPLIED, STORED = "svc_policy_version_applied", "svc_policy_version_stored"
 ERRS = policy("9223372036854775807 + 1 > 0")
 """Valid; deciding on it overflows."""
 
@@ -70,13 +61,21 @@ class GuardTests(SynchronousTestCase):
             self.assertLess(len(ran.stderr), 4_000, label)
         self.lives()
 
-    @proves("G-POL-02")
+    @proves("G-POL-02", "G-MET-43", "G-MET-44")
     def test_found_in_store(self) -> None:
-        """Found in the store each is refused as well, once; sessions go on under the old one."""
-        for label, (text, reason) in HOSTILE.items():
-            version = stored(self.gateway, text)
-            self.addCleanup(removed, self.gateway, version)
-            self.assertEqual(self.refusal(version)["reason"], reason, label)
+        """Found in the store each is refused as well; sessions go on under the old one."""
+        reasons = {label: reason for label, (_, reason) in HOSTILE.items()}
+        for label, text in bad_policies(MANY):
+            with TALLY.one():
+                version = stored(self.gateway, text)
+                self.addCleanup(removed, self.gateway, version)
+                with TALLY.timed():
+                    reason = self.refusal(version)["reason"]
+                self.assertEqual(reason, reasons.get(label, reason), label)
+                self.assertTrue(reason.startswith("policy_"), label)
+                self.assertTrue(self.gateway.child(AUTHORITY).is_alive, label)
+                for series, value in ((STORED, version), (APPLIED, self.version)):
+                    self.gateway.await_metric(AUTHORITY, series, value)
         self.lives()
         opened = ada().svc("proxy-ssh", "echo", "--kind", "tcp", stdin=b"through")
         self.assertEqual((opened.status, opened.stdout), (0, "through"), opened.stderr)

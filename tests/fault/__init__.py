@@ -1,0 +1,1 @@
+"""Faults thrown at real processes over real stores; one module a row of the fault matrix."""

@@ -1,0 +1,199 @@
+"""F23: several who migrate at once, one who never lets go, one who dies, and a pooler between."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.store.location import lock_path
+from svc.testing.postgres import USER
+from svc.testing.processes import Child, die_with_parent, until
+from tests.fault.cluster import Cluster, free_port
+from tests.fault.strace import inject
+from tests.fault.tally import Tally, counted, in_long_form
+from tests.proof import proves
+from tests.store.places import ROOT
+from tests.store.test_postgres_migrate import HOLDING, dump
+from tests.tools import stock_tool
+
+TALLY = Tally("F23")
+ROUNDS = counted({2: 1}, {2: 25, 4: 25})
+"""How often so many migrate at once, on each backend."""
+
+_HOLDING_FILE = """
+import sys, time
+from svc.store.lock import take_lock
+held = take_lock(sys.argv[1], "serving", time.time)
+assert held
+print("held", flush=True)
+sys.stdin.read()
+"""
+_POOLER = """\
+[databases]
+store = host=127.0.0.1 port={server} dbname={name} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+ignore_startup_parameters = extra_float_digits,options
+"""
+
+
+class Migrators(SynchronousTestCase):
+    """Real commands on one store."""
+
+    @proves("U-MIG-11", "U-MIG-13", "G-LIM-03", "G-STORE-01")
+    def test_at_once_on_a_file(self) -> None:
+        """One of them applies everything; the others wait, and find nothing to apply."""
+        self.check_rounds(Cluster.on_file(self))
+
+    @proves("U-MIG-11", "U-MIG-13")
+    def test_at_once_on_a_database(self) -> None:
+        """Each migration is applied by one of them, once, and all end well."""
+        self.check_rounds(Cluster.on_postgres(self))
+
+    def check_rounds(self, cluster: Cluster) -> None:
+        """Let so many run at once, so many times."""
+        for runs, rounds in ROUNDS.items():
+            for _ in range(rounds):
+                with TALLY.one():
+                    cluster.empty()
+                    with TALLY.timed():
+                        children = [cluster.begun("store", "migrate") for _ in range(runs)]
+                        ended = [child.wait() for child in children]
+                    said = [child.text() for child in children]
+                    self.assertEqual(ended, [0] * runs, said)
+                    self.check_once(cluster, said)
+
+    def check_once(self, cluster: Cluster, said: list[str]) -> None:
+        """All were applied, and nobody says so of one that another applied."""
+        (applied,) = cluster.select("SELECT count(*) FROM svc_migrations")[0][0]
+        told = [int(number) for one in said for number in re.findall(r"applied (\d+)", one)]
+        self.assertEqual(sum(told), applied)
+        self.assertIn("current", cluster.command("store", "migrate", "--check"))
+
+    def holding(self, cluster: Cluster) -> subprocess.Popen[str]:
+        """Somebody who has the store's lock, and keeps it."""
+        script, place = HOLDING, cluster.url
+        if not cluster.url:
+            script, place = _HOLDING_FILE, lock_path(str(cluster.gateway.files.store))
+            Path(place).parent.mkdir(mode=0o700, exist_ok=True)
+        child = subprocess.Popen(
+            [sys.executable, "-c", script, place],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent,
+        )
+        self.addCleanup(child.communicate)
+        self.addCleanup(child.kill)
+        assert child.stdout is not None
+        self.assertTrue(child.stdout.readline())
+        return child
+
+    @in_long_form
+    @proves("U-MIG-10", "X-19", "G-LIM-01")
+    def test_held_121_seconds(self) -> None:
+        """After 120 s, on both backends, the run gives up with status 5 and names the holder."""
+        clusters = [Cluster.on_file(self), Cluster.on_postgres(self)]
+        holders = [self.holding(cluster) for cluster in clusters]
+        began = monotonic()
+        runs = [cluster.begun("store", "migrate") for cluster in clusters]
+        for run, holder in zip(runs, holders, strict=True):
+            with TALLY.one():
+                self.assertEqual(run.wait(130), 5, run.text())
+                self.assertIn(f"pid {holder.pid} on ", run.text())
+        TALLY.tell_longest("gave up after", monotonic() - began)
+        self.assertGreaterEqual(monotonic() - began, 120)
+
+    @proves("U-OPEN-10")
+    def test_the_holder_is_killed(self) -> None:
+        """Whoever waited goes on at once, and migrates."""
+        for cluster in counted((Cluster.on_postgres,), (Cluster.on_file, Cluster.on_postgres)):
+            for _ in range(counted(1, 20)):
+                self.check_killed(cluster(self))
+
+    def check_killed(self, cluster: Cluster) -> None:
+        """Kill who holds while somebody waits."""
+        holder = self.holding(cluster)
+        run = cluster.begun("store", "migrate")
+        self.await_waiting(cluster, run)
+        with TALLY.one():
+            os.kill(holder.pid, signal.SIGKILL)
+            holder.wait()
+            with TALLY.timed():
+                self.assertEqual(run.wait(), 0, run.text())
+            self.check_once(cluster, [run.text()])
+
+    def await_waiting(self, cluster: Cluster, run: Child) -> None:
+        """Until a run has come to the store: what follows is its wait."""
+        if cluster.url:
+            asked = f"application_name LIKE 'svc pid {run.pid} on %'"
+            count = f"SELECT count(*) FROM pg_stat_activity WHERE {asked}"
+            until("it waits", lambda: cluster.select(count)[0][0][0], alive=[run])
+            return
+        strace = inject(run.pid, "flock", "delay_exit=1", "1+")
+        try:
+            strace.await_hit()
+        finally:
+            strace.end()
+
+    @proves("U-OPEN-10")
+    def test_a_pooler_between(self) -> None:
+        """Through PgBouncer in transaction mode the store is refused, told why, and untouched."""
+        program = stock_tool("pgbouncer")
+        cluster = Cluster.on_postgres(self)
+        pooler = self.pooler(program, cluster)
+        files = cluster.gateway.files
+        url = f"postgresql://{USER}@127.0.0.1:{pooler}/store?sslmode=disable"
+        files.write("authority", files.table("authority") | {"store_url": url})
+        with TALLY.one():
+            ran = cluster.ran("store", "migrate")
+            self.assertEqual(ran.status, 1, ran.stderr)
+            self.assertIn("a connection pooler stands between", ran.stderr)
+            self.assertEqual(dump(cluster.url), [])
+
+    def pooler(self, program: str, cluster: Cluster) -> int:
+        """A pooler before the cluster's database; its port."""
+        port, directory = free_port(), Path(tempfile.mkdtemp(prefix="svc-pooler-"))
+        self.addCleanup(shutil.rmtree, directory)
+        directory.chmod(0o755)  # it refuses root, and may be another user
+        name, way = cluster.url.rpartition("/")[2], cluster.ways["authority"]
+        config = directory / "pgbouncer.ini"
+        text = _POOLER.format(server=way.port, name=name, user=USER, port=port)
+        config.write_text(text)
+        who: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            who = {"user": nobody.pw_uid, "group": nobody.pw_gid}
+        log = (directory / "log").open("wb")
+        self.addCleanup(log.close)
+        child = subprocess.Popen(
+            [program, str(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=die_with_parent,
+            **who,
+        )
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        said = directory / "log"
+        until("it listens", lambda: "process up" in said.read_text() or child.poll() is not None)
+        self.assertIsNone(child.poll(), said.read_text())
+        return port
