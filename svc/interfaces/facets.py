@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from zope.interface import Interface
 
 from svc.model.key_revision import KeyRevision, KeyState
-from svc.model.lease import Lease
+from svc.model.lease import Lease, Member
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.model.migration import AppliedMigration
 from svc.model.node import JoinToken, KeptToken, Leaf, Node, Renewal, SpentToken
@@ -60,6 +60,12 @@ class ILease(Interface):
         Raises:
             LeaseLost: another epoch has begun, or nobody holds the lease.
         """
+
+    def members() -> list[Member]:
+        """Every Authority that ever was on the store, by its own word; ordered by name."""
+
+    def appear(member: Member, seen: Member | None) -> bool:
+        """Put *member* in the place of its row as *seen* (None: of none); whether it was so."""
 
 
 class ITokens(Interface):

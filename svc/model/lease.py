@@ -12,6 +12,9 @@ Pure values; ``svc.authority.leading`` acts on them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
 from attrs import frozen
 
 
@@ -21,7 +24,7 @@ class Lease:
 
     Attributes:
         epoch: Counts holders from 1; 0 before the first.
-        owner: The node id of the holder; empty once it was given up.
+        owner: The holder's name among the Authorities; empty once it was given up.
         instance: The holder's process: it changes with each start.
         beats: Counts the holder's signs of life within the epoch.
     """
@@ -63,3 +66,48 @@ class Watch:
         if self.lease is None:
             return False
         return self.lease.is_free or at - self.since >= term
+
+
+@frozen
+class Member:
+    """One Authority on a store, by its own word.
+
+    Attributes:
+        owner: Its name, under which it holds the lease; no two have the same.
+        node_id: Of its certificate.
+        instance: Its process: it changes with each start.
+        beats: Counts its signs of life.
+    """
+
+    owner: str
+    node_id: str
+    instance: str
+    beats: int = 0
+
+
+@frozen
+class Roll:
+    """What one observer has seen of the members, and since when each has been as it is.
+
+    As with the lease, no two machines' clocks are compared: who lives is seen to count.
+    """
+
+    seen: Mapping[str, tuple[Member, float]] = MappingProxyType({})
+
+    def saw(self, members: Iterable[Member], at: float) -> Roll:
+        """The roll after another look at the time *at*."""
+        now: dict[str, tuple[Member, float]] = {}
+        for member in members:
+            before = self.seen.get(member.owner)
+            now[member.owner] = before if before and before[0] == member else (member, at)
+        return Roll(now)
+
+    def living(self, at: float, silence: float) -> tuple[Member, ...]:
+        """Those that were not silent for so many seconds, by name."""
+        found = [member for member, since in self.seen.values() if at - since < silence]
+        return tuple(sorted(found, key=lambda member: member.owner))
+
+    def may_replace(self, member: Member, at: float, silence: float) -> bool:
+        """Whether the process behind *member*'s row has been silent for so many seconds."""
+        before = self.seen.get(member.owner)
+        return before is not None and before[0] == member and at - before[1] >= silence

@@ -12,7 +12,7 @@ from attrs import evolve
 from svc.errors import AlreadyExists, LeaseLost, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.key_revision import KeyState
-from svc.model.lease import Lease
+from svc.model.lease import Lease, Member
 from svc.model.ledger import ChainHead, EntitySlice, PersonalValue
 from svc.model.session import Ending, Session, SessionEnd, SessionState
 from svc.model.state import StateHead, StateRow
@@ -206,6 +206,24 @@ class LedgerContract:
         for epoch in (1, 2, 3):
             with self.assertRaises(LeaseLost):
                 await self.store.run("write", lambda tx, e=epoch: tx.lease.require(e))
+
+    async def test_members(self: Any) -> None:
+        """A member's row is replaced only as it was seen; rows come by name."""
+
+        def story(tx: ITransaction) -> None:
+            self.assertEqual(tx.lease.members(), [])
+            b, a = Member("b", "n2", "i2"), Member("a", "n1", "i1")
+            self.assertTrue(tx.lease.appear(b, None))
+            self.assertTrue(tx.lease.appear(a, None))
+            self.assertFalse(tx.lease.appear(Member("a", "n9", "i9"), None), "it is there")
+            later = Member("a", "n1", "i1", 1)
+            self.assertTrue(tx.lease.appear(later, a))
+            self.assertFalse(tx.lease.appear(Member("a", "n9", "i9"), a), "it has beaten since")
+            self.assertEqual(tx.lease.members(), [later, b])
+            self.assertTrue(tx.lease.appear(Member("a", "n9", "i9"), later))
+            self.assertEqual(tx.lease.members()[0].node_id, "n9")
+
+        await self.store.run("members", story)
 
     async def test_heads(self: Any) -> None:
         """Lines come back in order of size; of all only the newest stay; one size, one head."""

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import LeaseLost
 from svc.interfaces.facets import ILease
-from svc.model.lease import Lease
+from svc.model.lease import Lease, Member
 from svc.store.sql.statements import Statements
 
 
@@ -56,3 +56,31 @@ class LeaseRow:
             old.beats,
         )
         return new if changed else None
+
+    def members(self) -> list[Member]:
+        """See :class:`ILease`."""
+        rows = self._db.all(
+            "SELECT owner, node_id, instance, beats FROM authority_members ORDER BY owner"
+        )
+        return [Member(*row) for row in rows]
+
+    def appear(self, member: Member, seen: Member | None) -> bool:
+        """See :class:`ILease`."""
+        values = member.node_id, member.instance, member.beats
+        if seen is None:
+            changed = self._db.change(
+                "INSERT INTO authority_members (owner, node_id, instance, beats)"
+                " VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                member.owner,
+                *values,
+            )
+        else:
+            changed = self._db.change(
+                "UPDATE authority_members SET node_id = ?, instance = ?, beats = ?"
+                " WHERE owner = ? AND instance = ? AND beats = ?",
+                *values,
+                member.owner,
+                seen.instance,
+                seen.beats,
+            )
+        return changed == 1
