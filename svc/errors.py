@@ -139,16 +139,18 @@ class LeaseLost(SvcError):
     """This instance is not the write leader (any more); nothing was written.
 
     Args:
-        leader: The node id of the instance that is, as far as is known; empty: nobody.
+        leader: The lease owner of the instance that is, as far as is known; empty: nobody.
+        advice: What to do, where that is not to turn to another instance by itself.
     """
 
     fault = Fault.PRECONDITION
     reason = "not_leader"
 
-    def __init__(self, leader: str = "") -> None:
+    def __init__(self, leader: str = "", advice: str = "") -> None:
         who = f"the leader is {leader}" if leader else "nobody leads at this moment"
+        what = f"; {advice}" if advice else ""
         super().__init__(
-            f"this Authority is not the write leader; {who}", details={"leader": leader}
+            f"this Authority is not the write leader; {who}{what}", details={"leader": leader}
         )
         self.leader = leader
 

@@ -27,6 +27,8 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.control import (
     AUTHORIZE_METHOD,
+    DEPARTED_METHOD,
+    END_METHOD,
     WHY_METHOD,
     Lanes,
     answer_message,
@@ -37,7 +39,7 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
-from svc.messages.refusals import read_refused
+from svc.messages.refusals import REFUSED_METHOD, read_refused
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.model.node import Node
@@ -50,6 +52,10 @@ _log = Logger(namespace="svc_authority")
 
 _ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD})
 """What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
+
+FORWARDED = frozenset({AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD, REFUSED_METHOD})
+"""What an Authority that stands by forwards.  The greeting is not among it: its answer says whom
+the connection leads to, and the sessions claimed in it are given up unless a stream follows."""
 
 _FIRST_WORD_SECS = 10.0
 MAX_FOLLOWED = 8

@@ -42,7 +42,7 @@ class Leadership(AsyncService):
 
     Attributes:
         store: The store itself, unfenced: the lease's own changes compare what they replace.
-        owner: Our node id.
+        owner: Our name among the Authorities.
         instance: Of this process; another one of the same owner does not beat for us.
         alone: Whether nobody else can write to the store (a lock beside it is ours): the
             lease is then taken at once, whoever held it, and needs no beats.
@@ -75,7 +75,7 @@ class Leadership(AsyncService):
         self._told.append(told)
 
     def on_superseded(self, told: Callable[[str], object]) -> None:
-        """Call *told* with the node id of the holder once another epoch than ours has begun.
+        """Call *told* with the name of the holder once another epoch than ours has begun.
 
         We do not lead again in this life: what was begun as leader is out of date.
         """
@@ -88,7 +88,7 @@ class Leadership(AsyncService):
 
     @property
     def leader(self) -> str:
-        """The node id of the holder as last seen alive; empty: nobody."""
+        """The name of the holder as last seen alive; empty: nobody."""
         if self._lease is not None:
             return self.owner
         seen = self._watch.lease

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import define
 from twisted.internet.threads import deferToThreadPool
 
-from svc import __version__
 from svc.audit.record import Sealer
 from svc.audit.state import StateLedger
 from svc.audit.state_anchor import StateAnchor, StateKeeper
@@ -43,6 +42,7 @@ from svc.compose.authority_follow import Follower
 from svc.compose.authority_life import (
     LEADER,
     LISTENERS,
+    MEMBERSHIP,
     POLICY,
     STORE,
     AuthorityRole,
@@ -53,9 +53,11 @@ from svc.compose.authority_life import (
     state_beginning,
     status_of,
 )
-from svc.compose.authority_parts import Parts, Serving, load_cluster_keys, own_identity
+from svc.compose.authority_listeners import Doors, lanes_of, made_listeners
+from svc.compose.authority_parts import OwnLeaf, Parts, Serving, load_cluster_keys, own_identity
+from svc.compose.authority_peers import advice_of, make_peers, owner_of
 from svc.compose.authority_turn import Standing, Turn
-from svc.compose.listeners import RpcListener, control_listener, rpc_listener, rpc_server
+from svc.compose.listeners import RpcListener, control_listener, rpc_server
 from svc.compose.rates import authority_rates
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
 from svc.compose.state import origin_key, origin_verifier
@@ -63,20 +65,15 @@ from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
 from svc.errors import SvcError
-from svc.interfaces.rpc import Admit, RpcService
-from svc.messages.control import Lanes
 from svc.model.events import check_catalogue
-from svc.model.principal import NODE_ROLES, Role
 from svc.model.signing import Purpose
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.renewal import RenewalLoop
-from svc.pki.tls import ClientCertificates, server_context
 from svc.policy.guard import PolicyGuard
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proto.gate.v1 import admin_pb2
-from svc.rpc.server import RpcServerFactory
 from svc.service import BackgroundTasks, PeriodicTask, Readiness
 from svc.telemetry.metrics import Metrics
 
@@ -117,7 +114,7 @@ def make_authority(
         origin_key(keys),
     )
     leadership = Leadership(
-        opened.store, identity.principal.id, runtime.entropy(8).hex(), runtime.reactor,
+        opened.store, owner_of(settings, identity), runtime.entropy(8).hex(), runtime.reactor,
         not opened.is_shared, settings.store_lease_secs,
     )  # fmt: skip
     store = NoticingStore(FencedStore(opened.store, leadership.epoch))
@@ -150,14 +147,16 @@ class Rooms:
 
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
-    rooms, listeners = _rooms(p), _listeners(p)
-    role = AuthorityRole(Readiness(STORE, LEADER, POLICY, LISTENERS, AUDIT), listeners)
+    rooms, listeners = _rooms(p), made_listeners(p)
+    role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, AUDIT), listeners)
     heads = audit_heads(p, role.ready)
+    peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
     control = _control(p, rooms, listeners, heads.told)
-    _serve(p, listeners, control, rooms)
+    Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
     admin = _admin(p, rooms, control, role)
     server = rpc_server(
-        p.runtime, p.settings, [admin.service()], p.serving.guarded(rooms.operators.admit),
+        p.runtime, p.settings, [admin.service()],
+        p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
         plaintext=True, listener="state_dir",
     )  # fmt: skip
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
@@ -179,12 +178,14 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
-        Standing(p.opened.store, p.leadership, role.ready, clock),
+        *(() if peers.membership is None else (peers.membership,)),
+        peers.route,
+        Standing(p.opened.store, p.leadership, role.ready, clock, peers.route.is_there),
+        _renewal_loop(p, rooms.renewals),
         *heads.services(turn),
         p.keeper,
         begin,
         LastSummary(rooms.refusals),
-        _renewal_loop(p, rooms.renewals),
         PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
         PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
         PeriodicTask(
@@ -195,6 +196,11 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     ):
         role.addService(service)
     return role
+
+
+def _enrollment(p: Parts, rooms: Rooms) -> Enrollment:
+    clock, now = p.runtime.reactor, p.runtime.now
+    return Enrollment(p.desk, rooms.knowledge, p.store, p.recorder, now, clock, rooms.refusals)
 
 
 def _follower(p: Parts, rooms: Rooms, stopped_by: Callable[[SvcError], object]) -> Follower:
@@ -259,7 +265,7 @@ def _control(
 
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: _lanes(p, listeners), clock, seen, rooms.rates,
+        lambda: lanes_of(p, listeners), clock, seen, rooms.rates,
         ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates), heads,
     )  # fmt: skip
 
@@ -290,72 +296,14 @@ def _in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[o
     return lambda call: deferToThreadPool(runtime.reactor, pool(), call)
 
 
-def _listeners(p: Parts) -> dict[str, RpcListener]:
-    ends = p.settings.endpoints
-    wanted = {
-        "control": ("endpoints.control_listen", ends.control_listen),
-        "join": ("endpoints.join_listen", ends.join_listen),
-        "renewal": ("endpoints.renewal_listen", ends.renewal_listen),
-    }
-    return {
-        name: rpc_listener(p.runtime, p.settings, key, address)
-        for name, (key, address) in wanted.items()
-        if address is not None
-    }
-
-
-def _serve(
-    p: Parts,
-    listeners: dict[str, RpcListener],
-    control: ControlService,
-    rooms: Rooms,
-) -> None:
-    """Each listener serves one thing, to one sort of caller (rule R18)."""
-    enrollment = Enrollment(
-        p.desk, rooms.knowledge, p.store, p.recorder, p.runtime.now,
-        p.runtime.reactor, rooms.refusals,
-    )  # fmt: skip
-    renewals = rooms.renewals
-    required, none = ClientCertificates.REQUIRED, ClientCertificates.NONE
-    if "control" in listeners:
-        server = _server(p, "control", [control.service()], control.admit)
-        tls = server_context(p.identity, required, roles={Role.PROXY})
-        listeners["control"].late.serve(server, tls)
-    if "join" in listeners:
-        server = _server(p, "join", [enrollment.service()], enrollment.admit)
-        tls = server_context(p.identity, none, send_root=True)
-        listeners["join"].late.serve(server, tls)
-    if "renewal" in listeners:
-        server = _server(p, "renewal", [renewals.service()], renewals.admit)
-        tls = server_context(p.identity, required, roles=NODE_ROLES)
-        listeners["renewal"].late.serve(server, tls)
-
-
-def _server(p: Parts, name: str, services: list[RpcService], admit: Admit) -> RpcServerFactory:
-    return rpc_server(
-        p.runtime, p.settings, services, p.serving.guarded(admit),
-        listener=f"endpoints.{name}_listen",
-    )  # fmt: skip
-
-
-def _lanes(p: Parts, listeners: dict[str, RpcListener]) -> Lanes:
-    def port(name: str) -> int:
-        listener = listeners.get(name)
-        return 0 if listener is None else getattr(listener.listener.bound, "port", 0)
-
-    return Lanes(
-        p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
-    )
 
 
 def _renewal_loop(p: Parts, renewals: RenewalDesk) -> RenewalLoop:
-    async def renew(csr: bytes) -> tuple[bytes, ...]:
-        return await renewals.renew(p.identity.facts, csr)
-
+    own = OwnLeaf(p.identity, p.desk, p.serving, renewals.renew)
     return RenewalLoop(
         p.identity,
         p.identity_store,
-        renew,
+        own.renew,
         clock=p.runtime.reactor,
         now=p.runtime.now,
         entropy=p.runtime.entropy,

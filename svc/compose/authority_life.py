@@ -48,6 +48,7 @@ MAX_NAMED = 100
 
 LEADER = "leader route"
 LISTENERS = "listeners"
+MEMBERSHIP = "membership"
 POLICY = "policy"
 STORE = "store"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
 from attrs import define, evolve
 
 from svc.audit.state_anchor import StateKeeper
@@ -12,8 +15,9 @@ from svc.compose.backup_place import RESTORING
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
 from svc.compose.store_opening import Opened
 from svc.config import RoleSettings
-from svc.errors import ConfigError, LeaseLost
-from svc.interfaces.rpc import Admit, Peer
+from svc.errors import ConfigError, LeaseLost, Unavailable
+from svc.interfaces.rpc import Admit, IRpcCall, Peer, RpcService, Serve
+from svc.model.certificate import CertificateFacts
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -24,6 +28,8 @@ from svc.policy.vocabulary import Vocabulary
 from svc.service import BackgroundTasks
 from svc.telemetry.metrics import Metrics
 
+_NONE: Mapping[str, Admit] = MappingProxyType({})
+
 
 @define
 class Serving:
@@ -32,15 +38,77 @@ class Serving:
     leadership: Leadership
     is_on: bool = False
 
-    def guarded(self, admit: Admit) -> Admit:
-        """*admit*, asked only while callers are served."""
+    def guarded(
+        self,
+        admit: Admit,
+        meanwhile: Mapping[str, Admit] = _NONE,
+        advice: Callable[[str], str] = lambda leader: "",
+    ) -> Admit:
+        """*admit*, asked only while callers are served.
+
+        Args:
+            meanwhile: The methods that are answered while we stand by as well, by full name, with
+                the admission they have then.
+            advice: What a caller who is told who leads may do about it.
+        """
 
         def admitted(method: str, peer: Peer) -> None:
-            if not self.is_on:
-                raise LeaseLost(self.leadership.leader)
-            admit(method, peer)
+            if self.is_on:
+                admit(method, peer)
+            elif method in meanwhile:
+                meanwhile[method](method, peer)
+            else:
+                leader = self.leadership.leader
+                raise LeaseLost(leader, advice(leader))
 
         return admitted
+
+    def forwarded(
+        self, service: RpcService, methods: Mapping[str, Admit], forward: Serve
+    ) -> RpcService:
+        """*service*, whose *methods* (full names) are forwarded until it is our turn."""
+
+        def chosen(serve: Serve) -> Serve:
+            async def served(call: IRpcCall) -> None:
+                await (serve if self.is_on else forward)(call)
+
+            return served
+
+        return RpcService(
+            service.name,
+            {
+                name: chosen(serve) if f"/{service.name}/{name}" in methods else serve
+                for name, serve in service.methods.items()
+            },
+        )
+
+
+@define
+class OwnLeaf:
+    """How an Authority renews its own certificate.
+
+    Attributes:
+        recorded: As for every node: with its record, in the registry.
+    """
+
+    identity: TransportIdentity
+    desk: EnrollmentDesk
+    serving: Serving
+    recorded: Callable[[CertificateFacts, bytes], Awaitable[tuple[bytes, ...]]]
+
+    async def renew(self, csr: bytes) -> tuple[bytes, ...]:
+        """The next chain.
+
+        Raises:
+            Unavailable: we begin to lead just now, and the registry is being caught up with.
+        """
+        facts = self.identity.facts
+        if self.serving.is_on:
+            return await self.recorded(facts, csr)
+        if self.serving.leadership.lease is not None:
+            raise Unavailable("this Authority is beginning to lead", reason="not_leader")
+        # Who stands by has the keys, and may not write: the registry hears of it when it leads.
+        return self.desk.sign_for(facts.principal, csr, facts.generation + 1, ()).chain
 
 
 @define

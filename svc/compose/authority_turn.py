@@ -14,6 +14,7 @@ from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.listeners import RpcListener
 from svc.errors import LeaseLost, SvcError
 from svc.interfaces.store import IReadOnlyStore
+from svc.model.lease import Lease
 from svc.service import AsyncService, PeriodicTask, Readiness, bounded
 
 CHECK_SECS = 5.0
@@ -27,8 +28,9 @@ _log = Logger(namespace="svc_authority")
 class Turn(AsyncService):
     """What comes after it starts once this Authority leads.
 
-    Until then its ports answer every call with who leads, so that Proxies turn there;
-    it keeps the leader's heads, and is as ready as one that follows can be.
+    Until then its ports forward what can be forwarded and answer every other call with who
+    leads, so that Proxies turn there; it keeps the leader's heads, and is as ready as one that
+    follows can be.
 
     Attributes:
         exchange: Heads that the leader signs; None where no other Authority can be.
@@ -54,7 +56,7 @@ class Turn(AsyncService):
             await self._stand_by()
 
     async def _stand_by(self) -> None:
-        # A follower decides nothing and has nothing to serve but the way to the leader.
+        # A follower decides nothing: all it serves is the way to the leader.
         self._follow(self.ready.met)
         for listener in self.listeners.values():
             listener.late.is_open = True
@@ -86,12 +88,17 @@ class Turn(AsyncService):
 
 @define(slots=False, eq=False)
 class Standing(AsyncService):
-    """Whether the store answers and the leader is known: readiness follows both, always."""
+    """Whether the store answers and the leader is reached: readiness follows both, always.
+
+    Attributes:
+        is_leader_there: Whether there is a leader, and we are it or reach it; never raises.
+    """
 
     store: IReadOnlyStore
     leadership: Leadership
     ready: Readiness
     clock: IReactorTime
+    is_leader_there: Callable[[], Awaitable[bool]]
 
     def __attrs_post_init__(self) -> None:
         self._checks = PeriodicTask(
@@ -100,7 +107,7 @@ class Standing(AsyncService):
 
     async def start(self) -> None:
         """Check, and go on checking."""
-        self.leadership.on_change(lambda _: self._look_for_leader())
+        self.leadership.on_change(self._led_or_not)
         await self._check()
         self._checks.startService()
 
@@ -118,10 +125,14 @@ class Standing(AsyncService):
             self.ready.lost(STORE)
         else:
             self.ready.met(STORE)
-        self._look_for_leader()
+        self._say(await self.is_leader_there())
 
-    def _look_for_leader(self) -> None:
-        (self.ready.met if self.leadership.leader else self.ready.lost)(LEADER)
+    def _led_or_not(self, lease: Lease | None) -> None:
+        """Said at once of ourselves; another one is looked for by the next check."""
+        self._say(lease is not None)
+
+    def _say(self, there: bool) -> None:
+        (self.ready.met if there else self.ready.lost)(LEADER)
 
 
 def _is_missing(ready: Readiness, name: str) -> bool:

@@ -30,7 +30,7 @@ from svc.rpc.endings import Endings
 from svc.rpc.server import RpcServerFactory, admit_all
 from svc.rpc.tls import TlsServerFactory
 from svc.service import AsyncService, Listener
-from svc.wire.limits import anonymous
+from svc.wire.limits import WireLimits, anonymous
 
 
 @define(slots=False, eq=False)
@@ -128,6 +128,7 @@ def rpc_server(
     plaintext: bool = False,
     told: Callable[[str, str], object] = lambda what, detail: None,
     listener: str = "",
+    limits: WireLimits | None = None,
 ) -> RpcServerFactory:
     """A server with the configured limits; of those, a peer without certificate gets a part.
 
@@ -135,8 +136,9 @@ def rpc_server(
 
     Args:
         listener: The key of what it serves, for the log.
+        limits: Of its connections, where they are not the configured ones.
     """
-    limits = wire_limits(settings)
+    limits = limits or wire_limits(settings)
     crowd = Crowd(
         runtime.reactor,
         settings.limits.max_connections,

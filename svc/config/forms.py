@@ -93,6 +93,28 @@ def _names(texts: list[str]) -> tuple[str, ...]:
     return tuple(read_host(text) for text in texts)
 
 
+def _name(text: str) -> str:
+    if not is_resource_id(text):
+        raise ValueError("must be one DNS label: a-z, 0-9 and -, at most 63")
+    return text
+
+
+MAX_PEERS = 16
+"""More Authorities on one store than anybody runs."""
+
+
+def _peers(table: dict[str, str]) -> Mapping[str, Address]:
+    if len(table) > MAX_PEERS:
+        raise ValueError(f"more than {MAX_PEERS} Authorities")
+    for name in table:
+        if not is_resource_id(name):
+            raise ValueError("each name must be one DNS label: a-z, 0-9 and -, at most 63")
+    found = {name: parse_address(text) for name, text in table.items()}
+    if len(set(found.values())) != len(found):
+        raise ValueError("an address stands there twice")
+    return found
+
+
 def _directory(text: str) -> str:
     if not isabs(_clean(text)) or _tidy(text) == "/":
         raise ValueError("must be an absolute path of a directory of its own")
@@ -298,6 +320,8 @@ CLUSTER = Form("a DNS name", str, _cluster)
 LISTEN = Form("an address host:port (a string)", str, _listen)
 DIAL = Form("an address host:port (a string)", str, parse_address)
 DIALS = Form("a list of addresses host:port", list[str], _dials)
+NAME = Form("a DNS label (a string)", str, _name)
+PEERS = Form("a table of addresses host:port by name", dict[str, str], _peers)
 NAMES = Form("a list of DNS names and IP addresses", list[str], _names)
 DIRECTORY = Form("an absolute path (a string)", str, _directory)
 PATH = Form("an absolute path (a string)", str, _path)

@@ -91,6 +91,9 @@ def _endpoints() -> tuple[Key, ...]:
             "Where the renewal lane ends."),
         Key("endpoints.admin_listen", f.LISTEN, "", _AUTHORITY,
             "Where the admin lane ends; empty: not listened on.", later=True),
+        Key("endpoints.private_listen", f.LISTEN, "", _AUTHORITY,
+            "Where the other Authorities on a shared store reach this one; empty: not listened "
+            "on. Keep it private."),
         Key("endpoints.authority", f.DIALS, [], _PROXY,
             "Authority's control addresses, each instance by its own."),
         Key("endpoints.authority_failover", f.DIALS, [], _PROXY,
@@ -121,6 +124,12 @@ def _telemetry() -> tuple[Key, ...]:
 
 def _roles() -> tuple[Key, ...]:
     return (
+        Key("authority.name", f.NAME, None, _AUTHORITY,
+            "This Authority's name among those on a shared store, under which it holds the lease: "
+            "no two have the same. Absent: its node id."),
+        Key("authority.peers", f.PEERS, {}, _AUTHORITY,
+            "The private address of every Authority on a shared store, this one included, by "
+            "`authority.name`; the same table in each."),
         Key("proxy.public_plaintext", f.YES_NO, False, _PROXY,
             "Serve the public listener without TLS: only health and the join lane answer."),
         Key("proxy.tls_min_version", f.one_of("1.3", "1.2"), "1.3", _PROXY,

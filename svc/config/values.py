@@ -63,6 +63,7 @@ class Endpoints:
     control_listen: Address | None
     join_listen: Address | None
     renewal_listen: Address | None
+    private_listen: Address | None
     authority: tuple[Address, ...]
     authority_failover: tuple[Address, ...]
     proxy: tuple[Address, ...]
@@ -83,6 +84,14 @@ class Telemetry:
 
     metrics_listen: Address | None
     otel_endpoint: str | None
+
+
+@frozen
+class Authority:
+    """``[authority]``: this one among those on a shared store."""
+
+    name: str | None
+    peers: Mapping[str, Address]
 
 
 @frozen
@@ -213,6 +222,7 @@ class RoleSettings:
     endpoints: Endpoints
     join: Join
     telemetry: Telemetry
+    authority: Authority
     proxy: Proxy
     connector: Connector
     client: Client

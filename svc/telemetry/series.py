@@ -168,9 +168,9 @@ def _relays() -> tuple[Series, ...]:
         _gauge("svc_license_expires_unix", _A, "Unix time the running license expires.",
                later=True),
         _counter("svc_authority_forward_requests_total", _A,
-                 "Requests a follower forwarded to the leader.", later=True),
+                 "Calls that an Authority which stands by had for the leader."),
         _counter("svc_authority_forward_transport_failures_total", _A,
-                 "Forwards that failed in transport.", later=True),
+                 "Of those, calls that failed between the two."),
     )  # fmt: skip
 
 

@@ -10,15 +10,22 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.leading import TERM_SECS, Leadership
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
-from svc.compose.authority_parts import Serving
+from svc.compose.authority_parts import OwnLeaf, Serving
 from svc.compose.authority_turn import CHECK_SECS, Standing, Turn
 from svc.compose.listeners import LateFactory, RpcListener
-from svc.errors import LeaseLost, SvcError
+from svc.errors import LeaseLost, SvcError, Unavailable
+from svc.interfaces.rpc import RpcService
 from svc.model.audit import chain_hash
+from svc.model.certificate import CertificateFacts
 from svc.model.lease import Lease
+from svc.model.principal import Role
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.issue import make_request
+from svc.pki.root import new_key
 from svc.service import Readiness
 from svc.store.memory import memory_store
 from tests.authority.test_leading import Cut
+from tests.pki.support import World
 from tests.proof import proves
 
 FOLLOW_SECS = 10.0
@@ -44,13 +51,17 @@ class TurnTests(SynchronousTestCase):
             self.follow, FOLLOW_SECS,
         )  # fmt: skip
         self.passes = 0
-        self.standing = Standing(self.way, self.leadership, self.ready, self.clock)
+        self.standing = Standing(self.way, self.leadership, self.ready, self.clock, self.is_there)
         self.successResultOf(self.leadership.startService())
         self.successResultOf(self.standing.startService())
 
     async def follow(self) -> None:
         """Count the passes of who stands by."""
         self.passes += 1
+
+    async def is_there(self) -> bool:
+        """Whether somebody leads: the way there is another test's."""
+        return self.leadership.leader != ""
 
     def change(self, fn: Any) -> Any:
         """A transaction of somebody else."""
@@ -121,10 +132,68 @@ class TurnTests(SynchronousTestCase):
         admit("/a/B", nobody)
         self.assertEqual(admitted, ["/a/B"])
 
+    @proves("G-HA-01", "G-OPEN-50")
+    def test_what_is_answered_meanwhile(self) -> None:
+        """Until it is our turn some methods are forwarded or answered, each with its admission."""
+        serving, asked = Serving(self.leadership), list[str]()
+        nobody: Any = None
+
+        def serve(name: str) -> Any:
+            async def noted(_call: object) -> None:
+                asked.append(name)
+
+            return noted
+
+        admit = serving.guarded(
+            lambda method, peer: asked.append("ours"),
+            {"/a/B": lambda method, peer: asked.append("theirs")},
+            lambda leader: f"go to {leader}",
+        )
+        service = serving.forwarded(
+            RpcService("a", {"B": serve("served"), "C": serve("stream")}),
+            {"/a/B": admit}, serve("forwarded"),
+        )  # fmt: skip
+        admit("/a/B", nobody)
+        refusal = self.assertRaises(LeaseLost, admit, "/a/C", nobody)
+        self.assertIn("the leader is them; go to them", refusal.text)
+        for turn in (False, True):
+            serving.is_on = turn
+            admit("/a/B", nobody)
+            for name in ("B", "C"):
+                method: Any = service.methods[name]
+                self.successResultOf(Deferred.fromCoroutine(method(nobody)))
+        told = ["theirs", "theirs", "forwarded", "stream", "ours", "served", "stream"]
+        self.assertEqual(asked, told)
+
+    def test_our_own_leaf(self) -> None:
+        """Who stands by renews its certificate by itself; who leads has it on record."""
+        world, serving = World(), Serving(self.leadership)
+        identity, recorded = world.identity(Role.AUTHORITY), list[int]()
+
+        async def record(facts: CertificateFacts, csr: bytes) -> tuple[bytes, ...]:
+            recorded.append(facts.generation)
+            return ()
+
+        own = OwnLeaf(identity, EnrollmentDesk(world.keys, 600, 600), serving, record)
+        key = new_key()
+
+        def renew() -> Deferred[tuple[bytes, ...]]:
+            return Deferred.fromCoroutine(own.renew(make_request(key)))
+
+        identity.replace(identity.accept(key, self.successResultOf(renew())))
+        self.assertEqual((identity.facts.generation, recorded), (2, []))
+        serving.is_on = True
+        self.successResultOf(renew())
+        self.assertEqual(recorded, [2])
+        serving.is_on = False
+        self.change(lambda tx: tx.lease.leave(tx.lease.held()))
+        self.clock.advance(TERM_SECS)
+        self.failureResultOf(renew(), Unavailable)
+
     def test_no_store_at_first(self) -> None:
         """A check that fails is no failure of the start."""
         self.way.is_cut = True
         ready = Readiness(STORE, LEADER)
-        standing = Standing(self.way, self.leadership, ready, self.clock)
+        standing = Standing(self.way, self.leadership, ready, self.clock, self.is_there)
         self.successResultOf(standing.startService())
         self.assertEqual(ready.missing, (STORE,))
