@@ -59,7 +59,9 @@ ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
 _log = Logger(namespace="svc_join")
 
 _ENROLL_SECS = 25.0
-_VERIFY_FAILED = "certificate verify failed"
+VERIFY_FAILED = "certificate verify failed"
+"""What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
+
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _LONGEST_TOLD = 300.0
@@ -189,7 +191,7 @@ async def enroll_direct(
             handshake_secs=handshake_secs,
         )
     except SvcError as failed:
-        if not refused and _VERIFY_FAILED in failed.text:
+        if not refused and VERIFY_FAILED in failed.text:
             # A chain without our root, or with another, ends in OpenSSL before
             # the check is asked.
             refused.append(CertificateRefused("its chain does not end in the pinned root"))

@@ -7,14 +7,12 @@ from typing import Any
 
 from attrs import define, field
 from twisted.application.service import Service
-from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
+from svc.compose.authority_dial import authority_dial
 from svc.compose.heads import greatest_head
-from svc.compose.joining import dialed
-from svc.compose.limits import told_of, wire_limits
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -22,7 +20,6 @@ from svc.compose.node import (
     freshness,
     host_endpoint,
     identity_store,
-    keepalive,
     renewal_loop,
     tunnel_times,
 )
@@ -49,7 +46,7 @@ from svc.model.source import AddressBudget
 from svc.model.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
-from svc.pki.tls import ClientCertificates, client_context, server_context
+from svc.pki.tls import ClientCertificates, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
@@ -61,6 +58,7 @@ from svc.proxy.health import Health
 from svc.proxy.lanes import RelayLanes
 from svc.proxy.listing import Listings
 from svc.proxy.pool import AuthorityPool
+from svc.proxy.probing import PoolProbes
 from svc.proxy.public import PublicServices
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
@@ -68,7 +66,6 @@ from svc.proxy.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.stopping import Stopping, Work
 from svc.proxy.summaries import EVERY_SECS, RefusalSummaries
 from svc.proxy.tunnels import TunnelService
-from svc.rpc.channel import dial
 from svc.service import (
     AsyncMultiService,
     AsyncService,
@@ -181,7 +178,7 @@ class Assembling:
         p = self.parts
         clock, now = p.runtime.reactor, p.runtime.now
         holder, heads = self._kept(identity)
-        link = self._link(identity, holder, heads)
+        link, probes = self._link(identity, holder, heads)
         reports = self._reports(link)
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
@@ -207,7 +204,7 @@ class Assembling:
         )  # fmt: skip
         anonymous = self._anonymous()
         lanes = RelayLanes(
-            lambda: link.lanes, self._authority_port, identity.verifier,
+            lambda: link.lanes, lambda port: self._authority_port(link, port), identity.verifier,
             lane_meters(p.metrics), clock, anonymous, check_not_revoked=holder.check_not_revoked,
         )  # fmt: skip
         health = Health()
@@ -225,7 +222,7 @@ class Assembling:
         refused = RefusalSummaries(rates.tally, link.channel, p.runtime.entropy)
         self.stopping.work = Work(health, routes, sessions, listings, reports, refused)
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
-        return [renewal, link, summaries]
+        return [renewal, link, probes, summaries]
 
     def _anonymous(self) -> AnonymousCalls:
         limits = self.parts.settings.limits
@@ -288,32 +285,20 @@ class Assembling:
 
     def _link(
         self, identity: TransportIdentity, holder: SnapshotHolder, heads: AuditHeads
-    ) -> AuthorityLink:
+    ) -> tuple[AuthorityLink, PoolProbes]:
         runtime, settings = self.parts.runtime, self.parts.settings
+        dial_authority = authority_dial(runtime, settings, identity)
         addresses, pool = authority_addresses(settings), self._pool
-        told = told_of(runtime.reactor, "endpoints.authority", ", ".join(map(str, addresses)))
-        pings = keepalive(settings)
 
         async def to_authority() -> IRpcChannel:
-            context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
-            endpoint = wrapClientTLS(context, dialed(runtime.reactor, pool.current))
-            return await dial(
-                endpoint,
-                runtime.reactor,
-                authority="authority",
-                keepalive=pings,
-                headers=runtime.traces.headers,
-                handshake_secs=settings.limits.handshake_secs,
-                limits=wire_limits(settings),
-                told=told,
-            )
+            return await dial_authority(pool.current)
 
         async def take(frame: SnapshotFrame) -> None:
             # First the heads: where an older store was put back, older policies come after them.
             await heads.take(frame.heads)
             await holder.take(frame)
 
-        return AuthorityLink(
+        link = AuthorityLink(
             runtime.reactor,
             to_authority if addresses else None,
             take,
@@ -327,6 +312,7 @@ class Assembling:
             pool,
             lambda: heads.line,
         )
+        return link, PoolProbes(runtime.reactor, dial_authority, link)
 
     def _tunnel_told(
         self, reports: Reports, changed: list[Callable[[], object]]
@@ -342,8 +328,8 @@ class Assembling:
 
         return told
 
-    def _authority_port(self, port: int) -> IStreamClientEndpoint:
-        return host_endpoint(self.parts.runtime, self._pool.current.host, port)
+    def _authority_port(self, link: AuthorityLink, port: int) -> IStreamClientEndpoint:
+        return host_endpoint(self.parts.runtime, link.member.host, port)
 
     def _renewal_reach(self, link: AuthorityLink) -> Callable[[], Awaitable[Any]]:
         async def reach() -> IStreamClientEndpoint:
@@ -351,7 +337,7 @@ class Assembling:
                 raise Unavailable(
                     "no Authority serves renewals now", reason="authority_unreachable"
                 )
-            return self._authority_port(link.lanes.renewal_port)
+            return self._authority_port(link, link.lanes.renewal_port)
 
         return reach
 

@@ -20,7 +20,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.errors import SvcError, Unavailable
+from svc.errors import LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.control import (
     HELLO_METHOD,
@@ -56,8 +56,9 @@ _SILENCE_SECS = 20.0
 
 @frozen(eq=False)
 class _Followed:
-    """One greeted connection, what it shows, and the snapshots that come on it."""
+    """One greeted connection, to which member, what it shows, and its stream of snapshots."""
 
+    at: int
     channel: IRpcChannel
     shown: Shown
     stream: IRpcStream
@@ -79,6 +80,8 @@ class AuthorityLink(Service):
         dial_secs: For the connection, TLS included.
         pool: The Authorities there are; turned to the next one when a dial or a connection fails.
         head: The greatest signed head of the audit log that is kept here, said at each greeting.
+        lanes: What the Authority that was greeted last said of itself.
+        member: Which of the pool that was: its ports are of no other.
     """
 
     clock: IReactorTime
@@ -94,12 +97,18 @@ class AuthorityLink(Service):
     pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
     head: Callable[[], bytes] = bytes
     lanes: Lanes | None = None
+    member: Any = None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
     _connected: list[Callable[[], object]] = field(factory=list)
     _waiting: list[Deferred[IRpcChannel]] = field(factory=list)
     _since: float | None = None
     _is_beating: bool = False
+    _attempt: Deferred[None] | None = None
+    _is_hurried: bool = False
+    _ended_at: int = 0
+    _wish: Deferred[None] | None = None
+    _dialing: DeferredLock = field(factory=DeferredLock)
     _taking: DeferredLock = field(factory=DeferredLock)
     _left: BackgroundTasks = field(factory=BackgroundTasks)
 
@@ -155,6 +164,29 @@ class AuthorityLink(Service):
             )
         return self._followed.channel
 
+    def channel_to(self, at: int) -> IRpcChannel | None:
+        """The channel, where it leads to that member of the pool."""
+        followed = self._followed
+        return followed.channel if followed is not None and followed.at == at else None
+
+    def look_elsewhere(self) -> None:
+        """Turn to the member that leads, where that is another one.
+
+        Called as members are heard.  A connection that stands is left once the new one does; a
+        dial under way is given up.
+        """
+        at = self.pool.wished
+        if at is None:
+            return
+        if self._followed is not None:
+            if self._wish is not None and not self._wish.called:
+                self._wish.callback(None)
+            return
+        self.pool.turn_to(at)
+        if self._attempt is not None:
+            self._is_hurried = True
+            self._attempt.cancel()
+
     def next_channel(self) -> Deferred[IRpcChannel]:
         """The channel once there is one: for what must outlive an Authority's absence."""
         waiting: Deferred[IRpcChannel] = Deferred(self._forget)
@@ -172,35 +204,53 @@ class AuthorityLink(Service):
         failures = 0
         while True:
             self._since, self._is_beating = None, False
+            self._attempt = Deferred.fromCoroutine(self._connection())
             try:
-                await self._connection()
+                await self._attempt
             except CancelledError:
-                raise
+                if not (self._is_hurried and self.running):
+                    raise
             except SvcError as e:
                 if not self.running:
                     return  # a dial that is cancelled may end as one that failed
-                _log.warn("authority connection over", reason=e.reason, text=e.text)
+                self._log_over(e, self._ended_at)
             except Exception:
                 # Whatever broke it: without this loop the Proxy would never come back.
                 _log.failure("authority connection failed", reason="internal")
+            self._attempt = None
+            if self._is_hurried:
+                self._is_hurried = False
+                continue
             if self._was_steady():
                 failures = 0
                 self.pool.held()
             # Another member may answer at once: only a whole round of failures is waited for.
-            if not self.pool.failed():
+            if not self.pool.failed(self._ended_at):
                 continue
             failures += 1
             longest = _LONGEST_WAIT if self.pool.is_alone else _LONGEST_ROUND
             wait = min(longest, _FIRST_WAIT * 2 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
 
+    def _log_over(self, why: SvcError, at: int) -> None:
+        address = str(self.pool.members[at])
+        _log.warn(
+            "authority connection over", reason=why.reason, text=why.text, address=address
+        )  # fmt: skip
+        if why.reason == LeaseLost.reason and self.pool.is_alone:
+            _log.error(
+                "the only Authority named does not lead: name each by an address of its own",
+                key="endpoints.authority", address=address, reason=why.reason,
+            )  # fmt: skip
+
     def _was_steady(self) -> bool:
         return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS
 
     async def _connection(self) -> None:
+        self._ended_at = self.pool.turn
         await self._reached()
-        moving = Deferred.fromCoroutine(self.fresh.follow(self._shown, self._move))
-        moving.addErrback(self._log_end)
+        follows = (self.fresh.follow(self._shown, self._move), self._follow_leader())
+        moving = [Deferred.fromCoroutine(each).addErrback(self._log_end) for each in follows]
         try:
             self._since = self.clock.seconds()
             _log.info("authority connected", authority=_authority_id(self.lanes))
@@ -208,24 +258,27 @@ class AuthorityLink(Service):
             while True:
                 await self._frame()
         finally:
-            moving.cancel()
+            for each in moving:
+                each.cancel()
             followed, self._followed = self._followed, None
             if followed is not None:
+                self._ended_at = followed.at
                 await followed.channel.close()
 
     async def _reached(self, older: Shown | None = None) -> None:
         """Greet and follow a connection, and have it; nothing of it is left if that fails."""
         assert self.dial is not None  # else nothing is started
-        ours = self.fresh.ours
+        ours, at = self.fresh.ours, self.pool.turn
         channel = await bounded(self.clock, self.dial_secs, self.dial(), "Authority")
         try:
             shown = self.fresh.shown(ours, channel.peer, older)
-            await self._greet(channel)
+            lanes = await self._greet(channel)
             # What comes meanwhile on the older connection waits, and is then out of date.
             await self._taking.acquire()
             try:
                 stream = await self._snapshots(channel)
-                before, self._followed = self._followed, _Followed(channel, shown, stream)
+                before, self._followed = self._followed, _Followed(at, channel, shown, stream)
+                self.lanes, self.member = lanes, self.pool.members[at]
                 self.pool.answered()
             finally:
                 self._taking.release()
@@ -234,17 +287,49 @@ class AuthorityLink(Service):
             raise
         if before is not None:
             before.stream.cancel("moved")
-            self._left.spawn(
-                "leaving a connection to Authority", close_when_idle(before.channel, self.clock)
-            )
+            leaving = before.channel.close()
+            if before.at == at:
+                # Of another instance nothing is good any more: registrations are made anew.
+                leaving = close_when_idle(before.channel, self.clock)
+            self._left.spawn("leaving a connection to Authority", leaving)
 
     def _shown(self) -> Shown | None:
         return None if self._followed is None else self._followed.shown
 
     async def _move(self) -> None:
         """Follow another connection; calls that run on the older one may finish there."""
-        await self._reached(self._shown())
+        await self._dialing.acquire()
+        try:
+            await self._reached(self._shown())
+        finally:
+            self._dialing.release()
         _log.info("authority connected anew", authority=_authority_id(self.lanes))
+
+    async def _follow_leader(self) -> None:
+        """Move whenever another member is heard to lead; for as long as a connection stands."""
+        while True:
+            self._wish = Deferred()
+            await self._wish
+            await self._dialing.acquire()
+            try:
+                await self._move_to_leader()
+            finally:
+                self._dialing.release()
+
+    async def _move_to_leader(self) -> None:
+        at, before = self.pool.wished, self.pool.turn
+        if at is None:
+            return
+        self.pool.turn_to(at)
+        try:
+            await self._reached()
+        except SvcError as e:
+            self._log_over(e, at)
+            self.pool.turn_back(before)
+        else:
+            self._since = self.clock.seconds()
+            _log.info("authority moved", authority=_authority_id(self.lanes))
+            self._tell(self.channel())
 
     async def _snapshots(self, channel: IRpcChannel) -> IRpcStream:
         """The stream of snapshots, its first frame taken."""
@@ -254,11 +339,11 @@ class AuthorityLink(Service):
         await self._first_frame(stream)
         return stream
 
-    async def _greet(self, channel: IRpcChannel) -> None:
+    async def _greet(self, channel: IRpcChannel) -> Lanes:
         claimed = islice(self.claims(), MAX_SESSIONS)
         request = hello_message(self.version, self.instance_id, claimed, self.head())
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
-        self.lanes = read_lanes(answer)
+        return read_lanes(answer)
 
     async def _first_frame(self, stream: IRpcStream) -> None:
         """The first snapshot, so that an open right after the greeting is decided.

@@ -1,8 +1,10 @@
 """Which Authority a Proxy turns to.
 
 Each instance has an address of its own.  The Proxy stays with the one that
-answered, and turns to the next when it is refused (a follower says
-``not_leader``) or cannot be reached.
+answered, and turns to another when it is refused (a follower says
+``not_leader``), cannot reach it, or hears from another one that it leads in a
+newer epoch.  Epochs only grow, so two that both say they lead never toss a
+Proxy to and fro.
 """
 
 from __future__ import annotations
@@ -33,17 +35,52 @@ class AuthorityPool(Generic[_T]):
     moved: Callable[[], object] = _nobody
     _turn: int = field(default=0, init=False)
     _settled: int | None = field(default=None, init=False)
-    _failed: int = field(default=0, init=False)
+    _failed: set[int] = field(factory=set, init=False)
+    _epochs: dict[int, int] = field(factory=dict, init=False)
+
+    @property
+    def turn(self) -> int:
+        """The place of the member to dial, or of the one that is dialed."""
+        return self._turn
 
     @property
     def current(self) -> _T:
-        """The member to dial, or the one that is dialed."""
+        """That member."""
         return self.members[self._turn]
 
     @property
     def is_alone(self) -> bool:
         """Whether there is no other member to turn to."""
         return len(self.members) < 2
+
+    @property
+    def wished(self) -> int | None:
+        """The member that leads in a newer epoch than the current one is known to, if any does."""
+        best = self._best(range(len(self.members)))
+        if best in (None, self._turn) or self._epoch(best) <= self._epoch(self._turn):
+            return None
+        return best
+
+    def heard(self, at: int, epoch: int) -> None:
+        """A member says that it leads in *epoch*; 0: that it does not."""
+        self._epochs[at] = epoch
+
+    def unheard(self, at: int) -> None:
+        """A member did not answer.
+
+        What the current one said stands: whether its connection does is seen on it.
+        """
+        if at != self._turn:
+            self._epochs.pop(at, None)
+
+    def turn_to(self, at: int) -> None:
+        """Dial this one next."""
+        self._turn = at
+
+    def turn_back(self, at: int) -> None:
+        """The current one was not reached after all; stay with the former."""
+        self._epochs.pop(self._turn, None)
+        self._turn = at
 
     def answered(self) -> None:
         """The Proxy's calls go to the current member from now on."""
@@ -53,13 +90,30 @@ class AuthorityPool(Generic[_T]):
 
     def held(self) -> None:
         """The connection that just ended was no failure: the next one begins a new round."""
-        self._failed = 0
+        self._failed.clear()
 
-    def failed(self) -> bool:
-        """Turn to the next member; whether all have failed since one held or a round ended."""
-        self._turn = (self._turn + 1) % len(self.members)
-        self._failed += 1
-        if self._failed < len(self.members):
-            return False
-        self._failed = 0
-        return True
+    def failed(self, at: int | None = None) -> bool:
+        """Turn to another member; whether all have failed since one held or a round ended.
+
+        Args:
+            at: The one that failed, where that is not the current one.
+        """
+        at = self._turn if at is None else at
+        self._epochs.pop(at, None)
+        self._failed.add(at)
+        count = len(self.members)
+        is_over = len(self._failed) == count
+        if is_over:
+            self._failed.clear()
+        order = [(at + step) % count for step in range(1, count + 1)]
+        left = [each for each in order if each not in self._failed]
+        best = self._best(left)
+        self._turn = left[0] if best is None else best
+        return is_over
+
+    def _best(self, among: Sequence[int]) -> int | None:
+        leading = [at for at in among if self._epoch(at)]
+        return max(leading, key=self._epoch) if leading else None
+
+    def _epoch(self, at: int | None) -> int:
+        return 0 if at is None else self._epochs.get(at, 0)
