@@ -51,7 +51,7 @@ class Files:
 
     def init(self, targets: Sequence[Target]) -> None:
         """Let ``svc init`` make it; then give each role the numbers of the test."""
-        public, authority = _free_ports()
+        public, authority, *_ = map(str, free_ports())
         words = ["--cluster", self.cluster, "--public-port", public, "--authority-port", authority]
         later = [one for one in targets if self.is_one and needs_label(one)]
         for one in (one for one in targets if one not in later):
@@ -126,11 +126,11 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
             yield f"{path}{key}", value
 
 
-def _free_ports() -> tuple[str, str]:
-    """A free port, and the first of three free ones in a row."""
+def free_ports() -> range:
+    """Four free ports in a row."""
     while True:
         first = random.choice(_BELOW_EPHEMERAL)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for port in range(first, first + 4):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
-            return str(first), str(first + 1)
+            return range(first, first + 4)

@@ -217,7 +217,7 @@ class Gateway:
     def make_proxy(self) -> None:
         """Let a Proxy join directly, and start it."""
         names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
-        self._put_token(PROXY, PROXY, names)
+        self.put_token(PROXY, PROXY, names)
         self.start(self.make_child(PROXY).name)
 
     def make_connector(self, targets: Iterable[Target], name: str = CONNECTOR) -> None:
@@ -225,7 +225,7 @@ class Gateway:
         offered = tuple(targets)
         if name != CONNECTOR:
             self.files.add_connector(name, offered)
-        self._put_token(name, CONNECTOR)
+        self.put_token(name, CONNECTOR)
         child = self.start(self.make_child(name, CONNECTOR).name)
         joined = self.files.state(name) / "identity" / "current"
         until(f"{name} joined", joined.exists, alive=[child])
@@ -250,7 +250,8 @@ class Gateway:
         name = self.child(role).name
         self.files.write(name, self.files.table(name) | dict(change))
 
-    def _put_token(self, name: str, role: str, more: Iterable[str] = ()) -> None:
+    def put_token(self, name: str, role: str, more: Iterable[str] = ()) -> None:
+        """A token of its own where the node's configuration says that it lies."""
         token = self.operator("nodes", "add", name, "--role", role, *more).stdout
         path = self.files.token(name)
         path.touch(mode=0o600)

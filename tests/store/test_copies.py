@@ -13,6 +13,7 @@ from svc.errors import AlreadyExists, Malformed, StoreUnavailable, SvcError, Unk
 from svc.interfaces.copies import CopyHead
 from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
+from svc.model.lease import Member
 from svc.model.ledger import EntitySlice
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
@@ -34,6 +35,7 @@ def fill_more(tx: ITransaction) -> None:
     first = tx.audit.rows(1, 1)[0]
     tx.state.append(1, first.seq, "key", b"\0signature", b"certificate\xff")
     tx.lease.take("owner", "instance", tx.lease.held())
+    tx.lease.appear(Member("owner", "n" * 26, "instance"), None)
 
 
 def copied(factory: Factory, url: str) -> list[bytes]:

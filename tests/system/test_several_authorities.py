@@ -1,0 +1,283 @@
+"""Three Authorities on one PostgreSQL store and two Proxies: the one that writes is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.files import free_ports
+from svc.testing.gateway import Gateway, init_gateway
+from svc.testing.person import Person
+from svc.testing.processes import Child, run, svc_command, until
+from svc.testing.settings import POLICY, Target
+from tests.postgres import connected, empty_database
+from tests.proof import proves
+from tests.system.traffic import Traffic
+from tests.system.world import around
+
+IS_LONG = os.environ.get("SVC_LONG") == "1"
+KILLS = 10 if IS_LONG else 1
+LEASE_SECS = 2
+AT_MOST_SECS = LEASE_SECS + 5
+PROCESSES = {"a1": "authority", "a2": "authority2", "a3": "authority3"}
+"""By the names that they have among themselves."""
+
+VISITORS = {"staying": 1, "passing": 3}
+"""At each Proxy."""
+
+PROXIES = ("proxy", "proxy2")
+MOVES = "svc_authority_pool_moves_total"
+STREAMS = "svc_active_auth_relay_streams"
+FORWARDED = "svc_authority_forward_requests_total"
+NUMBERS = {
+    "store_lease_secs": LEASE_SECS,
+    "session.reclaim_secs": 2,
+    "limits.max_sessions_per_person": 4000,
+}
+
+
+@proves("G-ROLE-11", "G-CFG-10", "G-CFG-11", "G-OPEN-49", "G-OPEN-50")
+class SeveralAuthorities(SynchronousTestCase):
+    """A gateway whose Proxies know all of them."""
+
+    def setUp(self) -> None:
+        """One Authority leads, two stand by; each Proxy has a Connector and a person."""
+        echo = f"127.0.0.1:{around().ports['echo']}"
+        first, second = Target("echo", echo), Target("echo2", echo)
+        self.gateway = init_gateway([first], numbers=NUMBERS)
+        self.addCleanup(self.gateway.end)
+        self.url = empty_database(self)
+        self.configure(self.gateway)
+        self.gateway.make_authority()
+        for name in ("authority2", "authority3"):
+            self.gateway.make_child(name, "authority")
+            self.start_standing_by(name)
+        self.gateway.set_policy(POLICY)
+        self.gateway.make_proxy()
+        self.gateway.make_connector([first])
+        self.make_second_proxy(second)
+        self.people = [self.person("ada", "proxy"), self.person("bob", "proxy2")]
+
+    # -- making
+
+    def configure(self, gateway: Gateway) -> None:
+        """All use the database and the cluster's keys; each has its own directory and ports."""
+        files = gateway.files
+        ports = {name: free_ports() for name in PROCESSES}
+        peers = {name: f"127.0.0.1:{mine[3]}" for name, mine in ports.items()}
+        base = files.table("authority") | {
+            "store_url": self.url, "plugins.stores": ["postgresql"], "authority.peers": peers,
+        }  # fmt: skip
+        for name, process in PROCESSES.items():
+            listens = ("control_listen", "join_listen", "renewal_listen", "private_listen")
+            own = base | {"authority.name": name, "state_dir": str(files.state(process))}
+            for listen, port in zip(listens, ports[name], strict=True):
+                own[f"endpoints.{listen}"] = f"127.0.0.1:{port}"
+            files.write(process, own)
+            if name != "a1":
+                files.state(process).mkdir(mode=0o700)
+                keys = files.state("authority") / "keys"
+                shutil.copytree(keys, files.state(process) / "keys")
+        control = [files.table(each)["endpoints.control_listen"] for each in PROCESSES.values()]
+        ends = {
+            "join.authority": files.table("authority")["endpoints.join_listen"],
+            "endpoints.authority": control[:1], "endpoints.authority_failover": control[1:],
+        }  # fmt: skip
+        files.write("proxy", files.table("proxy") | ends)
+        self.control = control
+
+    def make_second_proxy(self, target: Target) -> None:
+        """It joins at an Authority that stands by; its Connector knows no other Proxy."""
+        gateway, files = self.gateway, self.gateway.files
+        files.state("proxy2").mkdir(mode=0o700)
+        public = f"127.0.0.1:{free_ports()[0]}"
+        files.write("proxy2", files.table("proxy") | {
+            "state_dir": str(files.state("proxy2")),
+            "join.token_file": str(files.token("proxy2")),
+            "join.authority": files.table("authority2")["endpoints.join_listen"],
+            "endpoints.public_listen": public,
+            "endpoints.authority": self.control, "endpoints.authority_failover": [],
+        })  # fmt: skip
+        names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
+        gateway.put_token("proxy2", "proxy", names)
+        gateway.start(gateway.make_child("proxy2", "proxy").name)
+        files.add_connector("connector2", [target])
+        table = files.table("connector2") | {"endpoints.proxy": [public]}
+        files.write("connector2", table)
+        gateway.put_token("connector2", "connector")
+        gateway.start(gateway.make_child("connector2", "connector").name)
+        gateway.add_resource(target, "connector2")
+        for proxy in PROXIES:
+            gateway.await_metric(proxy, "svc_active_connector_tunnels", 1)
+
+    def person(self, name: str, proxy: str) -> Person:
+        """Somebody who uses that Proxy."""
+        token = self.gateway.operator("persons", "add", name, "--group", "ops").stdout.strip()
+        made = Person(name, self.gateway.directory / f"home-{name}", self.gateway.files.cluster)
+        made.join(self.gateway.listening(proxy)["public"], self.gateway.pin, token)
+        self.gateway.people.append(made)
+        return made
+
+    def start_standing_by(self, name: str) -> None:
+        """Start, until it has said in this life that it stands by, and is ready."""
+        child = self.gateway.roles[name]
+        self.gateway.files.listening(name).unlink(missing_ok=True)
+        child.start()
+        until(f"{name} stands by", lambda: '"standing by"' in child.text(), alive=[child])
+        self.gateway.await_ready(name)
+
+    # -- looking
+
+    def select(self, query: str) -> list[Any]:
+        """Rows of the store."""
+        with connected(self.url) as cursor:
+            cursor.execute(query)
+            found: list[Any] = cursor.fetchall()
+            return found
+
+    def lease(self) -> tuple[int, str]:
+        """Epoch and owner."""
+        [(epoch, owner)] = self.select("SELECT epoch, owner FROM lease")
+        return epoch, owner
+
+    def operator(self, name: str, *words: str) -> Any:
+        """A command with the configuration of one of the Authorities."""
+        config = str(self.gateway.files.config(name))
+        return run(svc_command("--config", config, "authority", *words), self.gateway.directory)
+
+    def traffic(self, **visitors: float) -> list[Traffic]:
+        """Visitors at each Proxy who stay so long in each session, until the test ends."""
+        made = [
+            Traffic(person, resource, visitors=VISITORS[sort], secs=secs)
+            for sort, secs in visitors.items()
+            for person, resource in zip(self.people, ("echo", "echo2"), strict=True)
+        ]
+        for one in made:
+            self.addCleanup(one.end)
+        for one in made:
+            until("it echoes", partial(one.lines, "echoed"), alive=[one.child])
+        return made
+
+    # -- the story
+
+    @proves(
+        "G-HA-01", "G-HA-03", "G-HA-05", "G-HA-06", "G-MET-25", "G-MET-48", "G-AUD-01", "G-RDY-07",
+        "G-POL-01", "G-POL-04", "G-MET-45",
+    )  # fmt: skip
+    def test_the_leader_is_killed_again_and_again(self) -> None:
+        """Sessions go on, new ones open with another, no record is lost and the log verifies."""
+        self.check_standing_by()
+        self.check_following()
+        self.check_a_new_issuing_ca()
+        self.check_same_owner()
+        traffics = self.traffic(staying=3600.0, passing=0.2)
+        staying, passing = traffics[:2], traffics[2:]
+        slowest = max(self.kill(number, passing) for number in range(1, KILLS + 1))
+        for each in staying:
+            self.assertEqual(each.lines("over"), [])
+        leader = PROCESSES[self.lease()[1]]
+        self.assertEqual(self.operator(leader, "status", "--json").checked().json["connectors"], 2)
+        self.assertIn("verified", self.operator(leader, "audit", "verify").checked().stdout)
+        say(f"{KILLS} kills, slowest {slowest:.2f} s; {self.accounts(traffics)}")
+
+    def check_standing_by(self) -> None:
+        """Calls to one that stands by end at the leader; an operator is told where that is."""
+        gateway = self.gateway
+        self.assertEqual(gateway.metric("authority2", FORWARDED), 1, "the second Proxy's joining")
+        refused = self.operator("authority3", "status")
+        self.assertNotEqual(refused.status, 0)
+        self.assertIn("the leader is a1; give the command where that one runs", refused.stderr)
+
+    def check_following(self) -> None:
+        """Who stands by has the policy of who leads."""
+        for version in (2, 3):
+            for series in ("svc_policy_version_stored", "svc_policy_version_applied"):
+                self.gateway.await_metric("authority2", series, version)
+            self.gateway.set_policy(f"{POLICY}// version {version + 1}")
+
+    def check_a_new_issuing_ca(self) -> None:
+        """Who leads puts it in force; the others say that they lack it until they have it."""
+        gateway, stale = self.gateway, "svc_ca_bundle_stale"
+        gateway.operator("keys", "renew", "spiffe")
+        gateway.await_metric("authority2", stale, 1, kind="spiffe")
+        self.assertEqual(gateway.metric("authority2", stale, kind="host_tls"), 0)
+        self.assertEqual(gateway.metric("authority", stale), 0)
+        for process in ("authority2", "authority3"):
+            for name in ("spiffe.key", "spiffe.pem"):
+                keys = gateway.files.state("authority") / "keys" / name
+                shutil.copy(keys, gateway.files.state(process) / "keys" / name)
+        for process in ("authority2", "authority3"):
+            gateway.await_metric(process, stale, 0, kind="spiffe")
+        self.assertTrue(self.person("eve", "proxy").directory.exists())
+
+    def check_same_owner(self) -> None:
+        """Another process under the name of one that lives ends, and says why."""
+        files, name = self.gateway.files, "authority4"
+        files.state(name).mkdir(mode=0o700)
+        shutil.copytree(files.state("authority") / "keys", files.state(name) / "keys")
+        own = {"state_dir": str(files.state(name)), "telemetry.metrics_listen": ""}
+        ends = ("control_listen", "join_listen", "renewal_listen", "private_listen")
+        own |= {f"endpoints.{listen}": "127.0.0.1:0" for listen in ends}
+        files.write(name, files.table("authority3") | own)
+        child: Child = self.gateway.make_child(name, "authority")
+        child.start()
+        self.assertNotEqual(child.wait(), 0)
+        self.assertIn("lease_owner_taken", child.text())
+        self.assertTrue(self.gateway.roles["authority3"].is_alive)
+        del self.gateway.roles[name]
+
+    def kill(self, number: int, passing: list[Traffic]) -> float:
+        """The leader dies and comes back; the seconds until sessions opened at both Proxies."""
+        epoch, owner = self.lease()
+        victim = PROCESSES[owner]
+        self.gateway.roles[victim].kill()
+        began = monotonic()
+        until("another one leads", lambda: self.lease()[0] > epoch)
+        led = monotonic() - began
+        for each in passing:
+            each.await_more("given")
+        taken = monotonic() - began
+        say(f"kill {number}, of {owner}: another leads after {led:.2f} s, sessions {taken:.2f} s")
+        if IS_LONG:
+            self.assertLess(taken, AT_MOST_SECS)
+        for proxy in PROXIES:
+            self.gateway.await_metric(proxy, STREAMS, 1)
+            self.assertEqual(self.gateway.metric(proxy, MOVES), number)
+        self.start_standing_by(victim)
+        return taken
+
+    def accounts(self, traffics: list[Traffic]) -> str:
+        """Every session that was given is on record once; no other one was, but for answers lost.
+
+        An answer that was lost with its Authority leaves the record of a session that nobody had:
+        it is closed as abandoned.
+        """
+        for each in traffics:
+            each.end()
+        until("no session is open", lambda: not self.select(_OPEN))
+        recorded = [uid for (uid,) in self.select(_STARTS)]
+        given = {one["session_uid"] for each in traffics for one in each.lines("given")}
+        self.assertEqual(len(recorded), len(set(recorded)))
+        self.assertEqual(given - set(recorded), set())
+        ends = dict(self.select("SELECT uid, end_reason FROM sessions"))
+        lost = {uid: ends[uid] for uid in set(recorded) - given}
+        self.assertLessEqual(len(lost), len(PROXIES) * sum(VISITORS.values()) * (KILLS + 1), lost)
+        self.assertEqual(len(recorded), len(given) + len(lost))
+        [(count, last)] = self.select("SELECT count(*), max(seq) FROM audit_log")
+        self.assertEqual(count, last)
+        return f"given {len(given)}, recorded {len(recorded)}, answers lost {lost}, records {last}"
+
+
+def say(figures: str) -> None:
+    """To whoever watches the run."""
+    sys.stdout.write(f"\n{figures}\n")
+
+
+_STARTS = "SELECT session_uid FROM audit_log WHERE event = 'session.start'"
+_OPEN = "SELECT uid FROM sessions WHERE state = 'open'"
