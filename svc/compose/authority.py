@@ -166,14 +166,9 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     )  # fmt: skip
     snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
-        p.leadership,
-        heads.exchange,
-        role.ready,
-        listeners,
-        stopped_by,
-        follow,
+        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follow,
         snapshot.reload_secs,
-    )
+    )  # fmt: skip
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
@@ -294,8 +289,6 @@ def _engine_of(policy: PolicyInForce) -> Callable[[], Any]:
 def _in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[object]]:
     pool = runtime.reactor.getThreadPool
     return lambda call: deferToThreadPool(runtime.reactor, pool(), call)
-
-
 
 
 def _renewal_loop(p: Parts, renewals: RenewalDesk) -> RenewalLoop:
