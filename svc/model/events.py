@@ -40,6 +40,12 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("duration_ms", _PUBLIC, "how long it lasted, in milliseconds", _NUMBER),
     Field("email", _PERSONAL, "a person's mail address"),
     Field("first_n", _PUBLIC, "first spool row concerned", _NUMBER),
+    Field(
+        "former_spools",
+        _PUBLIC,
+        "earlier spools that the origin still keeps, as id:number of the last row",
+        _TEXTS,
+    ),
     Field("generation", _PUBLIC, "renewal generation of the certificate", _NUMBER),
     Field("group", _PUBLIC, "name of the group"),
     Field("head_hash", _PUBLIC, "hash of the signed head concerned"),
@@ -50,6 +56,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
     Field("lane", _PUBLIC, "which lane carried the bytes"),
     Field("last_n", _PUBLIC, "last spool row concerned", _NUMBER),
+    Field("leader_id", _PUBLIC, "the Authority that leads, as far as the origin knows"),
     Field("local_uid", _PUBLIC, "uid of the process that asked", _NUMBER),
     Field("lost_hash", _PUBLIC, "hash of the signed head that is given up"),
     Field("lost_size", _PUBLIC, "records that the head that is given up covers", _NUMBER),
@@ -66,6 +73,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("profile", _PUBLIC, "which certificate authority or profile signed"),
     Field("proxy_decision_id", _PUBLIC, "the Proxy's own decision on the same request"),
     Field("proxy_id", _PUBLIC, "the Proxy concerned"),
+    Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they came"),
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
     Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
     Field("resources", _PUBLIC, "ids of the resources concerned", _TEXTS),
@@ -262,11 +270,12 @@ AUDIT_KEY = _event(
     "key_digest key_purpose certificate_sha256 row_digest",
 )  # fmt: skip
 AUDIT_HELD = _event(
-    4011, "audit.held", "E", "a queued record was held back", "held_event_id spool_id first_n"
-)
+    4011, "audit.held", "E", "queued records of an origin were held back",
+    "held_event_id spool_id first_n last_n count",
+)  # fmt: skip
 AUDIT_RELEASED = _event(
     4012, "audit.released", "I", "a held record was let go",
-    "held_event_id spool_id first_n local_uid",
+    "held_event_id spool_id first_n record_digest local_uid",
 )  # fmt: skip
 AUDIT_GAP = _event(
     4013, "audit.gap", "E", "records of an origin are missing", "spool_id first_n last_n count"
@@ -275,7 +284,29 @@ AUDIT_ERASED = _event(
     4014, "audit.erased", "I", "personal values were erased beside the log",
     "count person_id since until local_uid",
 )  # fmt: skip
-SPOOL_OPEN = _event(4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest")
+AUDIT_FILLED = _event(
+    4015, "audit.filled", "I", "records that were missing have come",
+    "spool_id first_n last_n count",
+)  # fmt: skip
+AUDIT_DISCARDED = _event(
+    4016, "audit.discarded", "W", "a held record was thrown away",
+    "held_event_id spool_id first_n record_digest local_uid",
+)  # fmt: skip
+SPOOL_OPEN = _event(
+    4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"
+)
+SPOOL_CLOSE = _event(
+    4021, "spool.close", "I", "an origin ended its spool in order; nothing follows this row",
+    "spool_id last_n",
+)  # fmt: skip
+AUTHORITY_STANDBY = _event(
+    4030, "authority.standby", "I", "an Authority stands by for the one that leads",
+    "leader_id version",
+)  # fmt: skip
+AUTHORITY_DOUBT = _event(
+    4031, "authority.doubt", "E", "what an Authority that stands by follows does not verify",
+    "leader_id",
+)  # fmt: skip
 
 CATALOGUE: tuple[Event, ...] = tuple(
     sorted((e for e in globals().values() if isinstance(e, Event)), key=lambda event: event.code)
