@@ -31,6 +31,7 @@ from svc.interfaces.facets import (
     IStateLog,
     ITokens,
 )
+from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.model.migration import MigrationReport, MigrationStatus
 from svc.model.rehearsal import Rehearsal
 
@@ -63,6 +64,9 @@ class ITransaction(Interface):
     heads: IHeads = Attribute("Signed heads, for the other Authorities.")
     keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
     state: IStateLog = Attribute("The signed records that change protected rows.")
+    outbox: IOutbox = Attribute("The audit queue.")
+    spools: ISpools = Attribute("Which rows of other instances were accepted.")
+    origins: IOrigins = Attribute("What became of rows that left the queue.")
 
 
 class IReadOnlyStore(Interface):

@@ -10,7 +10,8 @@
 
 ``open_store`` is called once a test, on the reactor's thread, and gives a
 migrated store without a row.  The facets have their own pages,
-``facet_contract`` and ``ledger_contract``; this one is about transactions.
+``facet_contract``, ``ledger_contract`` and ``queue_contract``; this one is about
+transactions.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from svc.interfaces.facets import (
     ISessions,
     ITokens,
 )
+from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.facet_contract import FacetContract
 from svc.testing.ledger_contract import LedgerContract
+from svc.testing.queue_contract import QueueContract
 
 FACETS = {
     "schema": ISchema,
@@ -54,6 +57,9 @@ FACETS = {
     "audit": IAuditLog,
     "heads": IHeads,
     "keyrings": IKeyrings,
+    "outbox": IOutbox,
+    "spools": ISpools,
+    "origins": IOrigins,
 }
 
 
@@ -66,7 +72,7 @@ class Stopped(Exception):
     """What a test's function raises to undo its transaction."""
 
 
-class StoreContract(FacetContract, LedgerContract):
+class StoreContract(FacetContract, LedgerContract, QueueContract):
     """The contract of IStore.
 
     Attributes:

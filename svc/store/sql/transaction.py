@@ -16,10 +16,13 @@ from svc.store.sql.heads import Heads
 from svc.store.sql.keyrings import Keyrings
 from svc.store.sql.lease import LeaseRow
 from svc.store.sql.nodes import Nodes
+from svc.store.sql.origins import Origins
+from svc.store.sql.outbox import Outbox
 from svc.store.sql.people import People
 from svc.store.sql.policies import Policies
 from svc.store.sql.schema import Schema
 from svc.store.sql.sessions import Sessions
+from svc.store.sql.spools import Spools
 from svc.store.sql.state import StateLog
 from svc.store.sql.statements import Statements
 from svc.store.sql.tokens import Tokens
@@ -45,3 +48,6 @@ class Transaction:
         self.heads = Heads(db)
         self.keyrings = Keyrings(db)
         self.state = StateLog(db)
+        self.outbox = Outbox(db)
+        self.spools = Spools(db)
+        self.origins = Origins(db)

@@ -1,0 +1,2 @@
+-- How much of the queue is one origin's.
+CREATE INDEX outbox_by_origin ON outbox (origin, size);

@@ -1,0 +1,8 @@
+-- Rows that an operator threw away: what they were is in the log, their digest with it.
+CREATE TABLE outbox_discarded (
+    queue_id INTEGER PRIMARY KEY,
+    spool_id TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    discarded_at REAL NOT NULL
+) STRICT;

@@ -1,0 +1,113 @@
+"""The facets of the audit queue: what waits for the leader, and what became of it.
+
+Part of :class:`svc.interfaces.store.ITransaction`, under the rules of
+``svc.interfaces.facets``.  What the queue holds came from others: nothing in it
+is trusted, and reading it never fails because of what a row says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from zope.interface import Interface
+
+from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
+from svc.model.replay import SpoolMemory
+
+
+class IOutbox(Interface):
+    """The queue: rows that are durable and not yet in the log.  Any instance may add."""
+
+    def add(rows: Sequence[Offered], at: float) -> None:
+        """Queue *rows*, in order.  They are not judged here."""
+
+    def rows(after: int, limit: int) -> tuple[QueuedRow, ...]:
+        """At most *limit* rows past the number *after*, held ones included, in order."""
+
+    def waiting(
+        after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
+    ) -> tuple[QueuedRow, ...]:
+        """The rows past the number *after* that nobody holds, in order.
+
+        Args:
+            after: A number in the queue.
+            limit: So many at most.
+            max_bytes: And so much of them, but one row at least.
+            keys: Rows held as ``unknown_key`` that name one of these are given, too.
+        """
+
+    def unknown_keys() -> tuple[str, ...]:
+        """The key ids that rows held as ``unknown_key`` name."""
+
+    def hold(row_id: int, why: Hold, at: float) -> bool:
+        """Mark a row as held; whether nobody held it before.  A second reason replaces the first.
+
+        When it was held stays.
+        """
+
+    def drop(row_id: int) -> bool:
+        """Take a row out; whether it was there."""
+
+    def counts(origin: str | None = None) -> QueueCounts:
+        """How much is in the queue, or how much of it is of *origin*."""
+
+    def ids(limit: int) -> tuple[int, ...]:
+        """The numbers of the first *limit* rows, in order."""
+
+
+class ISpools(Interface):
+    """What is known of the spools of others (rule R11)."""
+
+    def memory(origin: str, spool_id: str) -> SpoolMemory | None:
+        """The memory of a spool; None where no row of it was ever accepted.
+
+        Raises:
+            AuditBroken: what is stored is no memory.
+        """
+
+    def keep(origin: str, spool_id: str, memory: SpoolMemory) -> None:
+        """Keep the memory of a spool."""
+
+    def unended(origin: str) -> Mapping[str, SpoolMemory]:
+        """The spools of *origin* that are neither closed nor lost."""
+
+    def holed(before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
+        """Spools (origin, id, memory) with a hole that nobody was told of, seen until *before*."""
+
+    def queued_through(spool_id: str, n: int) -> int:
+        """The last of the queued rows that follow row *n* of that spool without a hole."""
+
+    def same(spool_id: str, n: int, record: bytes, signature: bytes) -> bool:
+        """Whether that very row is in the queue or in the log."""
+
+
+class IOrigins(Interface):
+    """Rows of others that left the queue: to the log, or thrown away."""
+
+    def accepted(row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
+        """Keep the signature of the row that became record *seq*.
+
+        Raises:
+            AlreadyExists: a row of this place, or of this event id, is in the log.
+        """
+
+    def signatures(first: int, last: int) -> Mapping[int, bytes]:
+        """The signatures kept of the records *first* to *last*."""
+
+    def events(event_ids: Collection[str]) -> frozenset[str]:
+        """Those of *event_ids* that a row in the log has."""
+
+    def uncovered(spool_id: str, size: int) -> int | None:
+        """The smallest row number of that spool past the record *size* of the log."""
+
+    def seq(spool_id: str, n: int) -> int | None:
+        """The record that row became; None where it is not in the log."""
+
+    def discard(row_id: int, spool_id: str, n: int, digest: bytes, at: float) -> None:
+        """Remember that a row was thrown away."""
+
+    def discarded(spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
+        """Those of *digests* that rows of that spool had which were thrown away."""
+
+    def reached(row_ids: Collection[int]) -> frozenset[int]:
+        """Those of *row_ids* that are in the log or were thrown away by an operator."""

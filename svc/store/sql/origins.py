@@ -1,0 +1,108 @@
+"""Rows of other instances that left the queue: to the log, or thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists
+from svc.interfaces.outbox import IOrigins
+from svc.model.outbox import QueuedRow
+from svc.store.sql.statements import Statements, marks
+
+_KEYS = 500
+"""Values in one IN list."""
+
+_T = TypeVar("_T")
+
+
+def _parts(values: Collection[_T]) -> Iterator[list[_T]]:
+    listed = list(values)
+    for start in range(0, len(listed), _KEYS):
+        yield listed[start : start + _KEYS]
+
+
+@implementer(IOrigins)
+@frozen
+class Origins:
+    """See :class:`IOrigins`."""
+
+    _db: Statements
+
+    def accepted(self, row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
+        """See :class:`IOrigins`."""
+        added = self._db.change(
+            "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n, signature)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            seq,
+            row.id,
+            event_id,
+            spool_id,
+            n,
+            row.row.signature,
+        )
+        if not added:
+            raise AlreadyExists("store: a row of this place or event id is in the log")
+
+    def signatures(self, first: int, last: int) -> Mapping[int, bytes]:
+        """See :class:`IOrigins`."""
+        rows = self._db.all(
+            "SELECT seq, signature FROM audit_origins WHERE seq BETWEEN ? AND ?", first, last
+        )
+        return {seq: bytes(signature) for seq, signature in rows}
+
+    def events(self, event_ids: Collection[str]) -> frozenset[str]:
+        """See :class:`IOrigins`."""
+        found: set[str] = set()
+        for part in _parts(event_ids):
+            rows = self._db.all(
+                f"SELECT event_id FROM audit_origins WHERE event_id IN ({marks(len(part))})", *part
+            )
+            found.update(event_id for (event_id,) in rows)
+        return frozenset(found)
+
+    def uncovered(self, spool_id: str, size: int) -> int | None:
+        """See :class:`IOrigins`."""
+        # By the few newest records, not by all of the spool: the concatenation keeps its index out.
+        row = self._db.one(
+            "SELECT min(n) FROM audit_origins WHERE seq > ? AND spool_id || '' = ?", size, spool_id
+        )
+        return None if row is None else row[0]
+
+    def seq(self, spool_id: str, n: int) -> int | None:
+        """See :class:`IOrigins`."""
+        row = self._db.one(
+            "SELECT seq FROM audit_origins WHERE spool_id = ? AND n = ?", spool_id, n
+        )
+        return None if row is None else row[0]
+
+    def discard(self, row_id: int, spool_id: str, n: int, digest: bytes, at: float) -> None:
+        """See :class:`IOrigins`."""
+        self._db.write(
+            "INSERT INTO outbox_discarded (queue_id, spool_id, n, digest, discarded_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            row_id,
+            spool_id,
+            n,
+            digest,
+            at,
+        )
+
+    def discarded(self, spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
+        """See :class:`IOrigins`."""
+        rows = self._db.all("SELECT digest FROM outbox_discarded WHERE spool_id = ?", spool_id)
+        return frozenset(bytes(row[0]) for row in rows) & frozenset(digests)
+
+    def reached(self, row_ids: Collection[int]) -> frozenset[int]:
+        """See :class:`IOrigins`."""
+        found: set[int] = set()
+        for part in _parts(row_ids):
+            for table in ("audit_origins", "outbox_discarded"):
+                rows = self._db.all(
+                    f"SELECT queue_id FROM {table} WHERE queue_id IN ({marks(len(part))})", *part
+                )
+                found.update(row_id for (row_id,) in rows)
+        return frozenset(found)

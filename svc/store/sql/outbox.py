@@ -1,0 +1,173 @@
+"""The audit queue.
+
+The invariant: a number is used once.  Numbers come from a counter that every
+writer takes in its own transaction, so they also grow in the order of commits.
+What a row says is kept as bytes, because a text may hold what a database
+refuses to give back.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Sequence
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import Malformed
+from svc.interfaces.outbox import IOutbox
+from svc.model.canonical import decode, encode
+from svc.model.ledger import PersonalValue
+from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
+from svc.model.spool import SpoolRow
+from svc.store.sql.statements import Row, Statements, marks
+
+_SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
+_NONE = b"[]"
+_KEYS = 500
+"""Values in one IN list."""
+
+UNREADABLE = PersonalValue("", b"", "")
+"""Stands for personal values that are not of their form: they fit no record."""
+
+
+def _queued(row: Row) -> QueuedRow:
+    id, record, personal, key_id, signature, queued_at, hold, held_at = row
+    return QueuedRow(
+        id,
+        SpoolRow(
+            bytes(record),
+            _personal(bytes(personal)),
+            bytes(key_id).decode("utf-8", "replace"),
+            bytes(signature),
+        ),
+        queued_at,
+        None if hold is None else Hold(hold),
+        held_at,
+    )
+
+
+def _packed(values: Sequence[PersonalValue]) -> bytes:
+    if not values:
+        return _NONE
+    return encode([[one.path, b64encode(one.salt).decode(), one.value] for one in values])
+
+
+def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
+    if packed == _NONE:
+        return ()
+    try:
+        form = decode(packed, max_bytes=len(packed))
+        if not isinstance(form, list):
+            raise Malformed("store: personal values of a queued row")
+        return tuple(
+            PersonalValue(str(path), b64decode(str(salt)), str(value)) for path, salt, value in form
+        )
+    except (Malformed, ValueError, TypeError):
+        return (UNREADABLE,)
+
+
+@implementer(IOutbox)
+@frozen
+class Outbox:
+    """See :class:`IOutbox`."""
+
+    _db: Statements
+
+    def add(self, rows: Sequence[Offered], at: float) -> None:
+        """See :class:`IOutbox`."""
+        taken = self._db.one(
+            "UPDATE revisions SET value = value + ? WHERE name = 'outbox' RETURNING value",
+            len(rows),
+        )
+        assert taken is not None, "m0038 puts the counter there and nothing removes it"
+        for number, one in enumerate(rows, int(taken[0]) - len(rows) + 1):
+            row, personal = one.row, _packed(one.row.personal)
+            self._db.write(
+                "INSERT INTO outbox (id, origin, spool_id, n, record, personal, key_id, signature,"
+                " size, queued_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                number,
+                one.origin,
+                one.spool_id,
+                one.n,
+                row.canonical,
+                personal,
+                row.key_id.encode(),
+                row.signature,
+                len(row.canonical) + len(personal),
+                at,
+            )
+
+    def rows(self, after: int, limit: int) -> tuple[QueuedRow, ...]:
+        """See :class:`IOutbox`."""
+        found = self._db.all(_SELECT + "WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+        return tuple(map(_queued, found))
+
+    def waiting(
+        self, after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
+    ) -> tuple[QueuedRow, ...]:
+        """See :class:`IOutbox`."""
+        found = self._db.all(
+            "SELECT id, size FROM outbox WHERE hold IS NULL AND id > ? ORDER BY id LIMIT ?",
+            after,
+            limit,
+        )
+        if keys:
+            named = [key.encode() for key in sorted(keys)[:_KEYS]]
+            found += self._db.all(
+                "SELECT id, size FROM outbox WHERE hold = 'unknown_key' AND id > ?"
+                f" AND key_id IN ({marks(len(named))}) ORDER BY id LIMIT ?",
+                after,
+                *named,
+                limit,
+            )
+        wanted: list[int] = []
+        room = max_bytes
+        for id, size in sorted(found)[:limit]:
+            room -= size
+            if wanted and room < 0:
+                break
+            wanted.append(id)
+        if not wanted:
+            return ()
+        rows = self._db.all(_SELECT + f"WHERE id IN ({marks(len(wanted))}) ORDER BY id", *wanted)
+        return tuple(map(_queued, rows))
+
+    def unknown_keys(self) -> tuple[str, ...]:
+        """See :class:`IOutbox`."""
+        rows = self._db.all("SELECT DISTINCT key_id FROM outbox WHERE hold = 'unknown_key'")
+        return tuple(sorted(bytes(key).decode("utf-8", "replace") for (key,) in rows))
+
+    def hold(self, row_id: int, why: Hold, at: float) -> bool:
+        """See :class:`IOutbox`."""
+        fresh = self._db.change(
+            "UPDATE outbox SET hold = ?, held_at = ? WHERE id = ? AND hold IS NULL",
+            why.value,
+            at,
+            row_id,
+        )
+        if not fresh:
+            self._db.change("UPDATE outbox SET hold = ? WHERE id = ?", why.value, row_id)
+        return bool(fresh)
+
+    def drop(self, row_id: int) -> bool:
+        """See :class:`IOutbox`."""
+        return bool(self._db.change("DELETE FROM outbox WHERE id = ?", row_id))
+
+    def counts(self, origin: str | None = None) -> QueueCounts:
+        """See :class:`IOutbox`."""
+        if origin is not None:
+            row = self._db.one(
+                "SELECT count(*), coalesce(sum(size), 0) FROM outbox WHERE origin = ?", origin
+            )
+            return QueueCounts() if row is None else QueueCounts(row[0], bytes=int(row[1]))
+        row = self._db.one("SELECT count(*), coalesce(sum(size), 0) FROM outbox")
+        held = self._db.one("SELECT count(*) FROM outbox WHERE hold IS NOT NULL")
+        oldest = self._db.one("SELECT queued_at FROM outbox ORDER BY id LIMIT 1")
+        assert row is not None and held is not None, "a count is always one row"
+        return QueueCounts(row[0], held[0], int(row[1]), None if oldest is None else oldest[0])
+
+    def ids(self, limit: int) -> tuple[int, ...]:
+        """See :class:`IOutbox`."""
+        rows = self._db.all("SELECT id FROM outbox ORDER BY id LIMIT ?", limit)
+        return tuple(id for (id,) in rows)

@@ -1,0 +1,137 @@
+"""Which rows of other instances' spools were accepted, and where one is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AuditBroken
+from svc.interfaces.outbox import ISpools
+from svc.model.replay import Hole, SpoolMemory
+from svc.store.sql.statements import Row, Statements
+
+_COLUMNS = "origin, spool_id, high, top, holes, closed, lost, given_up"
+_SELECT = f"SELECT {_COLUMNS} FROM outbox_spools "
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
+
+
+def _hole(form: list[object]) -> Hole:
+    first, last, before, after, since, told = form
+    numbers = isinstance(first, int) and isinstance(last, int) and 0 < first <= last
+    if not numbers or not isinstance(since, (int, float)) or not isinstance(told, bool):
+        raise ValueError("not a hole")
+    texts = before, after
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise ValueError("not a hole")
+    return Hole(first, last, _bytes(before), _bytes(after), since, told)  # type: ignore[arg-type]
+
+
+def _memory(row: Row) -> SpoolMemory:
+    origin, spool_id, high, top, holes, closed, lost, given_up = row
+    try:
+        found = tuple(_hole(each) for each in json.loads(holes))
+    except (ValueError, TypeError, RecursionError):
+        raise AuditBroken(
+            f"store: what was accepted of spool {spool_id} of {origin} cannot be read",
+            reason="spool_memory_broken",
+        ) from None
+    top = None if top is None else bytes(top)
+    return SpoolMemory(high, top, found, closed, bool(lost), given_up)
+
+
+@implementer(ISpools)
+@frozen
+class Spools:
+    """See :class:`ISpools`."""
+
+    _db: Statements
+
+    def memory(self, origin: str, spool_id: str) -> SpoolMemory | None:
+        """See :class:`ISpools`."""
+        row = self._db.one(_SELECT + "WHERE origin = ? AND spool_id = ?", origin, spool_id)
+        return None if row is None else _memory(row)
+
+    def keep(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
+        """See :class:`ISpools`."""
+        holes = [
+            [hole.first, hole.last, _hex(hole.before), _hex(hole.after), hole.since, hole.told]
+            for hole in memory.holes
+        ]
+        since = min((hole.since for hole in memory.holes if not hole.told), default=None)
+        self._db.write(
+            f"INSERT INTO outbox_spools ({_COLUMNS}, holed_since)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (origin, spool_id) DO UPDATE SET"
+            " high = excluded.high, top = excluded.top, holes = excluded.holes,"
+            " closed = excluded.closed, lost = excluded.lost, given_up = excluded.given_up,"
+            " holed_since = excluded.holed_since",
+            origin,
+            spool_id,
+            memory.high,
+            memory.top,
+            json.dumps(holes),
+            memory.closed,
+            int(memory.lost),
+            memory.given_up,
+            since,
+        )
+
+    def unended(self, origin: str) -> Mapping[str, SpoolMemory]:
+        """See :class:`ISpools`."""
+        rows = self._db.all(_SELECT + "WHERE origin = ? AND closed IS NULL AND lost = 0", origin)
+        return {row[1]: _memory(row) for row in rows}
+
+    def holed(self, before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
+        """See :class:`ISpools`."""
+        rows = self._db.all(
+            _SELECT + "WHERE holed_since <= ? ORDER BY holed_since, spool_id LIMIT ?",
+            before,
+            limit,
+        )
+        return tuple((row[0], row[1], _memory(row)) for row in rows)
+
+    def queued_through(self, spool_id: str, n: int) -> int:
+        """See :class:`ISpools`."""
+        row = self._db.one(
+            "SELECT count(DISTINCT n), max(n) FROM outbox WHERE spool_id = ? AND n > ?",
+            spool_id,
+            n,
+        )
+        if row is None or not row[0]:
+            return n
+        if row[0] == row[1] - n:
+            return int(row[1])
+        rows = self._db.all(
+            "SELECT DISTINCT n FROM outbox WHERE spool_id = ? AND n > ? ORDER BY n", spool_id, n
+        )
+        for (number,) in rows:
+            if number != n + 1:
+                break
+            n = number
+        return n
+
+    def same(self, spool_id: str, n: int, record: bytes, signature: bytes) -> bool:
+        """See :class:`ISpools`."""
+        queued = self._db.all(
+            "SELECT record, signature FROM outbox WHERE spool_id = ? AND n = ?", spool_id, n
+        )
+        if any((bytes(row[0]), bytes(row[1])) == (record, signature) for row in queued):
+            return True
+        logged = self._db.one(
+            "SELECT a.canonical, o.signature FROM audit_origins o JOIN audit_log a ON a.seq = o.seq"
+            " WHERE o.spool_id = ? AND o.n = ?",
+            spool_id,
+            n,
+        )
+        if logged is None:
+            return False
+        return (logged[0].encode("utf-8"), bytes(logged[1])) == (record, signature)
