@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from svc.authority.catalog import CatalogDesk
 from svc.authority.members import MemberDesk
 from svc.authority.operators import EDIT_POLICY, Operators
+from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.policies import PolicyDesk
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit import Actor
@@ -27,6 +28,7 @@ VIEW_POLICY = "viewPolicy"
 MANAGE_NODES = "manageNodes"
 MANAGE_PERSONS = "managePersons"
 MANAGE_RESOURCES = "manageResources"
+MANAGE_AUDIT_QUEUE = "manageAuditQueue"
 
 
 @define
@@ -37,11 +39,13 @@ class AdminService:
     members: MemberDesk
     catalog: CatalogDesk
     policies: PolicyDesk
+    outbox: OutboxDesk
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""
         members, catalog, policies = self.members, self.catalog, self.policies
+        outbox = self.outbox
         return RpcService(
             "gate.v1.Admin",
             {
@@ -64,6 +68,12 @@ class AdminService:
                 "ShowPolicy": self._guarded(pb.ShowPolicyRequest, VIEW_POLICY, policies.show),
                 "PolicyHistory": self._guarded(
                     pb.PolicyHistoryRequest, VIEW_POLICY, policies.history
+                ),
+                "ReleaseRow": self._guarded(
+                    pb.ReleaseRowRequest, MANAGE_AUDIT_QUEUE, outbox.release
+                ),
+                "DiscardRow": self._guarded(
+                    pb.DiscardRowRequest, MANAGE_AUDIT_QUEUE, outbox.discard
                 ),
             },
         )

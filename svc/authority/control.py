@@ -17,6 +17,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.heads import HeadsToTell
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
+from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.rates import AskRates
 from svc.authority.records import node
 from svc.authority.refusals import ToldRefusals
@@ -42,6 +43,7 @@ from svc.messages.control import (
 from svc.messages.refusals import REFUSED_METHOD, read_refused
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
+from svc.messages.spooled import read_spooled, state_message
 from svc.model.node import Node
 from svc.model.principal import Role
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -74,6 +76,7 @@ class ControlService:
         seen: Writes down that a node was here, and which version it runs.
         rates: What one Proxy may ask at once.
         refused: Takes what a Proxy's own budgets refused.
+        spooled: Takes the rows of a Proxy's spool.
         heads: The audit log's signed heads, for Proxies to keep.
     """
 
@@ -89,6 +92,7 @@ class ControlService:
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
     refused: ToldRefusals
+    spooled: OutboxIntake
     heads: HeadsToTell = field(factory=HeadsToTell)
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
@@ -111,6 +115,7 @@ class ControlService:
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
                 "Refused": unary(pb.RefusedRequest, self._refused),
+                "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
         )
 
@@ -239,3 +244,8 @@ class ControlService:
         with self.rates.reporting(proxy.id):
             await self.refused.take(proxy, *read_refused(request))
         return pb.RefusedResponse()
+
+    async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
+        proxy = self._proxy(call.peer)
+        with self.rates.reporting(proxy.id):
+            return state_message(await self.spooled.take(proxy, *read_spooled(request)))

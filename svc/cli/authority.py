@@ -15,6 +15,7 @@ from svc.cli.authority_backup import backup
 from svc.cli.authority_catalog import resources
 from svc.cli.authority_keys import keys
 from svc.cli.authority_members import groups, nodes, persons
+from svc.cli.authority_outbox import outbox
 from svc.cli.authority_policy import policy
 from svc.cli.authority_state import state
 from svc.cli.authority_status import status
@@ -32,6 +33,7 @@ def authority(context: click.Context) -> int:
     return run_role(context.obj, "authority")
 
 
+audit.add_command(outbox)
 for _command in (
     status, nodes, persons, groups, resources, policy, audit, store, state, backup, keys,
 ):  # fmt: skip

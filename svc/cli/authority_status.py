@@ -29,6 +29,8 @@ def status(context: click.Context, as_json: bool) -> None:
         "state_seq": answer.state_seq,
         "unsigned": list(answer.unsigned),
         "unsigned_count": answer.unsigned_count,
+        "queued_rows": answer.queued_rows,
+        "held_rows": answer.held_rows,
         "proxies": answer.proxies,
         "connectors": answer.connectors,
         "open_sessions": answer.open_sessions,
@@ -38,4 +40,6 @@ def status(context: click.Context, as_json: bool) -> None:
         return
     facts["ready"] = "no" if answer.not_ready else "yes"
     facts["unsigned"] = ", ".join(answer.unsigned) or "none"
+    waiting, held = facts.pop("queued_rows"), facts.pop("held_rows")
+    facts["audit_queue"] = f"{waiting} rows waiting ({held} held)"
     say(pairs((name.replace("_", " "), value) for name, value in facts.items()))

@@ -54,6 +54,7 @@ from svc.compose.authority_life import (
     status_of,
 )
 from svc.compose.authority_listeners import Doors, lanes_of, made_listeners
+from svc.compose.authority_outbox import AuditQueue, audit_queue
 from svc.compose.authority_parts import OwnLeaf, Parts, Serving, load_cluster_keys, own_identity
 from svc.compose.authority_peers import advice_of, make_peers, owner_of
 from svc.compose.authority_turn import Standing, Turn
@@ -148,12 +149,14 @@ class Rooms:
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), made_listeners(p)
+    queue = audit_queue(p, rooms.knowledge)
     role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, AUDIT), listeners)
     heads = audit_heads(p, role.ready)
+    queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
-    control = _control(p, rooms, listeners, heads.told)
+    control = _control(p, rooms, listeners, queue, heads.told)
     Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
-    admin = _admin(p, rooms, control, role)
+    admin = _admin(p, rooms, control, role, queue)
     server = rpc_server(
         p.runtime, p.settings, [admin.service()],
         p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
@@ -167,7 +170,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
         p.leadership, heads.exchange, role.ready, listeners, stopped_by, follow,
-        snapshot.reload_secs,
+        snapshot.reload_secs, queue.own,
     )  # fmt: skip
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
@@ -177,9 +180,12 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         peers.route,
         Standing(p.opened.store, p.leadership, role.ready, clock, peers.route.is_there),
         _renewal_loop(p, rooms.renewals),
+        queue.watching,
         *heads.services(turn),
         p.keeper,
         begin,
+        queue.drains,
+        queue.draining,
         LastSummary(rooms.refusals),
         PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
         PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
@@ -238,7 +244,11 @@ def _rooms(p: Parts) -> Rooms:
 
 
 def _control(
-    p: Parts, rooms: Rooms, listeners: dict[str, RpcListener], heads: HeadsToTell
+    p: Parts,
+    rooms: Rooms,
+    listeners: dict[str, RpcListener],
+    queue: AuditQueue,
+    heads: HeadsToTell,
 ) -> ControlService:
     clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
     cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
@@ -261,11 +271,13 @@ def _control(
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
         lambda: lanes_of(p, listeners), clock, seen, rooms.rates,
-        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates), heads,
+        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates), queue.intake, heads,
     )  # fmt: skip
 
 
-def _admin(p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole) -> AdminService:
+def _admin(
+    p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole, queue: AuditQueue
+) -> AdminService:
     members = MemberDesk(
         rooms.knowledge, rooms.registrations, p.store, p.recorder, p.runtime.now,
         p.runtime.entropy, p.keys.ca_pin, p.settings.identity.join_token_secs,
@@ -276,10 +288,11 @@ def _admin(p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole)
 
     async def status() -> admin_pb2.StatusResponse:
         return await status_of(
-            p, rooms.knowledge, rooms.policy, rooms.registrations, control, role, rooms.unsigned
-        )
+            p, rooms.knowledge, rooms.policy, rooms.registrations, control, role, rooms.unsigned,
+            queue.watch.counts,
+        )  # fmt: skip
 
-    return AdminService(rooms.operators, members, catalog, rooms.policies, status)
+    return AdminService(rooms.operators, members, catalog, rooms.policies, queue.desk, status)
 
 
 def _engine_of(policy: PolicyInForce) -> Callable[[], Any]:

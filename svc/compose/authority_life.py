@@ -34,6 +34,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit import Event
 from svc.model.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.node import Leaf, Node, NodeState
+from svc.model.outbox import QueueCounts
 from svc.pki.identity import TransportIdentity
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer
@@ -255,6 +256,7 @@ async def status_of(
     control: ControlService,
     role: AuthorityRole,
     unsigned: UnsignedRows,
+    queued: QueueCounts,
 ) -> admin_pb2.StatusResponse:
     """What `svc authority status` shows."""
 
@@ -280,4 +282,6 @@ async def status_of(
         state_seq=p.recorder.ledger.view.n,
         unsigned=[one.subject for one in unsigned.now[:MAX_NAMED]],
         unsigned_count=len(unsigned.now),
+        queued_rows=queued.rows,
+        held_rows=queued.held,
     )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from attrs import define
+from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc import __version__
 from svc.audit.exchange import HeadExchange
 from svc.authority.leading import Leadership
+from svc.authority.own_spool import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.listeners import RpcListener
-from svc.errors import LeaseLost, SvcError
+from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.store import IReadOnlyStore
+from svc.model.audit import Event
+from svc.model.canonical import Json
+from svc.model.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY
 from svc.model.lease import Lease
 from svc.service import AsyncService, PeriodicTask, Readiness, bounded
 
@@ -38,6 +43,7 @@ class Turn(AsyncService):
         stopped_by: Told when another Authority has taken our lease: the process ends, for
             whoever runs it to start again, because what it began was begun as leader.
         follow: The reload pass while we stand by, every *follow_secs*.
+        own: Puts on record what this Authority says while it stands by.
     """
 
     leadership: Leadership
@@ -47,6 +53,9 @@ class Turn(AsyncService):
     stopped_by: Callable[[SvcError], object]
     follow: Callable[[], Awaitable[object]]
     follow_secs: float
+    own: OwnSpool
+    _said: bool = field(default=False, init=False)
+    _doubted: str = field(default="", init=False)
 
     async def start(self) -> None:
         """Wait for our turn."""
@@ -69,6 +78,11 @@ class Turn(AsyncService):
             for one in passes:
                 await one.stopService()
             self._follow(self.ready.lost)
+            await self.own.close()
+
+    async def _say(self, event: Event, reason: str | None = None, **details: Json) -> bool:
+        leader = {"leader_id": self.leadership.leader} if self.leadership.leader else {}
+        return await self.own.say(event, {**leader, **details}, reason)
 
     def _follow(self, say: Callable[[str], None]) -> None:
         for condition in (POLICY, LISTENERS):
@@ -82,8 +96,18 @@ class Turn(AsyncService):
         )
 
     async def _take(self) -> None:
-        if self.exchange is not None:
+        if not self._said:
+            self._said = await self._say(AUTHORITY_STANDBY, version=__version__)
+        if self.exchange is None:
+            return
+        try:
             await self.exchange.take()
+        except AuditBroken as broken:
+            # Said once, and logged at each look.
+            if self._doubted != broken.text:
+                self._doubted = broken.text
+                await self._say(AUTHORITY_DOUBT, broken.reason)
+            raise
 
 
 @define(slots=False, eq=False)

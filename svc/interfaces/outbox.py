@@ -74,11 +74,17 @@ class ISpools(Interface):
     def holed(before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
         """Spools (origin, id, memory) with a hole that nobody was told of, seen until *before*."""
 
+    def queued(origin: str) -> Mapping[str, int]:
+        """The greatest row number in the queue, by spool of *origin*; of rows with no fault."""
+
     def queued_through(spool_id: str, n: int) -> int:
         """The last of the queued rows that follow row *n* of that spool without a hole."""
 
-    def same(spool_id: str, n: int, record: bytes, signature: bytes) -> bool:
-        """Whether that very row is in the queue or in the log."""
+    def there(spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
+        """:func:`svc.model.spool.row_digest` of that spool's rows of these numbers.
+
+        Of those in the queue, and of those in the log.
+        """
 
 
 class IOrigins(Interface):

@@ -275,7 +275,7 @@ AUDIT_HELD = _event(
 )  # fmt: skip
 AUDIT_RELEASED = _event(
     4012, "audit.released", "I", "a held record was let go",
-    "held_event_id spool_id first_n record_digest local_uid",
+    "held_event_id spool_id first_n record_digest note",
 )  # fmt: skip
 AUDIT_GAP = _event(
     4013, "audit.gap", "E", "records of an origin are missing", "spool_id first_n last_n count"
@@ -290,7 +290,7 @@ AUDIT_FILLED = _event(
 )  # fmt: skip
 AUDIT_DISCARDED = _event(
     4016, "audit.discarded", "W", "a held record was thrown away",
-    "held_event_id spool_id first_n record_digest local_uid",
+    "held_event_id spool_id first_n record_digest note",
 )  # fmt: skip
 SPOOL_OPEN = _event(
     4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"

@@ -1,16 +1,19 @@
 """Rows of the audit queue, and why one is held.
 
-Frozen values only; what makes a row a bad one is ``svc.audit.judging_rows``, what
+Frozen values only; what makes a row a bad one is ``svc.audit.rows``, what
 becomes of it ``svc.authority.drain``.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from hashlib import sha256
 
 from attrs import frozen
 
-from svc.model.spool import SpoolRow
+from svc.errors import Malformed
+from svc.model.canonical import decode
+from svc.model.spool import SpoolRow, place_of
 
 
 class Hold(Enum):
@@ -20,6 +23,35 @@ class Hold(Enum):
     UNKNOWN_KEY = "unknown_key"
     FORGED = "forged"
     REPLAYED = "replayed"
+
+
+_LONGEST_WORD = 64
+
+
+@frozen
+class Claim:
+    """What a row says of itself, believed by nobody: to show it and to find it by."""
+
+    origin: str = ""
+    spool_id: str = ""
+    n: int = 0
+    event: str = ""
+    event_id: str = ""
+
+    @classmethod
+    def of(cls, row: SpoolRow) -> Claim:
+        """What *row* says, as far as it says it in the form of a row."""
+        try:
+            form = decode(row.canonical)
+            origin, place = place_of(form)
+        except Malformed:
+            return cls()
+        assert isinstance(form, dict)  # or it had no place
+        words = (form.get(name) for name in ("event", "event_id"))
+        short = (
+            word if isinstance(word, str) and len(word) <= _LONGEST_WORD else "" for word in words
+        )
+        return cls(origin, place.spool_id, place.n, *short)
 
 
 @frozen
@@ -47,6 +79,11 @@ class QueuedRow:
     queued_at: float
     hold: Hold | None = None
     held_at: float | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the record's bytes."""
+        return sha256(self.row.canonical).digest()
 
 
 @frozen

@@ -152,6 +152,7 @@ ACTIONS = (
     _administer("manageNodes", "Add and revoke nodes."),
     _administer("managePersons", "Add and revoke persons, agents and groups."),
     _administer("manageResources", "Change the catalog."),
+    _administer("manageAuditQueue", "Release or discard held rows of the audit queue."),
     _administer("manageSessions", "List and end sessions."),
     _administer("rotateCA", "Replace issuing keys."),
 )

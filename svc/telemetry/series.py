@@ -177,13 +177,12 @@ def _relays() -> tuple[Series, ...]:
 def _audit() -> tuple[Series, ...]:
     return (
         _counter("svc_audit_outbox_held_total", _A, "Queued audit rows that were held.",
-                 reason=("unsigned", "unknown_key", "forged", "replayed"), later=True),
-        _gauge("svc_audit_outbox_held", _A, "Held rows at the last watch pass.", later=True),
+                 reason=("unsigned", "unknown_key", "forged", "replayed")),
+        _gauge("svc_audit_outbox_held", _A, "Held rows at the last watch pass."),
         _counter("svc_audit_outbox_missing_total", _A,
-                 "Queued rows that left the queue without reaching the chain.", later=True),
-        _gauge("svc_audit_outbox_depth", _A, "Rows waiting in the audit queue.", later=True),
-        _gauge("svc_audit_outbox_oldest_age_secs", _A, "Age of the oldest queued row.",
-               later=True),
+                 "Queued rows that left the queue without reaching the chain."),
+        _gauge("svc_audit_outbox_depth", _A, "Rows waiting in the audit queue."),
+        _gauge("svc_audit_outbox_oldest_age_secs", _A, "Age of the oldest queued row."),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.ledger import PersonalValue
 from svc.model.outbox import Hold, Offered, QueueCounts
 from svc.model.replay import Hole, SpoolMemory
-from svc.model.spool import SpoolRow
+from svc.model.spool import SpoolRow, row_digest
 
 ROW = SpoolRow(
     b'{"a":"\xc3\xa9"}', (PersonalValue("p", bytes(16), '"x\\u0000\xe9"'),), "k1", b"\0sig"
@@ -137,6 +137,10 @@ class QueueContract:
             whole = [tx.spools.queued_through("s1", n) for n in (0, 1, 3, 4, 5, 6)]
             self.assertEqual(whole, [0, 4, 4, 4, 6, 6])
             self.assertEqual(tx.spools.queued_through("s2", 4), 5)
+            last = tx.outbox.ids(9)[-2]
+            tx.outbox.hold(last, Hold.FORGED, 6.0)
+            self.assertEqual(tx.spools.queued("o1"), {"s1": 4, "s2": 5})
+            self.assertEqual(tx.spools.queued("o9"), {})
 
         await self.store.run("story", story)
 
@@ -169,14 +173,10 @@ class QueueContract:
             gone = tx.origins.discarded("s1", [b"d" * 32, b"e" * 32])
             self.assertEqual(gone, {b"d" * 32})
             self.assertEqual(tx.origins.discarded("s2", [b"d" * 32]), frozenset())
-            same = [
-                tx.spools.same("s1", 1, ROW.canonical, ROW.signature),
-                tx.spools.same("s1", 4, ROW.canonical, ROW.signature),
-                tx.spools.same("s1", 1, ROW.canonical, b"other"),
-                tx.spools.same("s1", 1, b"{}", ROW.signature),
-                tx.spools.same("s1", 9, ROW.canonical, ROW.signature),
-            ]
-            self.assertEqual(same, [True, True, False, False, False])
+            there = tx.spools.there("s1", [1, 4, 9])
+            self.assertEqual(there, {row_digest(ROW)})
+            self.assertEqual(tx.spools.there("s1", [3]), frozenset())
+            self.assertEqual(tx.spools.there("s2", [1]), frozenset())
 
         await self.store.read("look", look)
         for place, event_id in ((1, "e9"), (9, "e1")):

@@ -12,6 +12,7 @@ from svc.audit.heads import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
+from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
 from svc.errors import AuditBroken, Denied, Malformed, SvcError, TooMany, Unauthenticated
@@ -68,6 +69,7 @@ class ControlTests(SynchronousTestCase):
             house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
             self.seen, house.rates,
             ToldRefusals(house.store, house.refusals, house.knowledge, house.rates),
+            OutboxIntake(house.store, house.now, lambda: 0, lambda: None),
         )  # fmt: skip
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)

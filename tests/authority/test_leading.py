@@ -38,11 +38,16 @@ class Cut:
     is_cut: bool = False
     held: list[Deferred[None]] | None = None
     only: str = ""
+    loses: bool = False
+    """Whether what was written is not answered."""
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """Reach the store, unless the way is cut; wait first where it is held back."""
         await self._pass(desc)
-        return await self.store.run(desc, fn)
+        result = await self.store.run(desc, fn)
+        if self.loses:
+            raise StoreUnavailable("store: no answer", reason="store_outcome_unknown")
+        return result
 
     async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """As above."""

@@ -24,6 +24,7 @@ from svc.authority.catalog import CatalogDesk
 from svc.authority.facts import Knowledge
 from svc.authority.members import MemberDesk
 from svc.authority.operators import Operators
+from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.records import Recorder, operator
@@ -71,6 +72,8 @@ STATUS = pb.StatusResponse(
     proxies=1,
     open_sessions=4,
     not_ready=["policy", "store"],
+    queued_rows=7,
+    held_rows=2,
     ca_pin=PIN,
 )
 
@@ -164,7 +167,10 @@ class Authority:
         self.policies = PolicyDesk(
             self.knowledge, self.policy, self.operators, self.store, writes, now
         )
-        self.service = AdminService(self.operators, members, catalog, self.policies, _standing)
+        outbox = OutboxDesk(self.store, writes, now)
+        self.service = AdminService(
+            self.operators, members, catalog, self.policies, outbox, _standing
+        )
         self._begin()
 
     def __call__(self, method: str, request: Message, response_type: Any) -> Any:

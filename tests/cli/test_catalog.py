@@ -141,7 +141,8 @@ class StatusTests(TerminalTests):
             "unsigned count   0\n"
             "proxies          1\n"
             "connectors       2\n"
-            "open sessions    4\n",
+            "open sessions    4\n"
+            "audit queue      7 rows waiting (2 held)\n",
         )
 
     def test_json(self) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.record import Sealer
+from svc.audit.spool_rows import RowMaker
 from svc.authority.leading import TERM_SECS, Leadership
+from svc.authority.own_spool import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.authority_parts import OwnLeaf, Serving
 from svc.compose.authority_turn import CHECK_SECS, Standing, Turn
@@ -17,7 +23,9 @@ from svc.errors import LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import RpcService
 from svc.model.audit import chain_hash
 from svc.model.certificate import CertificateFacts
+from svc.model.events import AUTHORITY_DOUBT
 from svc.model.lease import Lease
+from svc.model.node import Leaf, Node
 from svc.model.principal import Role
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
@@ -29,6 +37,7 @@ from tests.pki.support import World
 from tests.proof import proves
 
 FOLLOW_SECS = 10.0
+US = "u" * 26
 
 
 class TurnTests(SynchronousTestCase):
@@ -46,9 +55,11 @@ class TurnTests(SynchronousTestCase):
         nothing: Any = None
         self.listener = RpcListener(nothing, late, 1.0)
         self.ended: list[SvcError] = []
+        self.key = ed25519.Ed25519PrivateKey.generate()
+        maker = RowMaker(US, self.key, Sealer(os.urandom), self.clock.seconds, os.urandom)
         self.turn = Turn(
             self.leadership, None, self.ready, {"control": self.listener}, self.ended.append,
-            self.follow, FOLLOW_SECS,
+            self.follow, FOLLOW_SECS, OwnSpool(self.way, maker),
         )  # fmt: skip
         self.passes = 0
         self.standing = Standing(self.way, self.leadership, self.ready, self.clock, self.is_there)
@@ -103,6 +114,51 @@ class TurnTests(SynchronousTestCase):
         self.way.held = []
         self.beats(CHECK_SECS + 3)
         self.assertIn(STORE, self.ready.missing, "it does not answer in time")
+
+    def said(self) -> list[tuple[str, int]]:
+        """The events in the queue, with their numbers."""
+        rows = self.change(lambda tx: tx.outbox.rows(0, 99))
+        records = [json.loads(row.row.canonical) for row in rows]
+        return [(one["event"], one["spool"]["n"]) for one in records]
+
+    def register(self) -> None:
+        """We are in the registry, with our audit key."""
+        public = self.key.public_key().public_bytes_raw()
+        leaf = Leaf("01", bytes(32), 9e9)
+        node = Node(US, "authority-u", "authority", bytes(32), public, leaf, 1.0)
+        self.change(lambda tx: tx.nodes.register(node))
+
+    @proves("G-AUD-04")
+    def test_what_it_says(self) -> None:
+        """Who stands by says so through the queue, once, and ends its spool when it leads."""
+        starting = self.turn.startService()
+        self.beats(3 * CHECK_SECS)
+        self.assertEqual(self.said(), [], "its key is not known yet")
+        self.register()
+        self.beats(3 * CHECK_SECS)
+        self.assertEqual(self.said(), [("spool.open", 1), ("authority.standby", 2)])
+        self.clock.pump([1] * round(TERM_SECS + 1))
+        self.successResultOf(starting)
+        self.assertEqual(self.said()[2:], [("spool.close", 3)])
+
+    def test_an_answer_that_is_lost(self) -> None:
+        """A row whose answer was lost is not queued twice, and the next spool names this one."""
+        self.register()
+        own = self.turn.own
+        self.way.loses = True
+        for _ in range(2):
+            say = Deferred.fromCoroutine(own.say(AUTHORITY_DOUBT, {}, "audit_broken"))
+            self.assertFalse(self.successResultOf(say))
+        self.way.loses = False
+        self.assertTrue(self.successResultOf(Deferred.fromCoroutine(own.say(AUTHORITY_DOUBT, {}))))
+        doubts = [("authority.doubt", n) for n in (2, 3, 4)]
+        self.assertEqual(self.said(), [("spool.open", 1), *doubts])
+        again = OwnSpool(self.way, own.maker)
+        self.successResultOf(Deferred.fromCoroutine(again.say(AUTHORITY_DOUBT, {})))
+        opening = self.change(lambda tx: tx.outbox.rows(4, 1))[0]
+        details = json.loads(opening.row.canonical)["details"]
+        first = json.loads(self.change(lambda tx: tx.outbox.rows(0, 1))[0].row.canonical)
+        self.assertEqual(details["former_spools"], [f"{first['spool']['id']}:4"])
 
     def test_stopped(self) -> None:
         """A stop while standing by waits for nothing."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Collection, Mapping
 
 from attrs import frozen
 from zope.interface import implementer
@@ -11,18 +10,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.outbox import IOrigins
 from svc.model.outbox import QueuedRow
-from svc.store.sql.statements import Statements, marks
-
-_KEYS = 500
-"""Values in one IN list."""
-
-_T = TypeVar("_T")
-
-
-def _parts(values: Collection[_T]) -> Iterator[list[_T]]:
-    listed = list(values)
-    for start in range(0, len(listed), _KEYS):
-        yield listed[start : start + _KEYS]
+from svc.store.sql.statements import Statements, marks, parts
 
 
 @implementer(IOrigins)
@@ -57,7 +45,7 @@ class Origins:
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
         """See :class:`IOrigins`."""
         found: set[str] = set()
-        for part in _parts(event_ids):
+        for part in parts(event_ids):
             rows = self._db.all(
                 f"SELECT event_id FROM audit_origins WHERE event_id IN ({marks(len(part))})", *part
             )
@@ -99,7 +87,7 @@ class Origins:
     def reached(self, row_ids: Collection[int]) -> frozenset[int]:
         """See :class:`IOrigins`."""
         found: set[int] = set()
-        for part in _parts(row_ids):
+        for part in parts(row_ids):
             for table in ("audit_origins", "outbox_discarded"):
                 rows = self._db.all(
                     f"SELECT queue_id FROM {table} WHERE queue_id IN ({marks(len(part))})", *part

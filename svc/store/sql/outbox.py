@@ -20,13 +20,10 @@ from svc.model.canonical import decode, encode
 from svc.model.ledger import PersonalValue
 from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
 from svc.model.spool import SpoolRow
-from svc.store.sql.statements import Row, Statements, marks
+from svc.store.sql.statements import IN_LIST, Row, Statements, marks
 
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
 _NONE = b"[]"
-_KEYS = 500
-"""Values in one IN list."""
-
 UNREADABLE = PersonalValue("", b"", "")
 """Stands for personal values that are not of their form: they fit no record."""
 
@@ -113,7 +110,7 @@ class Outbox:
             limit,
         )
         if keys:
-            named = [key.encode() for key in sorted(keys)[:_KEYS]]
+            named = [key.encode() for key in sorted(keys)[:IN_LIST]]
             found += self._db.all(
                 "SELECT id, size FROM outbox WHERE hold = 'unknown_key' AND id > ?"
                 f" AND key_id IN ({marks(len(named))}) ORDER BY id LIMIT ?",

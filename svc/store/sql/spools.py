@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attrs import frozen
 from zope.interface import implementer
@@ -11,7 +11,8 @@ from zope.interface import implementer
 from svc.errors import AuditBroken
 from svc.interfaces.outbox import ISpools
 from svc.model.replay import Hole, SpoolMemory
-from svc.store.sql.statements import Row, Statements
+from svc.model.spool import SpoolRow, row_digest
+from svc.store.sql.statements import Row, Statements, marks, parts
 
 _COLUMNS = "origin, spool_id, high, top, holes, closed, lost, given_up"
 _SELECT = f"SELECT {_COLUMNS} FROM outbox_spools "
@@ -99,6 +100,15 @@ class Spools:
         )
         return tuple((row[0], row[1], _memory(row)) for row in rows)
 
+    def queued(self, origin: str) -> Mapping[str, int]:
+        """See :class:`ISpools`."""
+        rows = self._db.all(
+            "SELECT spool_id, max(n) FROM outbox WHERE origin = ?"
+            " AND (hold IS NULL OR hold = 'unknown_key') GROUP BY spool_id",
+            origin,
+        )
+        return {spool_id: int(last) for spool_id, last in rows}
+
     def queued_through(self, spool_id: str, n: int) -> int:
         """See :class:`ISpools`."""
         row = self._db.one(
@@ -119,19 +129,24 @@ class Spools:
             n = number
         return n
 
-    def same(self, spool_id: str, n: int, record: bytes, signature: bytes) -> bool:
+    def there(self, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
         """See :class:`ISpools`."""
-        queued = self._db.all(
-            "SELECT record, signature FROM outbox WHERE spool_id = ? AND n = ?", spool_id, n
-        )
-        if any((bytes(row[0]), bytes(row[1])) == (record, signature) for row in queued):
-            return True
-        logged = self._db.one(
-            "SELECT a.canonical, o.signature FROM audit_origins o JOIN audit_log a ON a.seq = o.seq"
-            " WHERE o.spool_id = ? AND o.n = ?",
-            spool_id,
-            n,
-        )
-        if logged is None:
-            return False
-        return (logged[0].encode("utf-8"), bytes(logged[1])) == (record, signature)
+        found: set[bytes] = set()
+        for part in parts(numbers):
+            queued = self._db.all(
+                "SELECT record, signature FROM outbox"
+                f" WHERE spool_id = ? AND n IN ({marks(len(part))})",
+                spool_id,
+                *part,
+            )
+            logged = self._db.all(
+                "SELECT a.canonical, o.signature FROM audit_origins o"
+                " JOIN audit_log a ON a.seq = o.seq"
+                f" WHERE o.spool_id = ? AND o.n IN ({marks(len(part))})",
+                spool_id,
+                *part,
+            )
+            rows = [(bytes(record), bytes(signature)) for record, signature in queued]
+            rows += [(record.encode("utf-8"), bytes(signature)) for record, signature in logged]
+            found.update(row_digest(SpoolRow(row[0], signature=row[1])) for row in rows)
+        return frozenset(found)

@@ -7,13 +7,19 @@ error: both belong to whoever runs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from svc.errors import Malformed
 
 Row = tuple[Any, ...]
 """One row as the database gives it; each facet turns it into a value at once."""
+
+
+IN_LIST = 500
+"""Values that one IN list may hold."""
+
+_T = TypeVar("_T")
 
 
 class Statements(Protocol):
@@ -51,6 +57,13 @@ def storable(values: Iterable[object]) -> None:
 def marks(count: int) -> str:
     """*count* placeholders for an IN list."""
     return ", ".join("?" * count)
+
+
+def parts(values: Collection[_T]) -> Iterator[list[_T]]:
+    """*values* in parts that an IN list may hold."""
+    listed = list(values)
+    for start in range(0, len(listed), IN_LIST):
+        yield listed[start : start + IN_LIST]
 
 
 def next_revision(db: Statements) -> int:

@@ -11,7 +11,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count")
+    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count", "queued_rows", "held_rows")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,8 @@ class StatusResponse(_message.Message):
     STATE_SEQ_FIELD_NUMBER: _ClassVar[int]
     UNSIGNED_FIELD_NUMBER: _ClassVar[int]
     UNSIGNED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    HELD_ROWS_FIELD_NUMBER: _ClassVar[int]
     version: str
     cluster: str
     authority_id: str
@@ -42,7 +44,9 @@ class StatusResponse(_message.Message):
     state_seq: int
     unsigned: _containers.RepeatedScalarFieldContainer[str]
     unsigned_count: int
-    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ...) -> None: ...
+    queued_rows: int
+    held_rows: int
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ..., queued_rows: _Optional[int] = ..., held_rows: _Optional[int] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
     __slots__ = ("role", "name", "ttl_secs", "public_names")
@@ -255,6 +259,34 @@ class ShowPolicyResponse(_message.Message):
     author: str
     created_at: int
     def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ...) -> None: ...
+
+class ReleaseRowRequest(_message.Message):
+    __slots__ = ("id", "note")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    note: str
+    def __init__(self, id: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+
+class ReleaseRowResponse(_message.Message):
+    __slots__ = ("seq",)
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    def __init__(self, seq: _Optional[int] = ...) -> None: ...
+
+class DiscardRowRequest(_message.Message):
+    __slots__ = ("id", "note")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    note: str
+    def __init__(self, id: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+
+class DiscardRowResponse(_message.Message):
+    __slots__ = ("record_digest",)
+    RECORD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    record_digest: str
+    def __init__(self, record_digest: _Optional[str] = ...) -> None: ...
 
 class PolicyHistoryRequest(_message.Message):
     __slots__ = ()

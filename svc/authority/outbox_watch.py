@@ -1,0 +1,90 @@
+"""Every instance watches the audit queue: what waits, what is held, what vanished.
+
+A row that was seen and is gone was drained or thrown away by an operator, and
+then the store says so; anything else took it, and it is counted.  Looked at
+and counted over one snapshot, so a pass that fails counts nothing and the next
+one counts it once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.outbox import QueueCounts
+
+WATCH_SECS = 5.0
+MOST_WATCHED = 1 << 17
+"""So many rows, the oldest, are watched at a time: eight bytes each."""
+
+_log = Logger(namespace="svc_authority")
+
+
+@frozen
+class QueueMeters:
+    """Where the numbers go."""
+
+    depth: Callable[[float], object]
+    held: Callable[[float], object]
+    oldest_age: Callable[[float], object]
+    missing: Callable[[float], object]
+
+
+@frozen
+class _Pass:
+    counts: QueueCounts
+    ids: array[int]
+    missing: int
+
+
+@define
+class OutboxWatch:
+    """This instance's watch over the queue.
+
+    Attributes:
+        store: Of the leader or of a follower.
+        now: Seconds since the epoch.
+        counts: As of the last pass.
+    """
+
+    store: IReadOnlyStore
+    now: Callable[[], float]
+    meters: QueueMeters
+    counts: QueueCounts = field(factory=QueueCounts, init=False)
+    _seen: array[int] = field(factory=lambda: array("q"), init=False)
+
+    async def watch(self) -> None:
+        """One pass.
+
+        Raises:
+            StoreUnavailable: the store could not be looked at; nothing was counted.
+        """
+        seen = self._seen
+        found = await self.store.read("watch the audit queue", lambda tx: self._look(tx, seen))
+        self._seen, self.counts = found.ids, found.counts
+        if found.missing:
+            _log.error("rows left the audit queue and are not in the log", count=found.missing)
+            self.meters.missing(found.missing)
+        self.tell()
+
+    def tell(self) -> None:
+        """Set the gauges, the age as of now."""
+        counts = self.counts
+        self.meters.depth(counts.rows)
+        self.meters.held(counts.held)
+        oldest = counts.oldest
+        self.meters.oldest_age(0.0 if oldest is None else max(0.0, self.now() - oldest))
+
+    @staticmethod
+    def _look(tx: ITransaction, seen: array[int]) -> _Pass:
+        counts = tx.outbox.counts()
+        ids = array("q", tx.outbox.ids(MOST_WATCHED) if counts.rows else ())
+        here = set(ids)
+        # Past the last one that fitted there may be more: they are not gone, only not watched.
+        end = ids[-1] if len(ids) == MOST_WATCHED else None
+        gone = [one for one in seen if one not in here and (end is None or one <= end)]
+        return _Pass(counts, ids, len(gone) - len(tx.origins.reached(gone)) if gone else 0)

@@ -1,0 +1,120 @@
+"""``svc authority audit outbox``: rows that wait for the log, and what to do with held ones.
+
+The list reads the store directly, so it works with every role stopped; letting a
+row go or throwing it away is asked of the Authority that leads, and is on record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from svc.cli.control import admin, authority_settings
+from svc.cli.forms import WORD
+from svc.cli.output import document, hint, moment, say, table
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+if TYPE_CHECKING:
+    from svc.interfaces.store import ITransaction
+    from svc.model.canonical import Json
+    from svc.model.outbox import QueuedRow
+
+MOST = 1000
+LARGEST = 2**63 - 1
+
+
+@click.group(no_args_is_help=False)
+def outbox() -> None:
+    """The audit queue: rows of Proxies, and of Authorities that stand by."""
+
+
+@outbox.command("list")
+@click.option("--held", "held_only", is_flag=True, help="Only rows that are held.")
+@click.option(
+    "--after",
+    type=click.IntRange(0, LARGEST),
+    default=0,
+    metavar="ID",
+    help=f"Begin after the row ID; {MOST} rows are shown at a time.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool) -> None:
+    """List what is in the queue, oldest first; what a row says of itself is not proven."""
+    from svc.compose.store_place import store_place
+
+    def look(tx: ITransaction) -> list[QueuedRow]:
+        found: list[QueuedRow] = []
+        last = after
+        while len(found) < MOST:
+            rows = tx.outbox.rows(last, MOST)
+            found += [row for row in rows if row.hold is not None or not held_only]
+            if len(rows) < MOST:
+                break
+            last = rows[-1].id
+        return found[:MOST]
+
+    settings = authority_settings(context)
+    rows = [_shown(row) for row in store_place(settings).look("audit queue", look)]
+    if as_json:
+        say([document(rows)])
+    elif rows:
+        heads = ("ID", "REASON", "ORIGIN", "SPOOL", "N", "EVENT", "QUEUED", "HELD")
+        names = ("id", "reason", "origin", "spool_id", "n", "event")
+        cells = [
+            [
+                *(row[name] or "" for name in names),
+                moment(row["queued_at"]),
+                moment(row["held_at"]),
+            ]
+            for row in rows
+        ]
+        say(table(heads, cells))
+    else:
+        hint(["no rows"])
+
+
+@outbox.command("release")
+@click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
+@click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@click.pass_context
+def release(context: click.Context, row: int, reason: str) -> None:
+    """Let the held row ID into the log.
+
+    Only where its signature is good: written by a node before it was revoked, or in a place that
+    was given up. What is unsigned or forged is refused.
+    """
+    request = pb.ReleaseRowRequest(id=row, note=reason)
+    answer = admin(context)("ReleaseRow", request, pb.ReleaseRowResponse)
+    say([f"row {row} is record {answer.seq}"])
+
+
+@outbox.command("discard")
+@click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
+@click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@click.pass_context
+def discard(context: click.Context, row: int, reason: str) -> None:
+    """Throw the held row ID away; the audit record of that keeps its digest."""
+    request = pb.DiscardRowRequest(id=row, note=reason)
+    answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
+    say([f"discarded row {row}, record sha256 {answer.record_digest}"])
+
+
+def _shown(row: QueuedRow) -> dict[str, Json]:
+    from svc.model.outbox import Claim
+
+    claim = Claim.of(row.row)
+    return {
+        "id": row.id,
+        "reason": None if row.hold is None else row.hold.value,
+        "origin": claim.origin or None,
+        "spool_id": claim.spool_id or None,
+        "n": claim.n or None,
+        "event": claim.event or None,
+        "event_id": claim.event_id or None,
+        "key_id": row.row.key_id or None,
+        "record_digest": row.digest.hex(),
+        "queued_at": round(row.queued_at, 3),
+        "held_at": None if row.held_at is None else round(row.held_at, 3),
+    }

@@ -1,0 +1,162 @@
+"""Origins of audit rows, and a leader that drains them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from svc.audit.record import Sealer
+from svc.audit.spool_rows import RowMaker
+from svc.authority.drain import OutboxDrain
+from svc.authority.origins import OriginKeys
+from svc.authority.outbox_desk import OutboxDesk
+from svc.authority.outbox_intake import OutboxIntake
+from svc.errors import SvcError
+from svc.messages.spooled import SpoolState
+from svc.model.access import AccessRequest, EntityUid
+from svc.model.audit import Actor, AuditRecord, Event
+from svc.model.canonical import Json
+from svc.model.events import REFUSALS_SUMMARY, REQUEST_DECISION
+from svc.model.ids import event_id, random_id
+from svc.model.ledger import GENESIS
+from svc.model.outbox import Offered, QueuedRow
+from svc.model.principal import Role
+from svc.model.questions import context_at
+from svc.model.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_signer
+from tests.authority.house import ADA, WORDS, Holder, House, value_of
+
+FACTS = {fact.name: fact for fact in WORDS.terms.facts}
+
+
+class Origin:
+    """One Proxy (or Authority) and the spool of its life now."""
+
+    def __init__(self, house: House, name: str, role: Role = Role.PROXY) -> None:
+        self.house = house
+        self.key = ed25519.Ed25519PrivateKey.from_private_bytes(name.encode().ljust(32, b"."))
+        self.holder: Holder = house.node(role, name, self.key.public_key().public_bytes_raw())
+        house.refresh()
+        self.id = self.holder.id
+        self.maker = RowMaker(
+            self.id, self.key, Sealer(house.entropy, FACTS), house.now, house.entropy
+        )
+        self.begin()
+
+    def begin(self, *former: str) -> SpoolRow:
+        """A new life: its first row."""
+        self.spool_id = random_id(self.house.entropy)
+        self.last, self.tip = 0, GENESIS
+        self.first = self.add(self.maker.opening(self.spool_id, former))
+        return self.first
+
+    def add(self, record: AuditRecord) -> SpoolRow:
+        """The next row."""
+        place = SpoolPlace(self.spool_id, self.last + 1, self.tip)
+        row = self.maker.row(record, place)
+        self.last, self.tip = place.n, row_hash(row.canonical)
+        return row
+
+    def record(self, event: Event, actor: Actor, **fields: Any) -> AuditRecord:
+        """A record of this origin."""
+        at = self.house.now()
+        return AuditRecord(
+            event_id=event_id(at, self.house.entropy), time=at, event=event, actor=actor,
+            origin=self.id, **fields,
+        )  # fmt: skip
+
+    def decision(self, note: str = "db1") -> SpoolRow:
+        """A decided request: the row a Proxy writes most."""
+        details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
+        request = AccessRequest(
+            "connect", EntityUid("User", ADA), "tcpConnect", EntityUid("TcpService", note),
+            context_at(self.house.now(), "192.0.2.7"),
+        )  # fmt: skip
+        return self.add(
+            self.record(
+                REQUEST_DECISION, Actor("person", ADA), details=details, request=request,
+                decision="allow", decision_id=random_id(self.house.entropy),
+                cedar_action="tcpConnect", policies=("dev-uses-tcp",), policy_version=1,
+                resource_id=note,
+            )
+        )  # fmt: skip
+
+    def summary(self) -> SpoolRow:
+        """Another sort of row."""
+        details: dict[str, Json] = {"count": 3, "proxy_id": self.id, "person_id": ADA}
+        return self.add(
+            self.record(REFUSALS_SUMMARY, Actor("node", self.id), details=details, reason="opens")
+        )
+
+    def close(self) -> SpoolRow:
+        """The last row."""
+        return self.add(self.maker.closing(self.spool_id, self.last + 1))
+
+    def signed(self, row: SpoolRow, canonical: bytes) -> SpoolRow:
+        """*row* with another record, signed by this origin."""
+        return evolve(row, canonical=canonical, signature=row_signer(self.key)(canonical))
+
+
+class Leader:
+    """What the leader does with the queue."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.held: list[str] = []
+        self.size = 0
+        self.drains = OutboxDrain(
+            house.store, house.recorder, OriginKeys(house.knowledge), house.now, self.held.append
+        )
+        self.desk = OutboxDesk(house.store, house.recorder, house.now)
+        self.nudged = 0
+        self.intake = OutboxIntake(house.store, house.now, lambda: self.size, self.nudge)
+
+    def nudge(self) -> None:
+        """Rows came."""
+        self.nudged += 1
+
+    def inject(self, *rows: SpoolRow, place: tuple[str, str, int] = ("o", "s", 1)) -> None:
+        """By SQL, past the intake."""
+        offered = []
+        for row in rows:
+            try:
+                origin, at = read_place(row.canonical)
+                offered.append(Offered(row, origin, at.spool_id, at.n))
+            except SvcError:
+                offered.append(Offered(row, *place))
+        now = self.house.now()
+        value_of(self.house.store.store.run("inject", lambda tx: tx.outbox.add(offered, now)))
+
+    def send(self, origin: Origin, rows: Sequence[SpoolRow] = ()) -> SpoolState:
+        """As the Proxy brings them."""
+        state: SpoolState = value_of(
+            self.intake.take(self.house.row(origin.holder), origin.spool_id, rows)
+        )
+        return state
+
+    def drain(self) -> None:
+        """One pass."""
+        value_of(self.drains.drain())
+
+    def covers(self) -> None:
+        """A head is signed over all there is."""
+        self.size = value_of(self.house.store.store.read("size", lambda tx: tx.audit.head())).seq
+
+    def queue(self) -> tuple[QueuedRow, ...]:
+        """What is in the queue."""
+        found: tuple[QueuedRow, ...] = value_of(
+            self.house.store.store.read("look", lambda tx: tx.outbox.rows(0, 100_000))
+        )
+        return found
+
+    def holds(self) -> list[str | None]:
+        """Why each row of the queue is held, in order."""
+        return [None if row.hold is None else row.hold.value for row in self.queue()]
+
+    def logged(self, rows: Iterable[SpoolRow]) -> list[int]:
+        """How often each row is in the log."""
+        chain = value_of(self.house.store.store.read("all", lambda tx: tx.audit.rows(1, 100_000)))
+        records = [link.canonical for link in chain]
+        return [records.count(row.canonical) for row in rows]
