@@ -94,9 +94,18 @@ def from_base64(text: Any, place: str) -> bytes:
     return data
 
 
-def leaf_hash(record: bytes) -> bytes:
-    """The leaf of a record in canonical form: its length, and its bytes."""
-    return hashlib.sha256(b"\0" + len(record).to_bytes(4, "big") + record).digest()
+def leaf_hash(record: bytes, signature: bytes) -> bytes:
+    """The leaf of a record in canonical form: its length, its bytes, its origin's signature."""
+    return hashlib.sha256(b"\0" + len(record).to_bytes(4, "big") + record + signature).digest()
+
+
+def origin_signature(form: dict[str, Any], place: str) -> bytes:
+    """The signature of who wrote the record, where that was not the log's keeper."""
+    if "origin_signature" not in form:
+        return b""
+    signature = from_base64(form["origin_signature"], place)
+    demand(len(signature) > 0, f"{place}: an empty signature")
+    return signature
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
@@ -285,14 +294,14 @@ def read_record(
     demand(member(form, "seq", int, place) == seq, f"{place}: the line is of {form['seq']}")
     before = digest(form.get("prev_hash"), place)
     demand(last in (None, before), f"{place}: it does not follow from the record before it")
-    own = {"form", "hash", "personal", "prev_hash", "seq"}
+    own = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
     record = {name: value for name, value in form.items() if name not in own}
     text = to_canonical(record).encode()
     number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
     found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
     demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")
     check_personal(form, record, place)
-    return found.digest(), leaf_hash(text)
+    return found.digest(), leaf_hash(text, origin_signature(form, place))
 
 
 def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> None:
@@ -320,10 +329,12 @@ def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> s
     history.saw(head)
     if form.get("form") == INCLUSION:
         known = {"form", "head", "path", "record", "seq"}
-        demand(set(form) - {"personal"} == known, f"{path}: not of the members of a proof")
+        more = {"origin_signature", "personal"}
+        demand(set(form) - more == known, f"{path}: not of the members of a proof")
         seq, record = member(form, "seq", int, path), member(form, "record", dict, path)
         demand(wanted in (None, seq), f"{path}: the proof is for record {seq}, not {wanted}")
-        leaf = leaf_hash(to_canonical(record).encode())
+        text = to_canonical(record).encode()
+        leaf = leaf_hash(text, origin_signature(form, path))
         holds = is_included(seq - 1, head.size, leaf, hashes, head.root)
         demand(holds, f"{path}: the record is not record {seq} of the log under the head")
         check_personal(form, record, path)

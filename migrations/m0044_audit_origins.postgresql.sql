@@ -1,10 +1,9 @@
--- The signatures of the records that others wrote, and where they stood in their spools.
+-- The records that others wrote: where they stood in the queue and in their spools.
 CREATE TABLE audit_origins (
     seq BIGINT PRIMARY KEY REFERENCES audit_log (seq),
     queue_id BIGINT NOT NULL UNIQUE,
     event_id TEXT COLLATE "C" NOT NULL UNIQUE,
     spool_id TEXT COLLATE "C" NOT NULL,
     n BIGINT NOT NULL,
-    signature BYTEA NOT NULL,
     UNIQUE (spool_id, n)
 );

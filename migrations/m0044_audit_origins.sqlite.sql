@@ -1,10 +1,9 @@
--- The signatures of the records that others wrote, and where they stood in their spools.
+-- The records that others wrote: where they stood in the queue and in their spools.
 CREATE TABLE audit_origins (
     seq INTEGER PRIMARY KEY REFERENCES audit_log (seq),
     queue_id INTEGER NOT NULL UNIQUE,
     event_id TEXT NOT NULL UNIQUE,
     spool_id TEXT NOT NULL,
     n INTEGER NOT NULL,
-    signature BLOB NOT NULL,
     UNIQUE (spool_id, n)
 ) STRICT;

@@ -28,6 +28,7 @@ from svc.audit.record import seal
 from svc.compose.audit_log import OutsideLog
 from svc.compose.audit_rows import cores
 from svc.compose.heads import head_verifier
+from svc.compose.state import origin_verifier
 from svc.compose.store_place import StorePlace
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.access import AccessRequest, EntityUid
@@ -108,7 +109,9 @@ def _log(file: Path, directory: Path) -> OutsideLog:
     with sqlite3.connect(file) as kept:
         _copy(store, kept)
     place = StorePlace(store_sqlite, url)
-    return OutsideLog(place, keeper, head_verifier(keys.root_der, _CLUSTER), _CLUSTER)
+    origins = origin_verifier(keys.root_der, _CLUSTER)
+    judge = head_verifier(keys.root_der, _CLUSTER)
+    return OutsideLog(place, keeper, judge, _CLUSTER, origins)
 
 
 def _copy(store: IStore, kept: sqlite3.Connection) -> None:

@@ -101,12 +101,13 @@ def prove_inclusion(read: ReadEntries, head: SignedHead, seq: int) -> tuple[Entr
         raise NoSuchRow(f"audit log: there is no record {seq}: the head covers {size}")
     path, found = RangeHashes(inclusion_ranges(seq - 1, size)), None
     for entry in entries(read, head):
-        path.take(leaf_hash(entry.row.canonical))
+        path.take(leaf_hash(entry.row.canonical, entry.row.signature))
         if entry.row.seq == seq:
             found = entry
     assert found is not None  # the entries end where the head does
     hashes = path.hashes()
-    check_inclusion(seq - 1, size, leaf_hash(found.row.canonical), hashes, head.head.root)
+    leaf = leaf_hash(found.row.canonical, found.row.signature)
+    check_inclusion(seq - 1, size, leaf, hashes, head.head.root)
     return found, hashes
 
 
@@ -124,7 +125,7 @@ def prove_consistency(
         raise NoSuchRow(f"audit log: there is no tree over {first} records below one of {size}")
     path = RangeHashes(consistency_ranges(first, size))
     for entry in entries(read, head):
-        leaf = leaf_hash(entry.row.canonical)
+        leaf = leaf_hash(entry.row.canonical, entry.row.signature)
         path.take(leaf)
         if entry.row.seq <= first:
             before.append(leaf)

@@ -28,7 +28,7 @@ _canonical = json.JSONEncoder(
 ).encode
 """What an outsider computes; faster than our own, which also judges what it is given."""
 
-_OURS = frozenset({"form", "hash", "personal", "prev_hash", "seq"})
+_OURS = frozenset({"form", "hash", "origin_signature", "personal", "prev_hash", "seq"})
 """Members of a line that are not the record's."""
 
 
@@ -37,7 +37,7 @@ def json_line(entry: Entry) -> str:
     form: dict[str, Json] = {**_exact(entry), "form": EXPORT_FORM}
     form["seq"] = entry.row.seq
     form["prev_hash"], form["hash"] = entry.row.prev_hash.hex(), entry.row.hash.hex()
-    return as_json({**form, **_personal(entry)})
+    return as_json({**form, **_personal(entry), **_signature(entry)})
 
 
 def head_line(head: SignedHead) -> str:
@@ -55,6 +55,7 @@ def inclusion(entry: Entry, hashes: Sequence[bytes], head: SignedHead) -> str:
             "record": _exact(entry),
             "seq": entry.row.seq,
             **_personal(entry),
+            **_signature(entry),
         }
     )
 
@@ -97,6 +98,12 @@ def _personal(entry: Entry) -> dict[str, Json]:
             for each in entry.personal
         ]
     }
+
+
+def _signature(entry: Entry) -> dict[str, Json]:
+    if not entry.row.signature:
+        return {}
+    return {"origin_signature": b64encode(entry.row.signature).decode()}
 
 
 def _head(head: SignedHead) -> Json:

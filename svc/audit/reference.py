@@ -113,6 +113,26 @@ anywhere: `state.unsigned`, once for each such row, within one reload pass. See
 at one of them. A store that ends before it or differs from it is refused at start \
 (`state_rolled_back`), and so is one whose records do not follow from one another (`state_broken`).
 
+## Records of others
+
+A Proxy, and an Authority that stands by, may not append. Such an origin seals records as the leader
+does, numbers them in a *spool* of its own (a new one at each start), signs them with the audit key
+it enrolled, and the leader appends them from the [audit queue](../how-to/outbox.md) as they are.
+Such a record has the member `spool`:
+
+| Member | Meaning |
+|---|---|
+| `id` | the spool, 32 hex digits |
+| `n` | counts the spool's rows from 1 without a hole |
+| `prev` | the SHA-256 of `svc-audit-row-hash-v1`, a zero byte and the row with `n` - 1; zero \
+bytes for the first |
+
+`key_id` is the SHA-256 of the origin's audit key (32 raw bytes, Ed25519); the signature is over
+`svc-audit-row-v1`, a zero byte and the record, and is a part of the leaf of the log's tree. The
+first row of a spool is `spool.open`, which names the origin's earlier spools that it still keeps;
+`spool.close` is the last one of a life that ended in order. Rows that do not come are `audit.gap`
+after 10 minutes, and `audit.filled` if they come after all.
+
 ## Verifying
 
 `svc --config C authority audit verify` prints `verified N records, head seq S hash H, anchor A`
@@ -132,6 +152,7 @@ older store put back |
 | `head_link` | a head is missing, doubled or out of order |
 | `head_signature` | a head's signature or certificate is not good |
 | `head_unreadable` | a head cannot be read |
+| `origin` | a record with a place in a spool was not signed by its origin for that place |
 | `no_anchor` | there are records and no head: nothing is proved |
 
 With `--anchor FILE` the log is verified against heads kept elsewhere as well: a copy of
@@ -165,7 +186,8 @@ lower-case hex digits (two such for a character past U+FFFF):
 | Line | Members |
 |---|---|
 | a record | those of the record; `form` (`svc-audit-export-v1`), `seq`, `prev_hash`, `hash`; with \
-`--personal` and only then `personal`, a list of `path`, `salt` (hex) and `value` (JSON as text) |
+`--personal` and only then `personal`, a list of `path`, `salt` (hex) and `value` (JSON as \
+text); `origin_signature` (base64) where another instance than the leader wrote it |
 | the last one | a signed head over all records so far: `head`, `signature` (base64), `chain` (the \
 certificate of its key, DER in base64) |
 
@@ -189,7 +211,8 @@ export:
 
 | `form` | Members |
 |---|---|
-| `svc-audit-inclusion-v1` | `seq`, `record`, `path`, `head`; `personal` as above where asked for |
+| `svc-audit-inclusion-v1` | `seq`, `record`, `path`, `head`; `personal` as above where asked for, \
+`origin_signature` as above |
 | `svc-audit-consistency-v1` | `from_size`, `from_root`, `path`, `head` |
 
 `path` is a list of hashes in hex: the audit path of RFC 6962 section 2.1.1 for the leaf SEQ - 1,

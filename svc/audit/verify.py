@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json.scanner import make_scanner
 from typing import Any, cast
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from svc.audit.heads import NO_HEAD, head_time
 from svc.audit.merkle import Tree, leaf_hash
@@ -33,6 +33,10 @@ NOT_BEFORE = "it does not name the record before it"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
 
 
+PLACED = b',"spool":{'
+"""In the bytes of every record with a place in a spool; a quick look before it is decoded."""
+
+
 class ChainFault(AuditBroken):
     """The log does not verify.
 
@@ -40,7 +44,7 @@ class ChainFault(AuditBroken):
         seq: The first sequence number that is not as it was.
         kind: ``gap``, ``hash``, ``prev_link``, ``record``, ``personal``,
             ``head_mismatch``, ``head_beyond_end``, ``head_link``,
-            ``head_signature``, ``head_unreadable`` or ``no_anchor``.
+            ``head_signature``, ``head_unreadable``, ``no_anchor`` or ``origin``.
         what: What was found there.
     """
 
@@ -53,12 +57,17 @@ class ChainFault(AuditBroken):
 
 @frozen
 class Verified:
-    """A log that verifies.  ``anchored`` is how many records signed heads cover."""
+    """A log that verifies.
+
+    ``anchored`` is how many records signed heads cover; ``by_others`` whether any record may be
+    one that another instance than the leader wrote.
+    """
 
     records: int
     last_hash: bytes
     anchored: int
     key_id: str
+    by_others: bool = False
 
     @property
     def text(self) -> str:
@@ -82,12 +91,14 @@ class Stretch:
         hashes: The hashes of the rows, 32 bytes each.
         leaves: Their leaf hashes.
         fault: Sequence number, kind and text of what is wrong with the row that would follow.
+        by_others: Whether a row may be one that another instance than the leader wrote.
     """
 
     prev: bytes | None
     hashes: bytes = field(repr=False)
     leaves: bytes = field(repr=False)
     fault: tuple[int, str, str] | None = None
+    by_others: bool = False
 
 
 def stretch(
@@ -98,16 +109,17 @@ def stretch(
     last = GENESIS if prev is None else prev
     hashes: list[bytes] = []
     leaves: list[bytes] = []
-    fault = None
+    fault, by_others = None, False
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
             check_record(row, personal.get(seq, ()))
             hashes.append(last)
-            leaves.append(leaf_hash(row.canonical))
+            leaves.append(leaf_hash(row.canonical, row.signature))
+            by_others = by_others or bool(row.signature) or PLACED in row.canonical
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
-    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault)
+    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault, by_others)
 
 
 def stretches(
@@ -151,8 +163,9 @@ def verify(
     kept = _Heads(iter(heads), verify_head, cluster, latest)
     outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
     tree, last, size = Tree(), GENESIS, 0
-    append, due = tree.append, _nearest(kept, outside)
+    append, due, by_others = tree.append, _nearest(kept, outside), False
     for part in checked:
+        by_others = by_others or part.by_others
         if part.prev is not None and part.prev != last:
             raise ChainFault(size + 1, "prev_link", NOT_BEFORE)
         for at in range(0, len(part.leaves), LEAF_BYTES):
@@ -165,7 +178,8 @@ def verify(
         last = part.hashes[-LEAF_BYTES:] or last
         if part.fault is not None:
             raise ChainFault(*part.fault)
-    return _better(kept.finish(size), outside.finish(size), size, last)
+    found = _better(kept.finish(size), outside.finish(size), size, last)
+    return evolve(found, by_others=by_others)
 
 
 def follow(row: ChainRow, seq: int, last: bytes) -> bytes:

@@ -252,7 +252,7 @@ class HeadWriter(AsyncService):
             raise AuditBroken(f"audit log: record {self._tree.size + 1} does not verify")
         if row.seq == self.restored_seq:
             self._restored = RestoredProof(row.canonical, tuple(self._tree.edge))
-        self._tree.append(leaf_hash(row.canonical))
+        self._tree.append(leaf_hash(row.canonical, row.signature))
         self._last_hash = row.hash
 
     def _signed(self) -> SignedHead:

@@ -77,7 +77,9 @@ class Draining:
         if not self.tx.outbox.drop(row.id):
             return None
         place, spool = judged.place, (judged.origin, judged.place.spool_id)
-        link = self.tx.audit.append(row.row.canonical, row.row.personal)
+        link = self.tx.audit.append(
+            row.row.canonical, row.row.personal, signature=row.row.signature
+        )
         self.tx.origins.accepted(row, link.seq, judged.event_id, place.spool_id, place.n)
         self._appended += 1
         memory = self._memory(*spool)

@@ -19,7 +19,6 @@ from svc.model.outbox import QueueCounts
 
 WATCH_SECS = 5.0
 MOST_WATCHED = 1 << 17
-"""So many rows, the oldest, are watched at a time: eight bytes each."""
 
 _log = Logger(namespace="svc_authority")
 
@@ -48,12 +47,14 @@ class OutboxWatch:
     Attributes:
         store: Of the leader or of a follower.
         now: Seconds since the epoch.
+        most: So many rows, the oldest, are watched at a time: eight bytes each.
         counts: As of the last pass.
     """
 
     store: IReadOnlyStore
     now: Callable[[], float]
     meters: QueueMeters
+    most: int = MOST_WATCHED
     counts: QueueCounts = field(factory=QueueCounts, init=False)
     _seen: array[int] = field(factory=lambda: array("q"), init=False)
 
@@ -79,12 +80,11 @@ class OutboxWatch:
         oldest = counts.oldest
         self.meters.oldest_age(0.0 if oldest is None else max(0.0, self.now() - oldest))
 
-    @staticmethod
-    def _look(tx: ITransaction, seen: array[int]) -> _Pass:
+    def _look(self, tx: ITransaction, seen: array[int]) -> _Pass:
         counts = tx.outbox.counts()
-        ids = array("q", tx.outbox.ids(MOST_WATCHED) if counts.rows else ())
+        ids = array("q", tx.outbox.ids(self.most) if counts.rows else ())
         here = set(ids)
         # Past the last one that fitted there may be more: they are not gone, only not watched.
-        end = ids[-1] if len(ids) == MOST_WATCHED else None
+        end = ids[-1] if len(ids) == self.most else None
         gone = [one for one in seen if one not in here and (end is None or one <= end)]
         return _Pass(counts, ids, len(gone) - len(tx.origins.reached(gone)) if gone else 0)

@@ -18,9 +18,12 @@ from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
 from svc.audit.export import consistency, inclusion
 from svc.audit.heads import head_time
 from svc.audit.restored import standing
+from svc.audit.state import OriginVerifier
 from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.compose.audit_origins import check_origins
 from svc.compose.audit_rows import MANY, batches, checked_in_parallel, personal_of
 from svc.compose.heads import head_verifier
+from svc.compose.state import origin_verifier
 from svc.compose.store_place import StorePlace, store_place
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
@@ -41,6 +44,7 @@ class OutsideLog:
     keeper: AnchorDirectory
     judge: HeadVerifier
     cluster: str
+    origins: OriginVerifier
 
     def verified(self, anchor: Path | None = None, jobs: int = 1) -> Verified:
         """Verify the records that are there.  Heads are taken before, so none can be beyond.
@@ -70,10 +74,15 @@ class OutsideLog:
         size = self._size() if jobs > 1 else 0
         if size >= MANY:
             with checked_in_parallel(self.store, size, jobs) as checked:
-                return judged(checked)
-        return self.store.look(
-            "audit verify", lambda tx: judged(stretches(batches(tx.audit), personal_of(tx.audit)))
-        )
+                found = judged(checked)
+        else:
+            found = self.store.look(
+                "audit verify",
+                lambda tx: judged(stretches(batches(tx.audit), personal_of(tx.audit))),
+            )
+        if found.by_others:
+            check_origins(self.store, self.origins, found.records)
+        return found
 
     def _size(self) -> int:
         """How many records there are; 0 where it cannot be read, which one process will name."""
@@ -161,11 +170,13 @@ def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
         AuditBroken: what it is verified with is missing.
         ConfigError: the store is not named rightly, or the root cannot be trusted.
     """
+    root = _root(state)
     return OutsideLog(
         store_place(settings),
         AnchorDirectory(state / "anchor"),
-        head_verifier(_root(state), settings.cluster),
+        head_verifier(root, settings.cluster),
         settings.cluster,
+        origin_verifier(root, settings.cluster),
     )
 
 

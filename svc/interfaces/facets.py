@@ -264,6 +264,7 @@ class IAuditLog(Interface):
         canonical: bytes,
         personal: Sequence[PersonalValue] = (),
         entities: EntitySlice | None = None,
+        signature: bytes = b"",
     ) -> ChainRow:
         """Link a record to the chain.
 
@@ -272,6 +273,7 @@ class IAuditLog(Interface):
                 searchable columns are derived from it and cannot differ from it.
             personal: Values the record holds only as salted hashes.
             entities: The slice of entities the decision was made over.
+            signature: Of the origin, where that is not the leader.
 
         Raises:
             Malformed: *canonical* has not the form of a JSON object in UTF-8.  One

@@ -91,14 +91,11 @@ class IOrigins(Interface):
     """Rows of others that left the queue: to the log, or thrown away."""
 
     def accepted(row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
-        """Keep the signature of the row that became record *seq*.
+        """Keep in which place of which spool the row was that became record *seq*.
 
         Raises:
             AlreadyExists: a row of this place, or of this event id, is in the log.
         """
-
-    def signatures(first: int, last: int) -> Mapping[int, bytes]:
-        """The signatures kept of the records *first* to *last*."""
 
     def events(event_ids: Collection[str]) -> frozenset[str]:
         """Those of *event_ids* that a row in the log has."""

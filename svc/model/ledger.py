@@ -14,12 +14,17 @@ GENESIS = bytes(32)
 
 @frozen
 class ChainRow:
-    """One link: ``hash`` covers ``seq``, ``prev_hash`` and ``canonical``."""
+    """One link: ``hash`` covers ``seq``, ``prev_hash`` and ``canonical``.
+
+    ``signature`` is that of an origin other than the leader; the leaf of the
+    log's tree covers it.
+    """
 
     seq: int
     prev_hash: bytes
     hash: bytes
     canonical: bytes
+    signature: bytes = field(default=b"", repr=False)
 
 
 @frozen

@@ -20,12 +20,15 @@ from svc.interfaces.store import ChainHash
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.statements import Row, Statements
 
-_SELECT = "SELECT seq, prev_hash, hash, canonical FROM audit_log "
+_SELECT = "SELECT seq, prev_hash, hash, canonical, signature FROM audit_log "
 
 
 def _link(row: Row) -> ChainRow:
-    seq, prev_hash, link_hash, canonical = row
-    return ChainRow(seq, bytes(prev_hash), bytes(link_hash), canonical.encode("utf-8"))
+    seq, prev_hash, link_hash, canonical, signature = row
+    text = canonical.encode("utf-8")
+    if signature is None:
+        return ChainRow(seq, bytes(prev_hash), bytes(link_hash), text)
+    return ChainRow(seq, bytes(prev_hash), bytes(link_hash), text, bytes(signature))
 
 
 def _text(canonical: bytes) -> str:
@@ -63,18 +66,22 @@ class AuditLog:
         canonical: bytes,
         personal: Sequence[PersonalValue] = (),
         entities: EntitySlice | None = None,
+        signature: bytes = b"",
     ) -> ChainRow:
         """See :class:`IAuditLog`."""
         text = _text(canonical)
         head = self.head()
         seq = head.seq + 1
-        link = ChainRow(seq, head.hash, self._chain_hash(seq, head.hash, canonical), canonical)
+        own = self._chain_hash(seq, head.hash, canonical)
+        link = ChainRow(seq, head.hash, own, canonical, signature)
         self._db.write(
-            "INSERT INTO audit_log (seq, prev_hash, hash, canonical) VALUES (?, ?, ?, ?)",
+            "INSERT INTO audit_log (seq, prev_hash, hash, canonical, signature)"
+            " VALUES (?, ?, ?, ?, ?)",
             seq,
             link.prev_hash,
             link.hash,
             text,
+            signature or None,
         )
         for value in personal:
             self._db.write(

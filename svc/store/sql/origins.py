@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from attrs import frozen
 from zope.interface import implementer
@@ -23,24 +23,16 @@ class Origins:
     def accepted(self, row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
         """See :class:`IOrigins`."""
         added = self._db.change(
-            "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n, signature)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             seq,
             row.id,
             event_id,
             spool_id,
             n,
-            row.row.signature,
         )
         if not added:
             raise AlreadyExists("store: a row of this place or event id is in the log")
-
-    def signatures(self, first: int, last: int) -> Mapping[int, bytes]:
-        """See :class:`IOrigins`."""
-        rows = self._db.all(
-            "SELECT seq, signature FROM audit_origins WHERE seq BETWEEN ? AND ?", first, last
-        )
-        return {seq: bytes(signature) for seq, signature in rows}
 
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
         """See :class:`IOrigins`."""

@@ -140,13 +140,13 @@ class Spools:
                 *part,
             )
             logged = self._db.all(
-                "SELECT a.canonical, o.signature FROM audit_origins o"
+                "SELECT a.canonical, a.signature FROM audit_origins o"
                 " JOIN audit_log a ON a.seq = o.seq"
                 f" WHERE o.spool_id = ? AND o.n IN ({marks(len(part))})",
                 spool_id,
                 *part,
             )
             rows = [(bytes(record), bytes(signature)) for record, signature in queued]
-            rows += [(record.encode("utf-8"), bytes(signature)) for record, signature in logged]
+            rows += [(text.encode("utf-8"), bytes(signature or b"")) for text, signature in logged]
             found.update(row_digest(SpoolRow(row[0], signature=row[1])) for row in rows)
         return frozenset(found)
