@@ -6,7 +6,7 @@ row go or throwing it away is asked of the Authority that leads, and is on recor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,6 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
     from svc.interfaces.store import ITransaction
-    from svc.model.canonical import Json
     from svc.model.outbox import QueuedRow
 
 MOST = 1000
@@ -101,7 +100,7 @@ def discard(context: click.Context, row: int, reason: str) -> None:
     say([f"discarded row {row}, record sha256 {answer.record_digest}"])
 
 
-def _shown(row: QueuedRow) -> dict[str, Json]:
+def _shown(row: QueuedRow) -> dict[str, Any]:
     from svc.model.outbox import Claim
 
     claim = Claim.of(row.row)

@@ -14,6 +14,7 @@ from svc.authority.drain import OutboxDrain
 from svc.authority.origins import OriginKeys
 from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.outbox_intake import OutboxIntake
+from svc.authority.outbox_watch import OutboxWatch, QueueMeters
 from svc.errors import SvcError
 from svc.messages.spooled import SpoolState
 from svc.model.access import AccessRequest, EntityUid
@@ -97,6 +98,19 @@ class Origin:
     def signed(self, row: SpoolRow, canonical: bytes) -> SpoolRow:
         """*row* with another record, signed by this origin."""
         return evolve(row, canonical=canonical, signature=row_signer(self.key)(canonical))
+
+
+def watcher(house: House, told: dict[str, float]) -> OutboxWatch:
+    """The watch of one instance; what it says goes into *told*."""
+
+    def missing(count: float) -> None:
+        told["missing"] += count
+
+    def to(name: str) -> Any:
+        return lambda value: told.__setitem__(name, value)
+
+    meters = QueueMeters(to("depth"), to("held"), to("age"), missing)
+    return OutboxWatch(house.store, house.now, meters)
 
 
 class Leader:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.outbox_watch import OutboxWatch, QueueMeters
 from svc.model.audit import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import House, refusal_of, value_of
-from tests.authority.spools import Leader, Origin
+from tests.authority.spools import Leader, Origin, watcher
 from tests.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
@@ -25,19 +22,7 @@ class WatchTests(SynchronousTestCase):
         self.leader = Leader(self.house)
         self.origin = Origin(self.house, "edge7")
         self.told: dict[str, float] = {"missing": 0.0}
-        self.watcher = self.new_watch()
-
-    def new_watch(self) -> OutboxWatch:
-        """The watch of one instance."""
-
-        def missing(count: float) -> None:
-            self.told["missing"] += count
-
-        def to(name: str) -> Any:
-            return lambda value: self.told.__setitem__(name, value)
-
-        meters = QueueMeters(to("depth"), to("held"), to("age"), missing)
-        return OutboxWatch(self.house.store, self.house.now, meters)
+        self.watcher = watcher(self.house, self.told)
 
     def watch(self) -> dict[str, float]:
         """One pass, and what it told."""

@@ -1,0 +1,170 @@
+"""F10: the leader is killed with a full audit queue; the next one drains it, each row once.
+
+Also what an operator sees of rows that somebody put there.  Short, or with SVC_LONG=1 in full.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.model.spool import SpoolRow
+from svc.testing.gateway import Gateway, init_gateway
+from svc.testing.processes import run, svc_command, until
+from svc.testing.settings import AUTHORITY, PROXY
+from tests.fault.queued import Spool
+from tests.fault.tally import Tally, counted, in_long_form
+from tests.postgres import connected, empty_database
+from tests.proof import proves
+
+TALLY = Tally("F10")
+ROWS = counted(300, 10_000)
+DEPTH, HELD, MISSING = (f"svc_audit_outbox_{name}" for name in ("depth", "held", "missing_total"))
+LEASE_SECS = 2
+SECOND = "authority2"
+
+
+class FullQueue(SynchronousTestCase):
+    """One Authority, and the key of a Proxy."""
+
+    def origin(self, gateway: Gateway) -> Spool:
+        """The spool of a Proxy that joined and went away."""
+        gateway.make_proxy()
+        gateway.child(PROXY).stop()
+        nodes = gateway.operator("nodes", "list", "--json").json
+        (node_id,) = [one["id"] for one in nodes if one["role"] == "proxy"]
+        return Spool.of_node(node_id, gateway.files.state(PROXY))
+
+    def select(self, store: Path | str, query: str) -> list[Any]:
+        """Rows of the store."""
+        if isinstance(store, Path):
+            with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+                return connection.execute(query).fetchall()
+        with connected(store) as cursor:
+            cursor.execute(query)
+            return list(cursor.fetchall())
+
+    def waiting(self, store: Path | str) -> int:
+        """How many rows are in the queue and not held."""
+        return int(self.select(store, "SELECT count(*) FROM outbox WHERE hold IS NULL")[0][0])
+
+    def check(self, store: Path | str, rows: list[SpoolRow]) -> None:
+        """Each row is in the log once, and the log has no hole."""
+        logged = [text for (text,) in self.select(store, "SELECT canonical FROM audit_log")]
+        wanted = {row.canonical.decode() for row in rows}
+        found = [text for text in logged if text in wanted]
+        TALLY.many(len(rows), len(set(found)))
+        self.assertEqual((len(found), set(found)), (len(rows), wanted))
+        ((first, last, count),) = self.select(
+            store, "SELECT min(seq), max(seq), count(*) FROM audit_log"
+        )
+        self.assertEqual((first, last), (1, count))
+
+    @proves("G-AUD-09", "G-AUD-10", "G-MET-38", "G-MET-40", "G-MET-41", "X-15", "G-OPEN-14")
+    def test_one_authority(self) -> None:
+        """It is killed over a full queue and drains it when it is back; bad rows stay held."""
+        gateway = init_gateway()
+        self.addCleanup(gateway.end)
+        gateway.make_authority()
+        origin, store = self.origin(gateway), gateway.files.store
+        rows = origin.fill(ROWS)
+        authority = gateway.child(AUTHORITY)
+        authority.signal(signal.SIGSTOP)
+        bad = [evolve(rows[1], signature=b""), evolve(rows[2], key_id="0" * 64)]
+        origin.queue(bad, store)
+        origin.queue(rows, store)
+        authority.kill()
+        began = monotonic()
+        gateway.start(AUTHORITY, ready=False)
+        until("the queue is drained", lambda: not self.waiting(store), alive=[authority])
+        TALLY.worst = max(TALLY.worst, monotonic() - began)
+        self.check(store, rows)
+        gateway.await_metric(AUTHORITY, HELD, 2)
+        self.assertEqual(gateway.metric(AUTHORITY, DEPTH), 2)
+        for reason in ("unsigned", "unknown_key"):
+            held = gateway.metric(AUTHORITY, f"{HELD}_total", reason=reason)
+            self.assertEqual(held, 1)
+        with closing(sqlite3.connect(store, timeout=10)) as connection, connection:
+            connection.execute("DELETE FROM outbox WHERE hold = 'unknown_key'")
+        gateway.await_metric(AUTHORITY, MISSING, 1)
+        listed = gateway.operator("audit", "outbox", "list", "--json").json
+        self.assertEqual([row["reason"] for row in listed], ["unsigned"])
+        row_id = str(listed[0]["id"])
+        refused = gateway.operator(
+            "audit", "outbox", "release", row_id, "--reason", "no", check=False
+        )
+        self.assertIn("row_not_releasable", refused.stderr)
+        gateway.operator("audit", "outbox", "discard", row_id, "--reason", "a test")
+        gateway.child(AUTHORITY).stop()
+        self.assertEqual(self.select(store, "SELECT count(*) FROM outbox"), [(0,)])
+        ran = run(
+            svc_command("--config", str(gateway.files.config(AUTHORITY)), "authority", "audit",
+                        "verify"),
+            gateway.directory,
+        )  # fmt: skip
+        self.assertIn("verified", ran.checked().stdout)
+        with closing(sqlite3.connect(store, timeout=10)) as connection, connection:
+            connection.execute(
+                "UPDATE audit_log SET signature = zeroblob(64) WHERE signature IS NOT NULL"
+            )
+        ran = run(
+            svc_command("--config", str(gateway.files.config(AUTHORITY)), "authority", "audit",
+                        "verify"),
+            gateway.directory,
+        )  # fmt: skip
+        self.assertEqual(ran.status, 6)
+
+    @in_long_form
+    @proves("G-AUD-04", "G-HA-03")
+    def test_two_authorities(self) -> None:
+        """The leader is killed while it drains; the one that stood by goes on with the rest."""
+        gateway = init_gateway(numbers={"store_lease_secs": LEASE_SECS})
+        self.addCleanup(gateway.end)
+        url = empty_database(self)
+        files = gateway.files
+        files.write(AUTHORITY, files.table(AUTHORITY) | _on(url))
+        gateway.make_authority()
+        other = files.state(SECOND)
+        other.mkdir(mode=0o700)
+        shutil.copytree(files.state(AUTHORITY) / "keys", other / "keys")
+        table = files.table(AUTHORITY) | {"state_dir": str(other)}
+        for name in ("control_listen", "join_listen", "renewal_listen"):
+            table[f"endpoints.{name}"] = f"127.0.0.1:{_free_port()}"
+        files.write(SECOND, table)
+        gateway.make_child(SECOND, "authority")
+        origin = self.origin(gateway)
+        second = gateway.roles[SECOND]
+        second.start()
+        until("it stands by", lambda: '"standing by"' in second.text(), alive=[second])
+        rows = origin.fill(ROWS)
+        origin.queue(rows, url)
+        until("some are drained", lambda: self.waiting(url) < len(rows))
+        gateway.child(AUTHORITY).kill()
+        left, began = self.waiting(url), monotonic()
+        self.assertGreater(left, 0)
+        until("the queue is drained", lambda: not self.waiting(url), alive=[second])
+        TALLY.worst = max(TALLY.worst, monotonic() - began)
+        TALLY.tell(f"{left} left by a leader that was killed")
+        self.check(url, rows)
+        query = "SELECT canonical FROM audit_log WHERE event = 'audit.gap'"
+        self.assertEqual([json.loads(text) for (text,) in self.select(url, query)], [])
+
+
+def _on(url: str) -> dict[str, Any]:
+    return {"store_url": url, "plugins.stores": ["postgresql"]}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
