@@ -94,18 +94,11 @@ def from_base64(text: Any, place: str) -> bytes:
     return data
 
 
-def leaf_hash(record: bytes, signature: bytes) -> bytes:
-    """The leaf of a record in canonical form: its length, its bytes, its origin's signature."""
+def leaf_hash(record: bytes, form: dict[str, Any], place: str) -> bytes:
+    """The leaf of a record: its length, its canonical form, the signature of another origin."""
+    signature = from_base64(form.get("origin_signature") or "", place)
+    demand(bool(signature) is ("origin_signature" in form), f"{place}: an empty signature")
     return hashlib.sha256(b"\0" + len(record).to_bytes(4, "big") + record + signature).digest()
-
-
-def origin_signature(form: dict[str, Any], place: str) -> bytes:
-    """The signature of who wrote the record, where that was not the log's keeper."""
-    if "origin_signature" not in form:
-        return b""
-    signature = from_base64(form["origin_signature"], place)
-    demand(len(signature) > 0, f"{place}: an empty signature")
-    return signature
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
@@ -170,8 +163,7 @@ class Keys:
         self.known: dict[str, Any] = dict.fromkeys(each.lower() for each in fingerprints)
         for data in files:
             for certificate in x509.load_pem_x509_certificates(data):
-                fingerprint = certificate.fingerprint(SHA256()).hex()
-                self.known[fingerprint] = certificate.public_key()
+                self.known[certificate.fingerprint(SHA256()).hex()] = certificate.public_key()
 
     def check(self, key_id: str, chain: list[bytes], signature: bytes, what: bytes) -> None:
         """Return if the key *key_id* was named and made the signature."""
@@ -257,8 +249,7 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
     edge: list[bytes] = []
     shown: list[tuple[int, bytes]] = []
     last = None if after else bytes(32)
-    seq = covered = after
-    number = 0
+    seq, covered, number = after, after, 0
     for line in iter(lambda: stream.readline(LONGEST_LINE + 1), b""):
         number += 1
         place = f"line {number}"
@@ -301,7 +292,7 @@ def read_record(
     found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
     demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")
     check_personal(form, record, place)
-    return found.digest(), leaf_hash(text, origin_signature(form, place))
+    return found.digest(), leaf_hash(text, form, place)
 
 
 def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> None:
@@ -328,13 +319,11 @@ def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> s
     head = read_head(member(form, "head", dict, path), path, keys)
     history.saw(head)
     if form.get("form") == INCLUSION:
-        known = {"form", "head", "path", "record", "seq"}
-        more = {"origin_signature", "personal"}
-        demand(set(form) - more == known, f"{path}: not of the members of a proof")
+        own = set(form) - {"origin_signature", "personal"}
+        demand(own == {"form", "head", "path", "record", "seq"}, f"{path}: not a proof's members")
         seq, record = member(form, "seq", int, path), member(form, "record", dict, path)
         demand(wanted in (None, seq), f"{path}: the proof is for record {seq}, not {wanted}")
-        text = to_canonical(record).encode()
-        leaf = leaf_hash(text, origin_signature(form, path))
+        leaf = leaf_hash(to_canonical(record).encode(), form, path)
         holds = is_included(seq - 1, head.size, leaf, hashes, head.root)
         demand(holds, f"{path}: the record is not record {seq} of the log under the head")
         check_personal(form, record, path)

@@ -19,6 +19,7 @@ from contrib.bench import (
     auditing,
     calls,
     deciding,
+    drains,
     figures,
     floods,
     handshakes,
@@ -132,6 +133,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "decision": lambda bench: deciding.rows(),
     "appends": lambda bench: appends.rows(bench.directory),
     "migration": lambda bench: migrating.rows(bench.directory, bench.records),
+    "drains": lambda bench: drains.rows(bench.directory),
     "audit": lambda bench: auditing.rows(bench.directory),
     "throughput": lambda bench: figures.throughput_rows(
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes

@@ -131,7 +131,7 @@ class Draining:
                 result = announce(self._memory(*spool), last, self.at)
                 if result.given_up is not None and not result.given_up.told:
                     self._gap(*spool, result.given_up, "too_many_holes")
-                self._remember(spool, result.memory)
+                self._remember(spool, _ended(result.memory))
         if not is_fresh:
             return
         unended = dict(self.tx.spools.unended(judged.origin))
@@ -213,6 +213,11 @@ class Draining:
             details=details,
             reason=reason,
         )
+
+
+def _ended(memory: SpoolMemory) -> SpoolMemory:
+    """Of a spool that a later one names: its last row is known, so it need not be named again."""
+    return memory if memory.closed is not None else evolve(memory, closed=memory.high)
 
 
 def _range(spool_id: str, first: int, last: int) -> dict[str, Json]:

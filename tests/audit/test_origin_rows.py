@@ -42,7 +42,7 @@ class OriginCheckTests(SynchronousTestCase):
         rows = [*self.rows[:at], row, *self.rows[at + 1 :]]
         found = self.assertRaises(ChainFault, self.check, rows, keyed)
         self.assertEqual((found.seq, found.kind), (rows[at].seq, "origin"))
-        return found.what
+        return str(found.what)
 
     def test_good(self) -> None:
         """Rows in any order of arrival are good; rows past the end asked for are not looked at."""

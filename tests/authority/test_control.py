@@ -31,6 +31,7 @@ from svc.messages.control import (
 )
 from svc.messages.refusals import refused_message
 from svc.messages.snapshot import SnapshotFrame, decode_frame, decode_snapshot
+from svc.messages.spooled import SpoolState, read_state, spooled_message
 from svc.model.audit import Actor
 from svc.model.principal import Role
 from svc.model.rate import Rate
@@ -41,6 +42,7 @@ from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
+from tests.authority.spools import Origin
 from tests.pki.support import CLUSTER
 
 
@@ -126,6 +128,20 @@ class ControlTests(SynchronousTestCase):
         _, got = self.call("Refused", refused_message("1" * 32, [one]))
         self.successResultOf(got)
         self.assertEqual(len(self.house.records("refusals.summary")), 1)
+
+    def test_rows_of_a_spool(self) -> None:
+        """Rows are in the queue when they are answered; only the caller's own are taken."""
+        origin = Origin(self.house, "edge7")
+        rows, peer = [origin.first, origin.summary()], self.house.peer(origin.holder)
+        message = spooled_message(origin.spool_id, rows)
+        for sent in (message, spooled_message(origin.spool_id, []), message):
+            call, got = self.call("Spooled", sent, peer=peer)
+            self.successResultOf(got)
+            state = read_state(pb.SpooledResponse.FromString(call.sent[0]))
+            self.assertEqual(state, SpoolState(2, 0))
+        self.assertEqual(self.refused("Spooled", message), "other_origin")
+        queued = self.house.run(lambda tx: tx.outbox.rows(0, 9))
+        self.assertEqual([row.row for row in queued], rows)
 
     async def seen(self, node_id: str, version: str) -> None:
         at = self.house.now()

@@ -316,6 +316,9 @@ class GapTests(Queue):
         self.leader.drain()
         gap = {"spool_id": former, "first_n": 5, "last_n": 5, "count": 1, "reason": "missing"}
         self.assertEqual(self.events("audit.gap"), [gap])
+        self.leader.inject(self.origin.close(), self.origin.begin())
+        self.leader.drain()
+        self.assertEqual(self.events("audit.gap"), [gap], "it was named once, with its end")
 
     def test_an_end_in_order(self) -> None:
         """A spool that was closed is missed by nobody, and nothing follows its end."""

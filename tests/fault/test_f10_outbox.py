@@ -20,7 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.spool import SpoolRow
 from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import run, svc_command, until
+from svc.testing.processes import Ran, run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY
 from tests.fault.queued import Spool
 from tests.fault.tally import Tally, counted, in_long_form
@@ -89,40 +89,44 @@ class FullQueue(SynchronousTestCase):
         until("the queue is drained", lambda: not self.waiting(store), alive=[authority])
         TALLY.worst = max(TALLY.worst, monotonic() - began)
         self.check(store, rows)
+        self.check_held(gateway, store)
+        self.check_log(gateway, store)
+
+    def check_held(self, gateway: Gateway, store: Path) -> None:
+        """Two rows are held; one is deleted by SQL, one is for the operator to settle."""
         gateway.await_metric(AUTHORITY, HELD, 2)
         self.assertEqual(gateway.metric(AUTHORITY, DEPTH), 2)
         for reason in ("unsigned", "unknown_key"):
             held = gateway.metric(AUTHORITY, f"{HELD}_total", reason=reason)
             self.assertEqual(held, 1)
-        with closing(sqlite3.connect(store, timeout=10)) as connection, connection:
-            connection.execute("DELETE FROM outbox WHERE hold = 'unknown_key'")
+        self.change(store, "DELETE FROM outbox WHERE hold = 'unknown_key'")
         gateway.await_metric(AUTHORITY, MISSING, 1)
-        listed = gateway.operator("audit", "outbox", "list", "--json").json
-        self.assertEqual([row["reason"] for row in listed], ["unsigned"])
-        row_id = str(listed[0]["id"])
-        refused = gateway.operator(
-            "audit", "outbox", "release", row_id, "--reason", "no", check=False
-        )
-        self.assertIn("row_not_releasable", refused.stderr)
-        gateway.operator("audit", "outbox", "discard", row_id, "--reason", "a test")
+        (listed,) = gateway.operator("audit", "outbox", "list", "--json").json
+        self.assertEqual(listed["reason"], "unsigned")
+        words = ("audit", "outbox", "release", str(listed["id"]), "--reason", "a test")
+        self.assertIn("row_not_releasable", gateway.operator(*words, check=False).stderr)
+        gateway.operator("audit", "outbox", "discard", *words[3:])
+
+    def check_log(self, gateway: Gateway, store: Path) -> None:
+        """After a stop in order nothing waits; a signature that is changed is found."""
         gateway.child(AUTHORITY).stop()
         self.assertEqual(self.select(store, "SELECT count(*) FROM outbox"), [(0,)])
-        ran = run(
-            svc_command("--config", str(gateway.files.config(AUTHORITY)), "authority", "audit",
-                        "verify"),
-            gateway.directory,
-        )  # fmt: skip
-        self.assertIn("verified", ran.checked().stdout)
+        self.assertIn("verified", self.verify(gateway).checked().stdout)
+        self.change(
+            store, "UPDATE audit_log SET signature = zeroblob(64) WHERE signature IS NOT NULL"
+        )
+        self.assertEqual(self.verify(gateway).status, 6)
+
+    def verify(self, gateway: Gateway) -> Ran:
+        """The log, with the Authority stopped."""
+        config = str(gateway.files.config(AUTHORITY))
+        return run(svc_command("--config", config, "authority", "audit", "verify"),
+                   gateway.directory)  # fmt: skip
+
+    def change(self, store: Path, statement: str) -> None:
+        """By SQL, behind everybody's back."""
         with closing(sqlite3.connect(store, timeout=10)) as connection, connection:
-            connection.execute(
-                "UPDATE audit_log SET signature = zeroblob(64) WHERE signature IS NOT NULL"
-            )
-        ran = run(
-            svc_command("--config", str(gateway.files.config(AUTHORITY)), "authority", "audit",
-                        "verify"),
-            gateway.directory,
-        )  # fmt: skip
-        self.assertEqual(ran.status, 6)
+            connection.execute(statement)
 
     @in_long_form
     @proves("G-AUD-04", "G-HA-03")

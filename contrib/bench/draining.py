@@ -1,0 +1,125 @@
+"""A process that drains: ``draining URL ROWS`` prints rows drained and rows appended a second.
+
+The rows are requests that a Proxy decided, signed by it; the same bytes are then appended as the
+leader's own, as many to a transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+
+from svc.audit.record import Sealer
+from svc.audit.spool_rows import RowMaker
+from svc.audit.state import StateLedger
+from svc.authority.adoption import adopt
+from svc.authority.drain import BATCH, OutboxDrain
+from svc.authority.facts import Knowledge
+from svc.authority.origins import OriginKeys
+from svc.authority.records import Recorder, operator
+from svc.compose.state import origin_key, origin_verifier
+from svc.interfaces.store import IStore, ITransaction, StoreNeeds
+from svc.model.access import AccessRequest, EntityUid
+from svc.model.audit import Actor, AuditRecord, chain_hash
+from svc.model.events import REQUEST_DECISION
+from svc.model.ids import event_id, random_id
+from svc.model.ledger import GENESIS
+from svc.model.node import Leaf, Node
+from svc.model.outbox import Offered
+from svc.model.questions import context_at
+from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.pki.root import make_cluster
+from svc.plugins.store_postgresql import store_postgresql
+from svc.plugins.store_sqlite import store_sqlite
+from svc.policy.vocabulary import vocabulary
+
+_CLUSTER = "bench.example"
+_ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
+
+
+async def _measure(reactor: Any, url: str, count: int) -> None:
+    needs = StoreNeeds(reactor, time.time, reactor.callFromThread, chain_hash)
+    factory = store_sqlite if url.startswith("sqlite:") else store_postgresql
+    store = factory.open(url, needs)
+    keys = make_cluster(_CLUSTER, time.time, os.urandom)
+    sealer = Sealer(os.urandom, {fact.name: fact for fact in vocabulary().terms.facts})
+    ledger = StateLedger(origin_verifier(keys.root_der, _CLUSTER))
+    recorder = Recorder(_LEADER, sealer, time.time, os.urandom, ledger, origin_key(keys))
+    key = ed25519.Ed25519PrivateKey.generate()
+    await store.run("register", lambda tx: _register(tx, recorder, key))
+    knowledge = Knowledge(store, ledger, time.time)
+    await knowledge.refresh()
+    rows = _made(RowMaker(_ORIGIN, key, sealer, time.time, os.urandom), count)
+    for start in range(0, count, BATCH):
+        await store.run("queue", partial(_queue, rows[start : start + BATCH]))
+    drain = OutboxDrain(store, recorder, OriginKeys(knowledge), time.time, lambda _: None)
+    begun = time.monotonic()
+    await drain.drain()
+    drained = count / (time.monotonic() - begun)
+    left = (await store.read("left", lambda tx: tx.outbox.counts())).rows
+    assert not left, f"{left} rows were not drained"
+    appended = await _appended(store, [one.row for one in rows])
+    await store.close()
+    print(drained, appended)
+
+
+def _queue(rows: Sequence[Offered], tx: ITransaction) -> None:
+    tx.outbox.add(rows, time.time())
+
+
+async def _appended(store: IStore, rows: Sequence[SpoolRow]) -> float:
+    begun = time.monotonic()
+    for start in range(0, len(rows), BATCH):
+        part = rows[start : start + BATCH]
+
+        def append(tx: ITransaction, part: Sequence[SpoolRow] = part) -> None:
+            for row in part:
+                tx.audit.append(row.canonical, row.personal)
+
+        await store.run("append", append)
+    return len(rows) / (time.monotonic() - begun)
+
+
+def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateKey) -> None:
+    public, leaf = key.public_key().public_bytes_raw(), Leaf("01", bytes(32), 9e9)
+    tx.nodes.register(Node(_ORIGIN, "edge1", "proxy", bytes(32), public, leaf, 1.0))
+    adopt(tx, recorder, operator(0), time.time())
+
+
+def _made(maker: RowMaker, count: int) -> list[Offered]:
+    spool_id, tip, rows = random_id(os.urandom), GENESIS, list[Offered]()
+    record = maker.opening(spool_id, ())
+    for n in range(1, count + 1):
+        row = maker.row(record, SpoolPlace(spool_id, n, tip))
+        rows.append(Offered(row, _ORIGIN, spool_id, n))
+        tip = row_hash(row.canonical)
+        record = _decision()
+    return rows
+
+
+def _decision() -> AuditRecord:
+    at = time.time()
+    request = AccessRequest(
+        "connect", EntityUid("User", _PERSON), "tcpConnect", EntityUid("TcpService", "db1"),
+        context_at(at, "192.0.2.7"),
+    )  # fmt: skip
+    return AuditRecord(
+        event_id=event_id(at, os.urandom), time=at, event=REQUEST_DECISION,
+        actor=Actor("person", _PERSON), origin=_ORIGIN, request=request, decision="allow",
+        decision_id=random_id(os.urandom), policies=("dev-uses-tcp",), policy_version=7,
+        resource_id="db1", session_uid=random_id(os.urandom),
+        details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    _url, _rows = sys.argv[1], int(sys.argv[2])
+    react(lambda reactor: Deferred.fromCoroutine(_measure(reactor, _url, _rows)))
