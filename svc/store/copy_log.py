@@ -75,7 +75,17 @@ class CopiedLog:
 
     def _chain(self, table: Table, rows: list[list[Any]]) -> list[ChainRow]:
         seq, prev, link, text = _places(table, "seq", "prev_hash", "hash", "canonical")
-        found = [ChainRow(r[seq], r[prev], r[link], r[text].encode("utf-8")) for r in rows]
+        (signed,) = _places(table, "signature") if "signature" in table.columns else (None,)
+        found = [
+            ChainRow(
+                r[seq],
+                r[prev],
+                r[link],
+                r[text].encode("utf-8"),
+                b"" if signed is None else r[signed] or b"",
+            )
+            for r in rows
+        ]
         for row in found:
             if row.seq in self.wanted:
                 self.hashes[row.seq] = row.hash

@@ -14,7 +14,10 @@ from svc.interfaces.copies import CopyHead
 from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
 from svc.model.lease import Member
-from svc.model.ledger import EntitySlice
+from svc.model.ledger import GENESIS, EntitySlice, PersonalValue
+from svc.model.outbox import Hold, Offered
+from svc.model.replay import Hole, SpoolMemory
+from svc.model.spool import SpoolRow
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.copy_lines import Table, in_order
@@ -36,6 +39,19 @@ def fill_more(tx: ITransaction) -> None:
     tx.state.append(1, first.seq, "key", b"\0signature", b"certificate\xff")
     tx.lease.take("owner", "instance", tx.lease.held())
     tx.lease.appear(Member("owner", "n" * 26, "instance"), None)
+    fill_queue(tx)
+
+
+def fill_queue(tx: ITransaction) -> None:
+    """The audit queue, and what left it."""
+    tx.outbox.add([ROW] * 3, 5.25)
+    first, second, third = tx.outbox.rows(0, 9)
+    link = tx.audit.append(b"{}", signature=b"\0signature\xff")
+    tx.origins.accepted(first, link.seq, "event", "s1", 1)
+    tx.origins.discard(second.id, "s1", 2, b"d" * 32, 6.5)
+    tx.outbox.hold(third.id, Hold.FORGED, 7.5)
+    hole = Hole(1, 2, GENESIS, None, 3.5, told=True)
+    tx.spools.keep("o1", "s1", SpoolMemory(3, None, (hole,), 3, given_up=1))
 
 
 def copied(factory: Factory, url: str) -> list[bytes]:
@@ -58,7 +74,19 @@ def seen(factory: Factory, url: str) -> list[Any]:
         tx = copy.tx
         ledger = [(each.id, each.applied_at, each.binary_version) for each in tx.schema.applied()]
         state = (tx.state.since(0, 9), tx.heads.after(0, 9), tx.lease.held(), tx.catalog.revision())
-        return [*everything(tx), ledger, state]
+        queue = (
+            tx.outbox.rows(0, 9), tx.origins.reached(range(9)), tx.spools.memory("o1", "s1"),
+            [row.signature for row in tx.audit.tail(2)],
+        )  # fmt: skip
+        return [*everything(tx), ledger, state, queue]
+
+
+ROW = Offered(
+    SpoolRow(b"\0\xff record", (PersonalValue("p", bytes(16), '"\xe9"'),), "key", b"\0"),
+    "o1",
+    "s1",
+    1,
+)
 
 
 class CopyTests(TestCase):
