@@ -15,7 +15,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from svc.audit.rows import Verdict, judge
-from svc.authority.draining import Drained, Draining
+from svc.authority.draining import Drained, Draining, Vanished
 from svc.authority.origins import OriginKeys
 from svc.authority.records import Recorder
 from svc.authority.signed_rows import StateUnsigned
@@ -107,14 +107,15 @@ class OutboxDrain:
     async def _write(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> Drained:
         def write(tx: ITransaction) -> Drained:
             draining = Draining(tx, self.recorder, self.now())
-            for row, verdict in judged:
-                draining.take(row, verdict)
+            draining.take_all(judged)
             return draining.end()
 
         return await self.store.run("drain the audit queue", write)
 
     async def _set_aside(self, row: QueuedRow, failed: Exception) -> None:
         """A row that by itself cannot be written, whatever is wrong with it."""
+        if isinstance(failed, Vanished):
+            return  # the watch counts it
         if isinstance(failed, (StateUnsigned, AuditBroken)):
             _log.error("a queued row waits", row=row.id, reason=failed.reason, text=failed.text)
             return

@@ -7,17 +7,20 @@ whoever leads and whenever it is killed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define, evolve, field, frozen
 
 from svc.audit.rows import Judged, Verdict
 from svc.authority.origins import is_in_force
 from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import SignedRows, StateUnsigned
+from svc.errors import SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit import Event
 from svc.model.canonical import Json
 from svc.model.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
-from svc.model.outbox import Claim, Hold, QueuedRow
+from svc.model.outbox import AcceptedRow, Claim, Hold, QueuedRow
 from svc.model.replay import Hole, SpoolMemory, Standing, accept, announce, due, ranges
 
 
@@ -33,6 +36,10 @@ class Drained:
     held: tuple[tuple[QueuedRow, Verdict], ...]
 
 
+class Vanished(SvcError):
+    """A row is not in the queue any more: it must not be appended from there."""
+
+
 @define
 class Draining:
     """One transaction's work on the queue; made anew whenever the transaction runs."""
@@ -46,9 +53,17 @@ class Draining:
     _changed: set[tuple[str, str]] = field(factory=set, init=False)
     _held: list[tuple[QueuedRow, Verdict]] = field(factory=list, init=False)
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
-    _appended: int = field(default=0, init=False)
+    _accepted: list[AcceptedRow] = field(factory=list, init=False)
+    _events: set[str] = field(factory=set, init=False)
 
-    def take(self, row: QueuedRow, verdict: Verdict) -> None:
+    def take_all(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
+        """Take rows, in order; a question for each would cost a database more than the answer."""
+        ids = {one.judged.event_id for _, one in judged if one.judged is not None}
+        self._events |= self.tx.origins.events(ids)
+        for row, verdict in judged:
+            self._take(row, verdict)
+
+    def _take(self, row: QueuedRow, verdict: Verdict) -> None:
         """Append a good row, hold a bad one; one whose key is not in force any more waits."""
         judged = verdict.judged
         if judged is None:
@@ -67,21 +82,21 @@ class Draining:
             why = "it does not follow the rows of its spool"
             self._hold(row, Verdict(hold=Hold.FORGED, why=why))
             return
-        if standing is Standing.REPLAYED or self.tx.origins.events([judged.event_id]):
+        if standing is Standing.REPLAYED or judged.event_id in self._events:
             self._hold(row, Verdict(hold=Hold.REPLAYED, why="it was accepted before"))
             return
         self.append(row, judged)
 
-    def append(self, row: QueuedRow, judged: Judged) -> int | None:
-        """Append a row, whatever the memory says; None where it left the queue meanwhile."""
-        if not self.tx.outbox.drop(row.id):
-            return None
+    def append(self, row: QueuedRow, judged: Judged) -> int:
+        """Append a row, whatever the memory says; the record that it becomes."""
         place, spool = judged.place, (judged.origin, judged.place.spool_id)
         link = self.tx.audit.append(
             row.row.canonical, row.row.personal, signature=row.row.signature
         )
-        self.tx.origins.accepted(row, link.seq, judged.event_id, place.spool_id, place.n)
-        self._appended += 1
+        self._accepted.append(
+            AcceptedRow(row.id, link.seq, judged.event_id, place.spool_id, place.n)
+        )
+        self._events.add(judged.event_id)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is Standing.NEW:
@@ -100,14 +115,22 @@ class Draining:
         return link.seq
 
     def end(self) -> Drained:
-        """Keep the memories and put on record what was held and what came late."""
+        """Take what was appended out of the queue, and put on record what was held or came late.
+
+        Raises:
+            Vanished: a row left the queue meanwhile; nothing is done.
+            AlreadyExists: the log has a row of such a place or event id; nothing is done.
+        """
+        if self.tx.outbox.drop([one.row_id for one in self._accepted]) != len(self._accepted):
+            raise Vanished("a row left the audit queue while it was drained", reason="row_vanished")
+        self.tx.origins.accepted(self._accepted)
         for spool in sorted(self._changed):
             self.tx.spools.keep(*spool, self._memories[spool])
         for (origin, spool_id), numbers in self._filled.items():
             for first, last in ranges(numbers):
                 self._tell(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
-        return Drained(self._appended, tuple(self._held))
+        return Drained(len(self._accepted), tuple(self._held))
 
     def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         """Put on record which rows of a spool are missing for too long."""

@@ -58,7 +58,6 @@ class OutboxDesk:
             judged = self._releasable(tx, row)
             draining = Draining(tx, self.recorder, self.now())
             seq = draining.append(row, judged)
-            assert seq is not None, "the row was read in this transaction"
             draining.end()
             self._record(tx, actor, row, note, released=True)
             return seq
@@ -78,7 +77,7 @@ class OutboxDesk:
             row, at = _held_row(tx, request.id), self.now()
             claim = Claim.of(row.row)
             tx.origins.discard(row.id, claim.spool_id, claim.n, row_digest(row.row), at)
-            tx.outbox.drop(row.id)
+            tx.outbox.drop([row.id])
             self._record(tx, actor, row, note, released=False)
             return row.digest
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
-from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
+from svc.model.outbox import AcceptedRow, Hold, Offered, QueueCounts, QueuedRow
 from svc.model.replay import SpoolMemory
 
 
@@ -45,8 +45,8 @@ class IOutbox(Interface):
         When it was held stays.
         """
 
-    def drop(row_id: int) -> bool:
-        """Take a row out; whether it was there."""
+    def drop(row_ids: Collection[int]) -> int:
+        """Take rows out; how many of them were there."""
 
     def counts(origin: str | None = None) -> QueueCounts:
         """How much is in the queue, or how much of it is of *origin*."""
@@ -90,11 +90,11 @@ class ISpools(Interface):
 class IOrigins(Interface):
     """Rows of others that left the queue: to the log, or thrown away."""
 
-    def accepted(row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
-        """Keep in which place of which spool the row was that became record *seq*.
+    def accepted(rows: Sequence[AcceptedRow]) -> None:
+        """Keep in which places of which spools the rows were that became records.
 
         Raises:
-            AlreadyExists: a row of this place, or of this event id, is in the log.
+            AlreadyExists: a row of such a place, or of such an event id, is in the log.
         """
 
     def events(event_ids: Collection[str]) -> frozenset[str]:

@@ -87,6 +87,21 @@ class QueuedRow:
 
 
 @frozen
+class AcceptedRow:
+    """A row that became the record *seq*.
+
+    Attributes:
+        row_id: Its number in the queue.
+    """
+
+    row_id: int
+    seq: int
+    event_id: str
+    spool_id: str
+    n: int
+
+
+@frozen
 class QueueCounts:
     """How much is in the queue, held rows included.
 

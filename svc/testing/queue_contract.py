@@ -12,7 +12,7 @@ from attrs import evolve
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.ledger import PersonalValue
-from svc.model.outbox import Hold, Offered, QueueCounts
+from svc.model.outbox import AcceptedRow, Hold, Offered, QueueCounts
 from svc.model.replay import Hole, SpoolMemory
 from svc.model.spool import SpoolRow, row_digest
 
@@ -42,8 +42,8 @@ class QueueContract:
             numbers = [row.id for row in rows]
             self.assertEqual(tx.outbox.rows(numbers[0], 9), rows[1:])
             self.assertEqual(tx.outbox.ids(1), (numbers[0],))
-            dropped = [tx.outbox.drop(each) for each in (*numbers, *numbers)]
-            self.assertEqual(dropped, [True, True, False, False])
+            dropped = [tx.outbox.drop(each) for each in (numbers[:1], numbers, numbers, [])]
+            self.assertEqual(dropped, [1, 1, 0, 0])
             tx.outbox.add([offered(1)], 6.0)
             (later,) = tx.outbox.ids(9)
             self.assertGreater(later, numbers[1])
@@ -153,10 +153,10 @@ class QueueContract:
             for n, row in enumerate(rows[:2], 1):
                 signature = row.row.signature if n == 1 else b""
                 link = tx.audit.append(row.row.canonical, signature=signature)
-                tx.origins.accepted(row, link.seq, f"e{n}", "s1", n)
-                tx.outbox.drop(row.id)
+                tx.origins.accepted([AcceptedRow(row.id, link.seq, f"e{n}", "s1", n)])
+                tx.outbox.drop([row.id])
             tx.origins.discard(rows[2].id, "s1", 3, b"d" * 32, 6.0)
-            tx.outbox.drop(rows[2].id)
+            tx.outbox.drop([rows[2].id])
             return rows
 
         rows = await self.store.run("story", story)
@@ -186,6 +186,6 @@ class QueueContract:
                 await self.store.run(
                     "again",
                     lambda tx, n=place, e=event_id: tx.origins.accepted(
-                        rows[3], tx.audit.append(b"{}").seq, e, "s1", n
+                        [AcceptedRow(rows[3].id, tx.audit.append(b"{}").seq, e, "s1", n)]
                     ),
                 )

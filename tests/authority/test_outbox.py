@@ -239,6 +239,15 @@ class DrainTests(Queue):
         self.leader.drain()
         self.assertEqual((self.leader.holds(), self.leader.logged(rows)), ([REPLAYED], [1, 0, 1]))
 
+    def test_a_row_that_vanishes(self) -> None:
+        """A row deleted between the look at it and the write is not appended; the others are."""
+        rows = self.rows(3)
+        self.leader.inject(*rows)
+        seen = value_of(self.leader.drains._look(0)).judged
+        self.house.by_sql("DELETE FROM outbox WHERE n = 2")
+        value_of(self.leader.drains._take(seen))
+        self.assertEqual((self.leader.logged(rows), self.leader.queue()), ([1, 0, 1], ()))
+
     def test_rubbish(self) -> None:
         """Whatever is in the queue, each row is held for a reason and none stops the others."""
         good = self.rows(2)

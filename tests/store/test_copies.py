@@ -15,7 +15,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
 from svc.model.lease import Member
 from svc.model.ledger import GENESIS, EntitySlice, PersonalValue
-from svc.model.outbox import Hold, Offered
+from svc.model.outbox import AcceptedRow, Hold, Offered
 from svc.model.replay import Hole, SpoolMemory
 from svc.model.spool import SpoolRow
 from svc.plugins.store_postgresql import store_postgresql
@@ -47,7 +47,7 @@ def fill_queue(tx: ITransaction) -> None:
     tx.outbox.add([ROW] * 3, 5.25)
     first, second, third = tx.outbox.rows(0, 9)
     link = tx.audit.append(b"{}", signature=b"\0signature\xff")
-    tx.origins.accepted(first, link.seq, "event", "s1", 1)
+    tx.origins.accepted([AcceptedRow(first.id, link.seq, "event", "s1", 1)])
     tx.origins.discard(second.id, "s1", 2, b"d" * 32, 6.5)
     tx.outbox.hold(third.id, Hold.FORGED, 7.5)
     hole = Hole(1, 2, GENESIS, None, 3.5, told=True)

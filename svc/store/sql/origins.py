@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from attrs import frozen
 from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.outbox import IOrigins
-from svc.model.outbox import QueuedRow
+from svc.model.outbox import AcceptedRow
 from svc.store.sql.statements import Statements, marks, parts
+
+_ROWS = 100
+"""Rows in one statement."""
 
 
 @implementer(IOrigins)
@@ -20,19 +23,18 @@ class Origins:
 
     _db: Statements
 
-    def accepted(self, row: QueuedRow, seq: int, event_id: str, spool_id: str, n: int) -> None:
+    def accepted(self, rows: Sequence[AcceptedRow]) -> None:
         """See :class:`IOrigins`."""
-        added = self._db.change(
-            "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n)"
-            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            seq,
-            row.id,
-            event_id,
-            spool_id,
-            n,
-        )
-        if not added:
-            raise AlreadyExists("store: a row of this place or event id is in the log")
+        for part in parts(rows, _ROWS):
+            values = [(one.seq, one.row_id, one.event_id, one.spool_id, one.n) for one in part]
+            added = self._db.change(
+                "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n) VALUES "
+                + ", ".join(["(?, ?, ?, ?, ?)"] * len(part))
+                + " ON CONFLICT DO NOTHING",
+                *(value for row in values for value in row),
+            )
+            if added != len(part):
+                raise AlreadyExists("store: a row of this place or event id is in the log")
 
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
         """See :class:`IOrigins`."""

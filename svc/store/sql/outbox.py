@@ -20,7 +20,7 @@ from svc.model.canonical import decode, encode
 from svc.model.ledger import PersonalValue
 from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
 from svc.model.spool import SpoolRow
-from svc.store.sql.statements import IN_LIST, Row, Statements, marks
+from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
 
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
 _NONE = b"[]"
@@ -147,9 +147,12 @@ class Outbox:
             self._db.change("UPDATE outbox SET hold = ? WHERE id = ?", why.value, row_id)
         return bool(fresh)
 
-    def drop(self, row_id: int) -> bool:
+    def drop(self, row_ids: Collection[int]) -> int:
         """See :class:`IOutbox`."""
-        return bool(self._db.change("DELETE FROM outbox WHERE id = ?", row_id))
+        return sum(
+            self._db.change(f"DELETE FROM outbox WHERE id IN ({marks(len(part))})", *part)
+            for part in parts(row_ids)
+        )
 
     def counts(self, origin: str | None = None) -> QueueCounts:
         """See :class:`IOutbox`."""

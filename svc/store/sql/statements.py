@@ -59,11 +59,11 @@ def marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
-def parts(values: Collection[_T]) -> Iterator[list[_T]]:
-    """*values* in parts that an IN list may hold."""
+def parts(values: Collection[_T], most: int = IN_LIST) -> Iterator[list[_T]]:
+    """*values* in parts of at most *most*; by default as many as an IN list may hold."""
     listed = list(values)
-    for start in range(0, len(listed), IN_LIST):
-        yield listed[start : start + IN_LIST]
+    for start in range(0, len(listed), most):
+        yield listed[start : start + most]
 
 
 def next_revision(db: Statements) -> int:
