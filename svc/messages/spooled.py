@@ -62,17 +62,18 @@ def spooled_message(spool_id: str, rows: Sequence[SpoolRow]) -> pb.SpooledReques
     """A batch as it travels; an empty one asks only."""
     return pb.SpooledRequest(
         spool_id=bytes.fromhex(spool_id),
-        rows=[
-            pb.SpooledRow(
-                record=row.canonical,
-                signature=row.signature,
-                key_id=row.key_id,
-                personal=[
-                    pb.SpooledValue(path=one.path, salt=one.salt, value=one.value)
-                    for one in row.personal
-                ],
-            )
-            for row in rows
+        rows=[row_message(row) for row in rows],
+    )
+
+
+def row_message(row: SpoolRow) -> pb.SpooledRow:
+    """One row as it travels, and as it stands in a spool's files."""
+    return pb.SpooledRow(
+        record=row.canonical,
+        signature=row.signature,
+        key_id=row.key_id,
+        personal=[
+            pb.SpooledValue(path=one.path, salt=one.salt, value=one.value) for one in row.personal
         ],
     )
 
@@ -86,7 +87,15 @@ def read_spooled(message: pb.SpooledRequest) -> tuple[str, tuple[SpoolRow, ...]]
     spool_id = uid(message.spool_id, "spooled: spool")
     if len(message.rows) > MAX_ROWS:
         raise Malformed(f"spooled: more than {MAX_ROWS} rows")
-    return spool_id, tuple(_row(one) for one in message.rows)
+    return spool_id, tuple(read_row(one) for one in message.rows)
+
+
+def read_row(one: pb.SpooledRow) -> SpoolRow:
+    """One row as it came, bounded and not judged.  Raises Malformed."""
+    personal = (PersonalValue(each.path, each.salt, each.value) for each in one.personal)
+    row = SpoolRow(one.record, tuple(personal), one.key_id, one.signature)
+    check_row(row)
+    return row
 
 
 def state_message(state: SpoolState) -> pb.SpooledResponse:
@@ -122,10 +131,3 @@ def check_row(row: SpoolRow) -> None:
         text(one.path, _MAX_PATH, "spooled: path")
         exactly(one.salt, _SALT_BYTES, "spooled: salt")
         text(one.value, _MAX_VALUE, "spooled: value")
-
-
-def _row(one: pb.SpooledRow) -> SpoolRow:
-    personal = (PersonalValue(each.path, each.salt, each.value) for each in one.personal)
-    row = SpoolRow(one.record, tuple(personal), one.key_id, one.signature)
-    check_row(row)
-    return row

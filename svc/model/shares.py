@@ -39,19 +39,19 @@ class Shares:
         """Places that all holders have together."""
         return self._total
 
-    def take(self, holder: str) -> bool:
-        """Take a place; False where the holder has its share, or only what is kept is left."""
-        held = self._held.get(holder, 0)
-        if held >= self.most or self._total >= self.places - self.places // KEPT:
+    def take(self, holder: str, count: int = 1) -> bool:
+        """Take places; False where the holder has its share, or only what is kept is left."""
+        held = self._held.get(holder, 0) + count
+        if held > self.most or self._total + count > self.places - self.places // KEPT:
             return False
-        self._held[holder] = held + 1
-        self._total += 1
+        self._held[holder] = held
+        self._total += count
         return True
 
-    def give_back(self, holder: str) -> None:
-        """Give a place back that :meth:`take` gave."""
-        self._total -= 1
-        left = self._held[holder] - 1
+    def give_back(self, holder: str, count: int = 1) -> None:
+        """Give places back that :meth:`take` gave."""
+        self._total -= count
+        left = self._held[holder] - count
         if left:
             self._held[holder] = left
         else:
