@@ -237,6 +237,12 @@ class TooMany(SvcError):
         self.hold = hold
 
 
+class SpoolFull(TooMany):
+    """No room is left for the audit record of what was asked, so it was not done."""
+
+    reason = "audit_spool_full"
+
+
 class Unavailable(SvcError):
     """Somebody we need does not answer; trying again later may help."""
 

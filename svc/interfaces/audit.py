@@ -1,7 +1,8 @@
 """The seams of the audit log: where its rows are read, where its heads are kept.
 
 Appending is ``tx.audit.append`` on the page ``svc.interfaces.facets``, because
-a record belongs to the transaction of what it records.
+a record belongs to the transaction of what it records.  Who has no store writes
+to an :class:`IAuditSink`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from zope.interface import Attribute, Interface
 
-from svc.model.audit import SignedHead
+from svc.model.audit import AuditRecord, SignedHead
 from svc.model.ledger import ChainHead, ChainRow
 from svc.model.signing import Signed
 
@@ -27,6 +28,27 @@ class IChain(Interface):
 
     async def rows(from_seq: int, limit: int) -> tuple[ChainRow, ...]:
         """At most *limit* links from *from_seq* on, in order."""
+
+
+class IAuditSink(Interface):
+    """Where records are written away from the chain, before what they record is done."""
+
+    async def write(record: AuditRecord, holder: str | None = None) -> None:
+        """Return once *record* is durable: a crash of this process no longer loses it.
+
+        Called on the reactor's thread by whoever is about to grant something; many may
+        wait at once, and share one write to the disk.
+
+        Args:
+            record: Without a place; the sink gives it one.
+            holder: The id of the person or node that caused it, whose share of the room
+                it takes; None for the end of a session and the origin's own events,
+                which may use what is kept from everybody else.
+
+        Raises:
+            SvcError: ``audit_spool_full`` or another reason why it is not written; what
+                it was to allow must not happen.
+        """
 
 
 class IHeadKeeper(Interface):

@@ -1,0 +1,61 @@
+"""How much of a spool's size is taken, and by whom (rule R12).  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from svc.model.shares import KEPT, Shares
+
+SEGMENT_COST = 8192
+"""Counted for each file beside what is in it: many small ones fill a disk too."""
+
+
+@define
+class Room:
+    """Bytes of all spools on a disk.
+
+    Attributes:
+        most: What they may take together.
+        used: What they take.
+    """
+
+    most: int
+    used: int = 0
+    _shares: Shares = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._shares = Shares(self.most)
+
+    def has(self, size: int, holder: str | None) -> bool:
+        """Whether a row of *size* bytes may be written.
+
+        Args:
+            holder: Who causes it: at most an eighth is one holder's, and a quarter is nobody's;
+                None is the origin itself, which may use all.
+        """
+        if not self.take(size, holder):
+            return False
+        self.give_back(size, {} if holder is None else {holder: size})
+        return True
+
+    def take(self, size: int, holder: str | None = None) -> bool:
+        """Take room for a row, if there is."""
+        kept = 0 if holder is None else self.most // KEPT
+        if self.used + size > self.most - kept:
+            return False
+        if holder is not None and not self._shares.take(holder, size):
+            return False
+        self.used += size
+        return True
+
+    def found(self, size: int) -> None:
+        """So much was there before; nobody knows any more who caused it."""
+        self.used += size
+
+    def give_back(self, size: int, held: Mapping[str, int]) -> None:
+        """Give back what a file took: all of its bytes, and of these each holder's."""
+        self.used -= size
+        for holder, count in held.items():
+            self._shares.give_back(holder, count)
