@@ -357,10 +357,8 @@ class SpoolFiles:
         live.leave()
         self._free(list(stored.segments))
         stored.segments.clear()
-        kept = len(stored.recent)
-        _log.error("the audit spool was taken away", spool=stored.spool_id, kept=kept)
-        if not kept:
-            self._stored.pop(stored.spool_id, None)
+        # It is still named by the next one, so that what is lost of it is missed.
+        _log.error("the audit spool was taken away", spool=stored.spool_id, kept=len(stored.recent))
 
 
 def full() -> SpoolFull:

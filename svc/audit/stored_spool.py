@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field
 from google.protobuf.message import DecodeError
@@ -25,6 +26,7 @@ from svc.audit.framing import Damaged, Framed, frames
 from svc.audit.spool_room import SEGMENT_COST
 from svc.errors import Malformed
 from svc.messages.spooled import MAX_BATCH_BYTES, MAX_ROWS, batch, read_row, row_size
+from svc.model.canonical import decode
 from svc.model.ids import is_random_id
 from svc.model.spool import FIRST_N, SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -142,6 +144,21 @@ class StoredSpool:
                 spool=self.spool_id, first_n=n, file=segment.path.name, reason=what,
             )  # fmt: skip
 
+    def ends_at(self, n: int) -> None:
+        """A later spool says that *n* was the last row acknowledged: what follows it never was."""
+        for segment in self.segments:
+            segment.last = min(segment.last, n)
+        self.last = min(self.last, n)
+
+    def named(self) -> Iterator[tuple[str, int]]:
+        """The former spools that its announcement names, with their last rows."""
+        for n, row in self.rows(FIRST_N)[:1]:
+            form: Any = decode(row.canonical)
+            for text in form.get("details", {}).get("former_spools", ()) if n == FIRST_N else ():
+                spool_id, _, last = text.partition(":")
+                if last.isdigit():
+                    yield spool_id, int(last)
+
     def covered(self, n: int, keep: int = 0) -> list[Segment]:
         """Forget what is covered up to row *n*, and remove its files; returns what was removed.
 
@@ -184,6 +201,11 @@ def stored_spools(root: Path) -> list[StoredSpool]:
             shutil.rmtree(path, ignore_errors=True)
         else:
             found.append(spool)
+    by_id = {one.spool_id: one for one in found}
+    for spool in found:
+        for spool_id, last in spool.named():
+            if spool_id in by_id:
+                by_id[spool_id].ends_at(last)
     return found
 
 

@@ -73,9 +73,9 @@ def entropy(count: int) -> bytes:
     return next(_numbers).to_bytes(count, "big")
 
 
-def maker() -> RowMaker:
-    """Of the one origin."""
-    return RowMaker(ORIGIN, KEY, Sealer(entropy), lambda: 1_763_733_600.0, entropy)
+def maker(origin: str = ORIGIN) -> RowMaker:
+    """Of one origin, with the one key."""
+    return RowMaker(origin, KEY, Sealer(entropy), lambda: 1_763_733_600.0, entropy)
 
 
 def files(
@@ -133,7 +133,8 @@ class Taken:
         seen: Every row that ever came, by spool and number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = ORIGIN) -> None:
+        self.origin = origin
         self.seen: dict[tuple[str, int], SpoolRow] = {}
         self.received: dict[str, list[SpoolRow]] = {}
         self.covered: dict[str, int] = {}
@@ -144,7 +145,7 @@ class Taken:
         assert batch(sent) == sent == tuple(rows)
         for row in sent:
             origin, place = read_place(row.canonical)
-            assert (origin, place.spool_id) == (ORIGIN, sent_id)
+            assert (origin, place.spool_id) == (self.origin, sent_id)
             verify_row(row, RAW)
             known = self.seen.setdefault((sent_id, place.n), row)
             assert known == row, f"two rows with the number {place.n}"
