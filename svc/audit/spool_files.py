@@ -340,6 +340,9 @@ class SpoolFiles:
             with suppress(OSError):
                 os.ftruncate(live.descriptor, live.stored.segments[-1].size)
         live.leave()
+        for stored in self._stored.values():
+            if stored is not live.stored and stored.segments:
+                stored.forget()
 
     def _give_up_empty(self, live: _Live) -> None:
         """Leave nothing behind of a spool that holds no row."""

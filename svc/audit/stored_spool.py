@@ -94,6 +94,11 @@ class StoredSpool:
         while len(self.recent) > MAX_ROWS or self._recent_bytes > MAX_BATCH_BYTES:
             self._forget_oldest()
 
+    def forget(self) -> None:
+        """Keep nothing in memory any more; all of it is in files."""
+        self.recent.clear()
+        self._recent_bytes = 0
+
     def _forget_oldest(self) -> None:
         _, row = self.recent.popleft()
         self._recent_bytes -= row_size(row)
