@@ -27,6 +27,7 @@ from contrib.bench import (
     migrating,
     peers,
     silent,
+    spooling,
     starting,
 )
 from contrib.bench.ends import Sink, flood, start_sink, throughput
@@ -134,6 +135,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "appends": lambda bench: appends.rows(bench.directory),
     "migration": lambda bench: migrating.rows(bench.directory, bench.records),
     "drains": lambda bench: drains.rows(bench.directory),
+    "spool": lambda bench: spooling.rows(bench.directory),
     "audit": lambda bench: auditing.rows(bench.directory),
     "throughput": lambda bench: figures.throughput_rows(
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes
