@@ -128,6 +128,10 @@ class ToldRefusals:
 
     A summary is a record: each Proxy may bring so many, and each of its reports
     counts once, though it is sent again when its answer was lost.
+
+    Only Proxies of an older version bring them so; others write them to their spool.  Before
+    this goes, the drain must do what is done here: name members only, and bound how many
+    summaries one Proxy brings in a minute.
     """
 
     store: IStore

@@ -23,8 +23,9 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.rates import proxy_rates
+from svc.compose.rates import ProxyRates, proxy_rates
 from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
+from svc.compose.spooling import Spooling, make_spooling
 from svc.compose.telemetry import (
     anonymous_meter,
     gate_meter,
@@ -175,11 +176,11 @@ class Assembling:
 
     def services(self, identity: TransportIdentity) -> list[Service]:
         """Everything, in the order of its start."""
-        p = self.parts
-        clock, now = p.runtime.reactor, p.runtime.now
+        p, clock, now = self.parts, self.parts.runtime.reactor, self.parts.runtime.now
         holder, heads = self._kept(identity)
         link, probes = self._link(identity, holder, heads)
-        reports = self._reports(link)
+        spooling = self._spooling(identity, link)
+        reports = spooling.reports = self._reports(link, spooling)
         listings_changed: list[Callable[[], object]] = []
         routes = RouteTable(self._tunnel_told(reports, listings_changed))
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
@@ -195,34 +196,47 @@ class Assembling:
             sessions.person, clock, now, lambda: heads.lines, heads.hear,
         )  # fmt: skip
         listings_changed.append(listings.changed)
-        holder.on_change(listings.changed)
-        holder.on_change(sessions.recheck)
+        for changed in (listings.changed, sessions.recheck):
+            holder.on_change(changed)
         tunnels = TunnelService(
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
             p.runtime.entropy, tunnel_times(p.settings), rates.connectors,
             holder.check_not_revoked,
         )  # fmt: skip
-        anonymous = self._anonymous()
+        health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(
             lambda: link.lanes, lambda port: self._authority_port(link, port), identity.verifier,
             lane_meters(p.metrics), clock, anonymous, check_not_revoked=holder.check_not_revoked,
         )  # fmt: skip
-        health = Health()
         public = PublicServices(
             health, lanes, tunnels, sessions, listings, link.channel, anonymous,
             p.settings.proxy.public_plaintext,
         )  # fmt: skip
         self._serve(identity, public)
-        link.on_connected(reports.deliver)
-        link.on_connected(lambda: p.ready.met(CONTROL))
+        for told in (reports.deliver, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
+            link.on_connected(told)
         p.ready.met(IDENTITY)
-        renewal = renewal_loop(
-            p.runtime, p.settings, p.metrics, p.identities, identity, self._renewal_reach(link)
+        reach = self._renewal_reach(link)
+        renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
+        refused = self._refused(identity, rates, spooling)
+        self.stopping.work = Work(
+            health, routes, sessions, listings, reports, refused, spooling.spool, spooling.delivery
         )
-        refused = RefusalSummaries(rates.tally, link.channel, p.runtime.entropy)
-        self.stopping.work = Work(health, routes, sessions, listings, reports, refused)
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
-        return [renewal, link, probes, summaries]
+        return [spooling, renewal, link, probes, summaries]
+
+    def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
+        p = self.parts
+        origin = identity.principal.id
+        return make_spooling(
+            p.runtime, p.settings, p.state, p.identities, origin, link.channel, p.tasks
+        )
+
+    def _refused(
+        self, identity: TransportIdentity, rates: ProxyRates, spooling: Spooling
+    ) -> RefusalSummaries:
+        now, entropy = self.parts.runtime.now, self.parts.runtime.entropy
+        return RefusalSummaries(rates.tally, spooling.spool, identity.principal.id, now, entropy)
 
     def _anonymous(self) -> AnonymousCalls:
         limits = self.parts.settings.limits
@@ -240,7 +254,7 @@ class Assembling:
             return None
         return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics), most)
 
-    def _reports(self, link: AuthorityLink) -> Reports:
+    def _reports(self, link: AuthorityLink, spooling: Spooling) -> Reports:
         metrics = self.parts.metrics
         return Reports(
             link.channel,
@@ -248,6 +262,7 @@ class Assembling:
             metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
             lambda outcome: metrics.counter("svc_abandoned_sessions_total", outcome=outcome).inc(),
             self.parts.runtime.reactor,
+            spooling.journal,
         )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:

@@ -139,6 +139,9 @@ def _roles() -> tuple[Key, ...]:
             "Let opaque sessions that carry much leave the tunnel for connections of their own. "
             "Turn it off behind a front that ends TLS or speaks HTTP/2 itself; it is off by itself "
             "where the public listener is plaintext."),
+        Key("proxy.spool_max_bytes", f.whole(1 << 24, 1 << 40), 1 << 28, _PROXY,
+            "What the audit rows that Authority has not taken may fill of the disk. Nobody takes "
+            "more than an eighth, a quarter is kept for the Proxy's own; past it is denied."),
         Key("proxy.tls.cert", f.PATH, None, _PROXY,
             "A certificate of your own for the public listener.", later=True),
         Key("proxy.tls.key", f.PATH, None, _PROXY, "Its private key.", later=True),

@@ -101,6 +101,7 @@ class Proxy:
     public_plaintext: bool
     direct_lane: bool
     tls_min_version: str
+    spool_max_bytes: int
 
 
 @frozen

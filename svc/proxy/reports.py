@@ -3,7 +3,9 @@
 Both wait while Authority is away, and what Authority cannot answer yet is told
 again.  The queue of notices is bounded and drops the newest (document 1); what
 a dropped notice would have said goes as single ends instead, so that no
-session stays open in Authority's books.  For the same reason the queue of ends
+session stays open in Authority's books.  What waits longer than a moment is
+written down too, and told by the next process if this one is killed.  For the
+same reason the queue of ends
 never turns one away: a session has its place in it before it is asked for, and
 nobody has more than a share of the places (rule R12).
 """
@@ -32,6 +34,7 @@ from svc.messages.control import (
 )
 from svc.model.shares import Shares
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proxy.ends import EndsJournal, Owed
 from svc.service import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
@@ -57,6 +60,7 @@ class Reports:
         dropped: Called for each notice the full queue dropped.
         answered: Told Authority's outcome word for each session of a notice.
         clock: Times the next try.
+        journal: Where what waits is written down.
     """
 
     channel: Callable[[], IRpcChannel]
@@ -64,6 +68,7 @@ class Reports:
     dropped: Callable[[], object]
     answered: Callable[[str], object]
     clock: IReactorTime
+    journal: EndsJournal
     _notices: deque[Departure] = field(factory=deque)
     _ends: deque[Ended] = field(factory=deque)
     _places: Shares = field(factory=lambda: Shares(MAX_ENDS))
@@ -82,6 +87,15 @@ class Reports:
         """The sessions they are about."""
         left = (uid for notice in self._notices for uid in notice.session_uids)
         return (*left, *(one.session_uid for one in self._ends))
+
+    def recover(self, owed: Iterable[Owed]) -> None:
+        """Tell what a former process of this Proxy still had to tell; before anything else."""
+        for one in owed:
+            uid = one.ended.session_uid
+            if one.person_id and self._places.take(one.person_id):
+                self._owed[uid] = one.person_id
+            self._ending.add(uid)
+            self._ends.append(one.ended)
 
     def expect(self, uid: str, person_id: str) -> None:
         """Keep a place for the end of a session that is about to be asked for.
@@ -106,13 +120,16 @@ class Reports:
 
     def departed(self, departure: Departure) -> None:
         """Queue one notice; the newest is dropped when the queue is full."""
+        ends = [Ended(uid, f"tunnel_{departure.reason}") for uid in departure.session_uids]
         if len(self._notices) < MAX_NOTICES:
             self._notices.append(departure)
+            for one in ends:
+                self._write_down(one)
         else:
             _log.warn("departure notice dropped", node=departure.tunnel_node_id)
             self.dropped()
-            for uid in departure.session_uids:
-                self._add(Ended(uid, f"tunnel_{departure.reason}"))
+            for one in ends:
+                self._add(one)
         self.deliver()
 
     def ended(self, ended: Ended) -> None:
@@ -132,6 +149,10 @@ class Reports:
             return
         self._ending.add(ended.session_uid)
         self._ends.append(ended)
+        self._write_down(ended)
+
+    def _write_down(self, ended: Ended) -> None:
+        self.journal.add(Owed(ended, self._owed.get(ended.session_uid, "")))
 
     def _free(self, uid: str) -> None:
         person_id = self._owed.pop(uid, None)
@@ -143,6 +164,7 @@ class Reports:
         for uid in ended:
             self._ending.discard(uid)
             self._free(uid)
+            self.journal.answered(uid)
 
     async def _deliver(self) -> None:
         try:

@@ -13,7 +13,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from svc.audit.spool import Spool
 from svc.errors import SvcError
+from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.health import Health
 from svc.proxy.listing import Listings
 from svc.proxy.reports import Reports
@@ -25,6 +27,7 @@ from svc.tunnel.routes import RouteTable
 _log = Logger(namespace="svc_proxy")
 
 _REPORT_SECS = 2.0
+_WRITE_SECS = 5.0
 _LOOK_AGAIN_SECS = 0.05
 
 
@@ -38,6 +41,8 @@ class Work:
     listings: Listings
     reports: Reports
     refused: RefusalSummaries
+    spool: Spool
+    delivery: SpoolDelivery
 
 
 @define(slots=False, eq=False)
@@ -68,15 +73,22 @@ class Stopping(AsyncService):
         work.routes.close()
         work.sessions.direct.close()
         await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))
-        await self._tell_refused(work.refused)
+        await self._write_down(work)
+        await self._within(_REPORT_SECS, lambda: work.delivery.is_busy)
 
-    async def _tell_refused(self, refused: RefusalSummaries) -> None:
+    async def _write_down(self, work: Work) -> None:
+        """What Authority has not taken is told by the next process that serves from here."""
         try:
-            await bounded(self.clock, _REPORT_SECS, refused.tell(), "Authority")
+            await bounded(self.clock, _WRITE_SECS, self._written(work), "the disk")
         except SvcError as e:
-            _log.debug("Authority does not take what was refused", reason=e.reason)
-        if refused.waiting:
+            _log.warn("the audit spool could not be ended in order", reason=e.reason)
+        if work.refused.waiting:
             _log.warn("what was refused before the stop is in no summary")
+
+    async def _written(self, work: Work) -> None:
+        await work.reports.journal.flush()
+        await work.refused.tell()
+        await work.spool.close()
 
     async def _within(self, seconds: float, goes_on: Callable[[], bool]) -> None:
         end = self.clock.seconds() + seconds

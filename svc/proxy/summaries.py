@@ -1,8 +1,9 @@
-"""Telling Authority once a minute, and at the stop, what this Proxy's budgets refused (rule R12).
+"""Writing down once a minute, and at the stop, what this Proxy's budgets refused (rule R12).
 
-A report that Authority did not answer is sent again as it was, so that it
-counts once; what is refused meanwhile waits for the next.  Both are of bounded
-size, however long Authority is away.
+A summary is a record of this Proxy's own, in its spool: from then on a crash
+does not lose it, however long Authority is away.  What the spool does not take
+is counted on.  A summary names who was refused and by which budget, and
+nothing of what was asked for.
 """
 
 from __future__ import annotations
@@ -10,65 +11,72 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
-from svc.errors import Fault, SvcError
-from svc.interfaces.rpc import IRpcChannel
-from svc.messages.refusals import REFUSED_METHOD, refused_message
-from svc.model.ids import Entropy, random_id
-from svc.model.tally import Refused, Tally
-from svc.proto.gate.v1 import control_pb2 as pb
+from svc.errors import SvcError
+from svc.interfaces.audit import IAuditSink
+from svc.model.audit import Actor, AuditRecord, rfc3339
+from svc.model.canonical import Json
+from svc.model.events import REFUSALS_SUMMARY
+from svc.model.ids import Entropy, event_id
+from svc.model.tally import OTHERS, Refused, Tally
 
 _log = Logger(namespace="svc_proxy")
 
 EVERY_SECS = 60.0
-_TIMEOUT = 10.0
-_HOPELESS = frozenset({Fault.INVALID, Fault.UNIMPLEMENTED})
-"""Authority will never take it."""
+_CALLERS = {"person": "person_id", "node": "connector_id"}
 
 
 @define
 class RefusalSummaries:
-    """Sends reports, one at a time.
+    """Writes what was counted, a record for each caller and budget.
 
     Attributes:
-        channel: Gives the channel to Authority, or raises while there is none.
+        origin: This Proxy's node id.
+        now: Seconds since the epoch.
     """
 
     tally: Tally
-    channel: Callable[[], IRpcChannel]
+    sink: IAuditSink
+    origin: str
+    now: Callable[[], float]
     entropy: Entropy
-    _report: tuple[str, tuple[Refused, ...]] | None = None
-    _is_telling: bool = False
 
     @property
     def waiting(self) -> bool:
-        """Whether anything is still to be told."""
-        return self._report is not None or len(self.tally) > 0
+        """Whether anything is still to be written."""
+        return len(self.tally) > 0
 
     async def tell(self) -> None:
-        """Send what there is; what Authority does not answer is kept.  Never raises SvcError."""
-        if self._is_telling:
-            return
-        self._is_telling = True
-        try:
-            while self.waiting:
-                await self._tell_next()
-        except SvcError as e:
-            _log.info("what was refused is told later", reason=e.reason)
-        finally:
-            self._is_telling = False
+        """Write what there is; what could not be written is kept.  Never raises SvcError."""
+        writing = [Deferred.fromCoroutine(self._write(one)) for one in self.tally.take()]
+        await gatherResults(writing, consumeErrors=True)
 
-    async def _tell_next(self) -> None:
-        if self._report is None:
-            self._report = (random_id(self.entropy), self.tally.take())
-        message = refused_message(*self._report)
+    async def _write(self, one: Refused) -> None:
         try:
-            await self.channel().unary(
-                REFUSED_METHOD, message, pb.RefusedResponse, timeout=_TIMEOUT
-            )
+            await self.sink.write(self._record(one))
         except SvcError as e:
-            if e.fault not in _HOPELESS:
-                raise
-            _log.error("Authority takes no summary of refusals", reason=e.reason, text=e.text)
-        self._report = None
+            _log.warn("what was refused is written later", reason=e.reason)
+            self.tally.put_back([one])
+
+    def _record(self, one: Refused) -> AuditRecord:
+        details: dict[str, Json] = {
+            "count": one.count,
+            "since": rfc3339(one.first),
+            "until": rfc3339(one.last),
+            "proxy_id": self.origin,
+        }
+        if one.caller != OTHERS:
+            details[_CALLERS[one.caller.kind]] = one.caller.id
+        at = self.now()
+        return AuditRecord(
+            event_id=event_id(at, self.entropy),
+            time=at,
+            event=REFUSALS_SUMMARY,
+            actor=Actor("node", self.origin),
+            origin=self.origin,
+            node_id=self.origin,
+            reason=one.budget,
+            details=details,
+        )

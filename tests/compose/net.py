@@ -55,6 +55,10 @@ class Net(MemoryReactorClock):
         """Names stay what they are."""
         return self.nameResolver  # type: ignore[no-any-return]
 
+    def callFromThread(self, call: Any, *args: Any, **how: Any) -> None:
+        """Call it as time passes."""
+        self.callLater(0, call, *args, **how)
+
     def answered(self, number: int = -1) -> StringTransport:
         """Let a dial connect, to somebody who then says nothing."""
         host, port, factory = self.tcpClients[number][:3]

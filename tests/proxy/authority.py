@@ -29,7 +29,6 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
-from svc.messages.refusals import read_refused
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
     Revocation,
@@ -38,14 +37,16 @@ from svc.messages.snapshot import (
     encode_frame,
     encode_snapshot,
 )
+from svc.messages.spooled import read_spooled, state_message
 from svc.messages.tunnel import Nonce
+from svc.model.canonical import decode
 from svc.model.signing import Purpose, Signed
-from svc.model.tally import Refused
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.entities import GroupFacts, PersonFacts, ResourceFacts, entities_of
 from svc.policy.vocabulary import vocabulary
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2
+from tests.audit.spools import Taken
 from tests.connector.pieces import Cluster
 
 WORDS = vocabulary()
@@ -73,8 +74,10 @@ class Authority:
         self.holding: Deferred[None] | None = None
         self.ended: list[Ended] = []
         self.departures: list[Departure] = []
-        self.refused: list[tuple[str, tuple[Refused, ...]]] = []
-        self.refused_error: SvcError | None = None
+        self.spools = Taken(cluster.proxy_id)
+        self.spooled: list[tuple[str, int]] = []
+        self.spooled_error: SvcError | None = None
+        self.is_covering = True
         self.outcomes: deque[str] = deque()
         self.report_error: SvcError | None = None
         self.follows: list[DeferredQueue[SnapshotFrame]] = []
@@ -93,7 +96,7 @@ class Authority:
                 "EndSessions": unary(pb.EndSessionsRequest, self._end),
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
-                "Refused": unary(pb.RefusedRequest, self._refused),
+                "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
         )
 
@@ -223,11 +226,21 @@ class Authority:
         outcomes = [(uid, self._outcome()) for uid in departure.session_uids]
         return pb.DepartureAnswer(outcomes=outcome_messages(outcomes))
 
-    async def _refused(self, request: Any, call: IRpcCall) -> Any:
-        self.refused.append(read_refused(request))
-        if self.refused_error is not None:
-            raise self.refused_error
-        return pb.RefusedResponse()
+    async def _spooled(self, request: Any, call: IRpcCall) -> Any:
+        spool_id, rows = read_spooled(request)
+        self.spooled.append((spool_id, len(rows)))
+        if self.spooled_error is not None:
+            raise self.spooled_error
+        self.spools.take(spool_id, rows)
+        if self.is_covering:
+            self.spools.cover(spool_id)
+        return state_message(self.spools.state(spool_id))
+
+    def recorded(self, event: str) -> list[dict[str, Any]]:
+        """The records of this name that rows brought."""
+        rows = (row for rows in self.spools.received.values() for row in rows)
+        forms: list[Any] = [decode(row.canonical) for row in rows]
+        return [one for one in forms if one["event"] == event]
 
     async def _why(self, request: Any, call: IRpcCall) -> Any:
         return session_pb2.SessionWhyResponse(decision_id="d" * 32)

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.spool import Spool
+from svc.audit.spool_files import SpoolFiles
+from svc.audit.spool_room import Room
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcStream, Peer
 from svc.kinds.tcp import tcp
@@ -51,6 +54,8 @@ from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.authority_link import AuthorityLink
 from svc.proxy.budget import AnonymousCalls
+from svc.proxy.delivery import SpoolDelivery
+from svc.proxy.ends import EndsFile, EndsJournal
 from svc.proxy.gate import Gate
 from svc.proxy.health import Health
 from svc.proxy.lanes import LaneMeters, RelayLanes
@@ -61,6 +66,7 @@ from svc.proxy.refusals import RelayStreams
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionMeters, SessionOpens
 from svc.proxy.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.stopping import Work
 from svc.proxy.summaries import RefusalSummaries
 from svc.proxy.tunnels import TunnelService
 from svc.rpc.channel import ClientConnection, RpcChannel
@@ -70,6 +76,7 @@ from svc.service import BackgroundTasks
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
 from svc.wire.limits import WireLimits
+from tests.audit.spools import FaultyDisk, maker
 from tests.connector.pieces import Cluster
 from tests.proxy.authority import Authority
 
@@ -218,6 +225,7 @@ class Site:
         self.tasks = BackgroundTasks()
         self.times = TunnelTimes()
         self.floor = directory / "floor.json"
+        self.spools = directory / "spool"
         self._numbers = 0
         self.holder = self.new_holder()
         self.link = AuthorityLink(
@@ -227,11 +235,25 @@ class Site:
         )  # fmt: skip
         self._assemble()
 
+    def _assemble_spool(self) -> None:
+        self.disk = FaultyDisk()
+        made = SpoolFiles(self.spools, maker(self.cluster.proxy_id), Room(1 << 24), self.disk)
+        self.spool = Spool(made, self._in_thread)
+        self.delivery = SpoolDelivery(self.spool, self.link.channel, self.tasks, self.clock)
+        self.spool.committed = self.delivery.committed
+        self.journal = EndsJournal(
+            EndsFile(self.spools / "ends"), self._in_thread, self.tasks, self.clock
+        )
+
+    def _in_thread(self, call: Any) -> Deferred[Any]:
+        return maybeDeferred(call)
+
     def _assemble(self) -> None:
         world = self.cluster.world
+        self._assemble_spool()
         self.reports = Reports(
             self.link.channel, self.tasks, lambda: self._count("dropped"),
-            lambda word: self._count("abandoned", word), self.clock,
+            lambda word: self._count("abandoned", word), self.clock, self.journal,
         )  # fmt: skip
         self.routes = RouteTable(self._told)
         self._assemble_rates()
@@ -274,16 +296,30 @@ class Site:
             self.public.services(), self.clock, plaintext=True, admit=self.public.admit
         )
         self.control = RpcServerFactory([self.authority.service()], self.clock, plaintext=True)
-        self.holder.on_change(self.listings.changed)
-        self.holder.on_change(self.sessions.recheck)
-        self.link.on_connected(self.reports.deliver)
+        self._connect()
+
+    def _connect(self) -> None:
+        for changed in (self.listings.changed, self.sessions.recheck):
+            self.holder.on_change(changed)
+        for told in (self.reports.deliver, self.delivery.connected):
+            self.link.on_connected(told)
+
+    @property
+    def work(self) -> Work:
+        """What is to end when it stops."""
+        return Work(
+            self.health, self.routes, self.sessions, self.listings, self.reports, self.refused,
+            self.spool, self.delivery,
+        )  # fmt: skip
 
     def _assemble_rates(self) -> None:
         world = self.cluster.world
         self.refusals = Refusals(
             Tally(world.now), self.clock.seconds, lambda budget: self._count("budget", budget)
         )
-        self.refused = RefusalSummaries(self.refusals.tally, self.link.channel, world.entropy)
+        self.refused = RefusalSummaries(
+            self.refusals.tally, self.spool, self.cluster.proxy_id, world.now, world.entropy
+        )
         self.person_rates = PersonRates.of(self.refusals, self.opens, self.denials)
         self.connector_rates = ConnectorRates.of(self.refusals, self.registrations)
 
@@ -369,8 +405,13 @@ class Site:
         return wire
 
     def start(self) -> None:
+        for opening in (self._recover(), self.spool.open()):
+            Deferred.fromCoroutine(opening)
         self.link.startService()
         self.turn()
+
+    async def _recover(self) -> None:
+        self.reports.recover(await self.journal.load())
 
     def lose_authority(self) -> None:
         self.authority.is_up = False
@@ -384,6 +425,8 @@ class Site:
             wire.cut()
         self.turn()
         self.tasks.stopService()
+        self.delivery.stop()
+        self.journal.stop()
 
     # -- speaking
 

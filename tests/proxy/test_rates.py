@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import Answer, Ended
 from svc.messages.session import LIST_METHOD, OPEN_METHOD, encode_open, encode_request
 from svc.messages.tunnel import CARRY_METHOD, REGISTER_METHOD, OpenNotice, Renew, encode_carry_open
-from svc.model.audit import Actor
+from svc.model.audit import Actor, rfc3339
 from svc.model.principal import Role
 from svc.model.rate import Rate
 from svc.model.signing import Purpose
@@ -16,9 +17,10 @@ from svc.model.tally import OTHERS
 from svc.model.tunnels import TunnelEnded
 from svc.pki.identity import TransportIdentity
 from svc.proxy.reports import MAX_ENDS
-from svc.proxy.stopping import Stopping, Work
+from svc.proxy.stopping import Stopping
 from svc.rpc.frames import open_frame
 from svc.service import PeriodicTask
+from tests.audit.spools import files, names
 from tests.proxy.pieces import ProxyTests, Talk
 from tests.telemetry.recorded import Recorded
 
@@ -364,11 +366,11 @@ class SummaryTests(RateTests):
         self.deny()
 
     def told(self) -> list[tuple[str, str, int]]:
-        """Every count Authority has heard, whether or not it answered."""
+        """Every count Authority has taken."""
+        summaries = self.authority.recorded("refusals.summary")
         return [
-            (one.caller.id, one.budget, one.count)
-            for _, refused in self.authority.refused
-            for one in refused
+            (one["details"].get("person_id", OTHERS.id), one["reason"], one["details"]["count"])
+            for one in summaries
         ]
 
     def test_once_a_minute(self) -> None:
@@ -380,67 +382,75 @@ class SummaryTests(RateTests):
         self.assertEqual(self.told(), [])
         self.site.pass_time(1)
         self.assertEqual(self.told(), [(ann, "denials", 10)])
-        [(_, [one])] = self.authority.refused
-        self.assertLessEqual(began - 1, one.first)
-        self.assertLessEqual(one.last, began + 1)
+        [record] = self.authority.recorded("refusals.summary")
+        proxy = self.site.cluster.proxy_id
+        self.assertEqual(record["actor"], {"id": proxy, "kind": "node"})
+        details = record["details"]
+        self.assertEqual((details["person_id"], details["proxy_id"]), (ann, proxy))
+        self.assertEqual(details["since"], rfc3339(began))
+        self.assertLess(details["since"], details["until"])
+        self.assertLess(details["until"], rfc3339(began + 1))
         self.site.pass_time(60)
-        self.assertEqual(len(self.authority.refused), 1)
+        self.assertEqual(len(self.told()), 1)
         self.reasons(5)
         self.site.pass_time(60)
         self.assertEqual(self.told()[1:], [(ann, "denials", 2)])
 
-    def test_answer_was_lost(self) -> None:
-        """A report whose answer was lost is sent again as it was, what came meanwhile after it."""
+    def test_authority_is_away(self) -> None:
+        """What was summed up while Authority was away is told when it is back, once."""
         ann = self.ann.facts.principal.id
         self.reasons(5)
-        self.authority.refused_error = SvcError("?", reason="away", fault=Fault.UNAVAILABLE)
+        self.authority.spooled_error = SvcError("?", reason="away", fault=Fault.UNAVAILABLE)
         self.site.pass_time(60)
         self.reasons(4)
-        self.authority.refused_error = None
         self.site.pass_time(60)
-        first, again, last = self.authority.refused
-        self.assertEqual(first, again)
-        self.assertNotEqual(first[0], last[0])
-        self.assertEqual(self.told()[1:], [(ann, "denials", 2), (ann, "denials", 1)])
+        self.assertEqual(self.told(), [])
+        self.authority.spooled_error = None
+        self.site.pass_time(60)
+        self.assertEqual(self.told(), [(ann, "denials", 2), (ann, "denials", 1)])
 
-    def test_never_taken(self) -> None:
-        """An older Authority that knows no such report does not hold up anything."""
-        self.authority.refused_error = SvcError("?", reason="x", fault=Fault.UNIMPLEMENTED)
+    def test_not_written(self) -> None:
+        """What the disk does not take is counted on, and written a minute later."""
+        ann = self.ann.facts.principal.id
+        self.reasons(5)
+        self.site.disk.errors["sync"] = OSError(errno.ENOSPC, "no")
+        self.site.pass_time(60)
+        self.assertEqual(self.told(), [])
         self.reasons(5)
         self.site.pass_time(60)
-        self.assertFalse(self.site.refused.waiting)
+        self.assertEqual(self.told(), [(ann, "denials", 4)])
 
     def test_at_the_stop(self) -> None:
         """What the last minute refused is told before the Proxy is gone."""
         site = self.site
         self.reasons(6)
         stopping = Stopping(site.clock, 1.0)
-        stopping.work = Work(
-            site.health, site.routes, site.sessions, site.listings, site.reports, site.refused
-        )
+        stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()
-        site.turn()
+        site.pass_time(1, step=0.05)
         self.successResultOf(stopped)
         self.assertEqual(self.told(), [(self.ann.facts.principal.id, "denials", 3)])
+        self.assertEqual(len(self.authority.recorded("spool.close")), 1)
 
     def test_authority_away_at_the_stop(self) -> None:
-        """A Proxy whose Authority is away stops all the same, and says what is lost."""
+        """A Proxy whose Authority is away stops all the same, and the next process tells."""
         site = self.site
         self.reasons(4)
         site.lose_authority()
         stopping = Stopping(site.clock, 1.0)
-        stopping.work = Work(
-            site.health, site.routes, site.sessions, site.listings, site.reports, site.refused
-        )
+        stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()
         site.pass_time(5)
         self.successResultOf(stopped)
-        self.assertTrue(site.refused.waiting)
+        self.assertFalse(site.refused.waiting)
+        again = files(site.spools)
+        again.open()
+        self.assertEqual(names(again)[0][-1][1], "spool.close")
 
     def test_many_callers(self) -> None:
-        """However many callers there are, a report names so many and counts the rest."""
+        """However many callers there are, so many are named, and the rest are counted."""
         for number in range(100):
             name = f"{number:026}".translate(str.maketrans("0123456789", "abcdefghij"))
             self.site.refusals.refusal("opens", Actor("person", name), 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 from svc.messages.session import LIST_METHOD
 from svc.messages.tunnel import Draining
 from svc.model.tunnels import EndReason, TunnelEnded
-from svc.proxy.stopping import Stopping, Work
+from svc.proxy.stopping import Stopping
 from tests.proxy.pieces import ProxyTests, Talk
 
 
@@ -15,9 +15,7 @@ class StoppingTests(ProxyTests):
     def stop(self, seconds: float = 10.0) -> Any:
         site = self.site
         stopping = Stopping(site.clock, seconds)
-        stopping.work = Work(
-            site.health, site.routes, site.sessions, site.listings, site.reports, site.refused
-        )
+        stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()
         site.turn()
@@ -56,7 +54,9 @@ class StoppingTests(ProxyTests):
     def test_idle(self) -> None:
         """An idle Proxy is stopped at once."""
         self.site.node()
-        self.successResultOf(self.stop())
+        stopped = self.stop()
+        self.site.pass_time(0.05, step=0.05)
+        self.successResultOf(stopped)
 
     def test_without_an_identity(self) -> None:
         """A Proxy that never joined has nothing to end."""

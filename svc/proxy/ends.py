@@ -1,0 +1,184 @@
+"""Ends of sessions that Authority has not answered, kept on the disk.
+
+An end that Authority answers within a moment never gets there, so while
+Authority is well this costs nothing.  One that waits is written down: a Proxy
+that is killed while Authority is away still tells how each session ended.  Told
+twice is no harm, because the first end that Authority records stays; so the
+file is only tidied now and then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attrs import define, field, frozen
+from google.protobuf.message import DecodeError
+from twisted.internet.defer import DeferredLock
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.anchor import replace
+from svc.audit.framing import Framed, framed, frames
+from svc.audit.spool import InThread
+from svc.errors import Malformed
+from svc.messages.control import Ended, ended_message, read_ended
+from svc.proto.gate.v1 import control_pb2 as pb
+from svc.service import BackgroundTasks
+
+_log = Logger(namespace="svc_proxy")
+
+MOMENT_SECS = 0.2
+"""How long an end may wait for Authority's answer before it is written down."""
+
+_AGAIN_SECS = 5.0
+_SLACK = 1000
+"""Answered ends that may stand in the file beside as many as wait, before it is written anew."""
+
+
+@frozen
+class Owed:
+    """An end, and whose place it takes among those that wait; empty where nobody's."""
+
+    ended: Ended
+    person_id: str = ""
+
+
+@define
+class EndsFile:
+    """The file.  Everything here blocks.
+
+    Attributes:
+        path: In a private directory that exists.
+    """
+
+    path: Path
+
+    def load(self) -> list[Owed]:
+        """What is there; bytes that are no end are left out."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        return [*_read(data)]
+
+    def append(self, owed: Iterable[Owed]) -> None:
+        """Return once *owed* are durable, behind what is there.  Raises OSError."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        with open(descriptor, "ab") as file:
+            file.write(_written(owed))
+            file.flush()
+            os.fsync(descriptor)
+
+    def replace(self, owed: Iterable[Owed]) -> None:
+        """Return once exactly *owed* are durable.  Raises OSError."""
+        data = _written(owed)
+        if data:
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            replace(self.path, data)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+@define(eq=False)
+class EndsJournal:
+    """Writes down what waits, and forgets what was answered.
+
+    Attributes:
+        clock: Times the moment.
+    """
+
+    file: EndsFile
+    in_thread: InThread
+    tasks: BackgroundTasks
+    clock: IReactorTime
+    _new: dict[str, Owed] = field(factory=dict)
+    _kept: dict[str, Owed] = field(factory=dict)
+    _lines: int = 0
+    _is_sound: bool = False
+    _writing: DeferredLock = field(factory=DeferredLock)
+    _timer: IDelayedCall | None = None
+
+    async def load(self) -> tuple[Owed, ...]:
+        """What a former life left; called once, first."""
+        found: list[Owed] = []
+        try:
+            found = await self.in_thread(self.file.load)
+        except OSError as e:
+            _log.error("ends of sessions cannot be read", reason=e.strerror or str(e))
+        self._kept = {one.ended.session_uid: one for one in found}
+        self._lines = len(found)
+        return tuple(self._kept.values())
+
+    def add(self, owed: Owed) -> None:
+        """It waits from now on."""
+        if owed.ended.session_uid not in self._kept:
+            self._new[owed.ended.session_uid] = owed
+            self._soon(MOMENT_SECS)
+
+    def answered(self, uid: str) -> None:
+        """Authority has it, or will never take it."""
+        self._new.pop(uid, None)
+        if self._kept.pop(uid, None) is not None:
+            self._soon(MOMENT_SECS)
+
+    async def flush(self) -> None:
+        """Write down at once what waits; called as the role stops, too."""
+        self.stop()
+        await self._writing.acquire()
+        try:
+            await self._write()
+        except OSError as e:
+            _log.error("ends of sessions cannot be written down", reason=e.strerror or str(e))
+            self._is_sound = False
+            self._soon(_AGAIN_SECS)
+        finally:
+            self._writing.release()
+
+    def stop(self) -> None:
+        """Write no more by itself."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    async def _write(self) -> None:
+        new = dict(self._new)
+        is_long = self._lines > 2 * len(self._kept) + _SLACK
+        is_over = not self._kept and self._lines > 0
+        if is_long or is_over or (new and not self._is_sound):
+            everything = [*self._kept.values(), *new.values()]
+            await self.in_thread(lambda: self.file.replace(everything))
+            self._lines, self._is_sound = len(everything), bool(everything)
+        elif new:
+            await self.in_thread(lambda: self.file.append(new.values()))
+            self._lines += len(new)
+        # Those answered meanwhile stand in the file, and are no longer waited for.
+        self._kept.update((uid, self._new.pop(uid)) for uid in new if uid in self._new)
+
+    def _soon(self, seconds: float) -> None:
+        if self._timer is None or not self._timer.active():
+            self._timer = self.clock.callLater(seconds, self._due)
+
+    def _due(self) -> None:
+        self.tasks.spawn("write down ends of sessions", self.flush())
+
+
+def _written(owed: Iterable[Owed]) -> bytes:
+    return b"".join(framed(n, _payload(one)) for n, one in enumerate(owed))
+
+
+def _payload(owed: Owed) -> bytes:
+    return owed.person_id.encode() + b"\0" + ended_message([owed.ended]).SerializeToString()
+
+
+def _read(data: bytes) -> Iterator[Owed]:
+    for found in frames(data):
+        if not isinstance(found, Framed):
+            continue
+        person_id, _, message = found.payload.partition(b"\0")
+        try:
+            [ended] = read_ended(pb.EndSessionsRequest.FromString(message))
+            yield Owed(ended, person_id.decode())
+        except (Malformed, DecodeError, ValueError) as e:
+            _log.warn("an end of a session cannot be read", reason=type(e).__name__)
