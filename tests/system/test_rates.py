@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import TestCase
@@ -38,8 +39,12 @@ class FloodTests(TestCase):
         shown = self.gateway.operator("audit", "show", "--last", "1000", "--json").json
         return [one for one in shown if one["event"] == event]
 
+    def counted(self) -> int:
+        """What the summaries say together."""
+        return sum(one["details"]["count"] for one in self.records("refusals.summary"))
+
     def test_denied_requests_without_end(self) -> None:
-        """Each call is answered, few are written down, the rest is counted to the last one."""
+        """Each call is answered, few are written down, and the rest is counted to the last one."""
         flood = start_flood(self.eve, "echo", "--calls", str(CALLS), "--at-once", "200")
         self.addCleanup(flood.end)
         until("the budget is used up", lambda: answers(flood)[TOO_MANY] > 0, alive=[flood])
@@ -52,16 +57,39 @@ class FloodTests(TestCase):
         self.assertLess(told["denied"], CALLS // 4)
         refused = self.gateway.metric(PROXY, "svc_budget_refused_total", budget="denials")
         self.assertEqual(refused, told[TOO_MANY])
-        self.gateway.child(PROXY).stop()
+        self.outlive()
         self.assertOnRecord(told["denied"], told[TOO_MANY])
+
+    def outlive(self) -> None:
+        """A session ends, a Proxy is stopped and the next one killed, all without an Authority."""
+        spool = self.gateway.files.state(PROXY) / "spool"
+        with socket.create_connection(self.ann.endpoint("echo"), 30) as peer:
+            peer.sendall(b"to the end")
+            self.assertEqual(peer.recv(100), b"to the end")
+            self.gateway.child("authority").kill()
+        until("the end is on the disk", (spool / "ends").exists)
+        proxy = self.gateway.child(PROXY)
+        self.assertEqual(proxy.stop(), 0)
+        self.gateway.start(PROXY, ready=False)
+        until("a second life", lambda: self.spools(spool) == 2, alive=[proxy])
+        proxy.kill()
+        self.gateway.start("authority")
+        self.gateway.start(PROXY)
+        until("the former spools are gone", lambda: self.spools(spool) == 1)
+        until("all ends are told", lambda: not (spool / "ends").exists())
+
+    @staticmethod
+    def spools(directory: Path) -> int:
+        """How many spools lie in a Proxy's directory."""
+        return len([one for one in directory.iterdir() if one.is_dir() and list(one.iterdir())])
 
     def assertOnRecord(self, denied: int, counted: int) -> None:
         """A record for each decision, and one count for all that were not decided."""
         refused = self.records("session.refused")
         self.assertEqual(len(refused), denied)
         [eve] = {one["actor"]["id"] for one in refused}
+        until("all is told", lambda: self.counted() == counted)
         summaries = self.records("refusals.summary")
-        self.assertEqual(sum(one["details"]["count"] for one in summaries), counted)
         # One a minute: the flood may have lasted over the end of one.
         self.assertLessEqual(len(summaries), 2)
         for one in summaries:
@@ -70,7 +98,12 @@ class FloodTests(TestCase):
                 ("denials", eve, "node"),
             )
             self.assertNotIn("echo", json.dumps(one))
-        self.assertEqual(len(self.records("session.start")), OPENS)
+        self.assertEqual(len(self.records("session.start")), OPENS + 1)
+        ends = self.records("session.end")
+        self.assertEqual([one["reason"] for one in ends], ["closed"] * (OPENS + 1))
+        self.assertGreater(min(one["details"]["bytes_up"] for one in ends), 0)
+        for bad in ("session.abandoned", "audit.gap", "audit.held"):
+            self.assertEqual(self.records(bad), [])
         self.assertIn("verified", self.gateway.verify())
 
     def echo(self, data: bytes) -> bytes:
