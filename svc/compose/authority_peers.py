@@ -34,7 +34,7 @@ from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.channel import dial
-from svc.service import Readiness
+from svc.service import AsyncService, Readiness
 from svc.wire.limits import WireLimits
 
 _log = Logger(namespace="svc_authority")
@@ -58,6 +58,11 @@ class Peers:
     forwarding: Forwarding
     forwarded: ForwardedCalls
     leader: RpcService
+
+    @property
+    def services(self) -> tuple[AsyncService, ...]:
+        """In the order of their start."""
+        return (self.route,) if self.membership is None else (self.membership, self.route)
 
 
 def make_peers(

@@ -111,7 +111,7 @@ class MigrateTests(SynchronousTestCase):
         said = json.loads(self.place.run("store", "migrate", "--rehearse", "--json").stdout)
         self.assertEqual([each["id"] for each in said["migrations"]], list(self.known))
         self.assertIn(
-            {"table": "revisions", "before": None, "after": 1, "rewritten": []}, said["rows"]
+            {"table": "revisions", "before": None, "after": 2, "rewritten": []}, said["rows"]
         )
         self.place.run("store", "migrate")
         again = self.place.run("store", "migrate", "--rehearse")

@@ -83,8 +83,10 @@ class Spool:
 
 def _insert(database: Any, values: Sequence[tuple[Any, ...]], mark: str) -> None:
     database.execute(f"UPDATE revisions SET value = value + {len(values)} WHERE name = 'outbox'")
+    # A number is used once: others, a Proxy's among them, may have had rows there that are gone.
     database.executemany(
-        f"INSERT INTO outbox ({_COLUMNS}) VALUES ((SELECT coalesce(max(id), 0) + 1 FROM outbox),"
-        f" {', '.join([mark] * 9)})",
-        values,
+        f"INSERT INTO outbox ({_COLUMNS}) VALUES"
+        " ((SELECT value FROM revisions WHERE name = 'outbox') - "
+        f"{', '.join([mark] * 10)})",
+        [(len(values) - 1 - at, *row) for at, row in enumerate(values)],
     )

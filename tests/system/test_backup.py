@@ -11,6 +11,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway import init_gateway
+from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY
 from tests.cli.backups import RECIPIENT, key_file
 from tests.proof import proves
@@ -35,6 +36,7 @@ class BackupTests(SynchronousTestCase):
         refused = gateway.operator(*words, check=False)
         self.assertEqual((refused.status, out.exists()), (1, False))
         self.assertIn("stop every Authority", refused.stderr)
+        until("a signed head", (self.state / "anchor" / "latest").exists)
         gateway.operator(*words, "--window-closed")
         gateway.operator("persons", "add", "bob")
         gateway.child(AUTHORITY).stop()
