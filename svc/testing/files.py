@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import socket
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import define, field
 
 from svc.testing.processes import run, svc_command
-from svc.testing.settings import ALL, CONNECTOR, ROLES, Target, numbers_of, toml
+from svc.testing.settings import ALL, CONNECTOR, PROXY, ROLES, Target, numbers_of, toml
 
 _BELOW_EPHEMERAL = range(20_000, 32_000, 4)
 """The kernel gives none of these to who asks for any port, so a restart finds its own free."""
 
+
+_AUTHORITY_LISTENERS = ("control_listen", "join_listen", "renewal_listen", "private_listen")
 
 FIRST_CONNECTOR = "c1"
 """What ``svc init`` calls the Connector of ``svc all``."""
@@ -112,6 +115,41 @@ class Files:
             "connector.resources": _offered(targets),
         }
         self.write(name, self._tables[CONNECTOR] | own)
+
+    def write_authorities(
+        self,
+        names: Mapping[str, str],
+        shared: Mapping[str, Any],
+        reach: Callable[[str, str, int], str] = lambda _from, _to, port: f"127.0.0.1:{port}",
+    ) -> None:
+        """Configure Authorities on one store, and the Proxy to know each.
+
+        Those beside the first get its keys; the first is the one that the Proxy tries first.
+
+        Args:
+            names: Among themselves, by the names of the processes; the first is ``authority``.
+            shared: Keys for all of them, such as ``store_url``.
+            reach: The address by which the first process gets to the second one's private port.
+        """
+        ports = {process: free_ports() for process in names}
+        first, *others = names
+        for process in others:
+            self.state(process).mkdir(mode=0o700)
+            shutil.copytree(self.state(first) / "keys", self.state(process) / "keys")
+        base = self.table(first) | dict(shared)
+        for process, name in names.items():
+            own = {"authority.name": name, "state_dir": str(self.state(process))}
+            for listener, port in zip(_AUTHORITY_LISTENERS, ports[process], strict=True):
+                own[f"endpoints.{listener}"] = f"127.0.0.1:{port}"
+            peers = {other: reach(process, to, ports[to][3]) for to, other in names.items()}
+            self.write(process, base | own | {"authority.peers": peers})
+        control = [self.table(process)["endpoints.control_listen"] for process in names]
+        known = {
+            "join.authority": self.table(first)["endpoints.join_listen"],
+            "endpoints.authority": control[:1],
+            "endpoints.authority_failover": control[1:],
+        }
+        self.write(PROXY, self.table(PROXY) | known)
 
 
 def _offered(targets: Iterable[Target]) -> list[dict[str, str]]:

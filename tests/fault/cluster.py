@@ -1,5 +1,7 @@
 """Authorities on one store, without a Proxy: the store reached through a fault proxy each.
 
+Several reach one another through fault proxies too, one for each way a connection is made.
+
 Whatever became of them, :meth:`Cluster.check` holds: everything acknowledged is there, once,
 and the log verifies.
 """
@@ -7,7 +9,6 @@ and the log verifies.
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import sqlite3
 from collections.abc import Iterable
@@ -28,7 +29,6 @@ from tests.fault.tcp import FaultProxy
 from tests.postgres import connected, empty_database
 
 LEASE_SECS = 1
-_LISTENERS = ("control_listen", "join_listen", "renewal_listen")
 _numbers = count(1)
 
 
@@ -60,11 +60,13 @@ class Cluster:
     Attributes:
         url: Of the database; empty: one Authority on a SQLite file.
         ways: From each Authority to the database.
+        between: From each Authority to the private port of each other one.
     """
 
     gateway: Gateway
     url: str = ""
     ways: dict[str, FaultProxy] = field(factory=dict)
+    between: dict[tuple[str, str], FaultProxy] = field(factory=dict)
     appenders: list[Appender] = field(factory=list)
 
     @classmethod
@@ -83,31 +85,33 @@ class Cluster:
         url = url or empty_database(case)
         made = cls(init_gateway(numbers={"store_lease_secs": LEASE_SECS}), url)
         case.addCleanup(made.end)
-        for name in names:
-            made._add(name)
+        made._configure(tuple(names))
         return made
 
-    def _add(self, name: str) -> None:
+    def _configure(self, names: tuple[str, ...]) -> None:
         files = self.gateway.files
-        way = self.ways[name] = FaultProxy(socket_of(self.url))
-        table = files.table("authority")
-        if name != "authority":
-            other = files.state(name)
-            other.mkdir(mode=0o700)
-            shutil.copytree(files.state("authority") / "keys", other / "keys")
-            table["state_dir"] = str(other)
-            for key in _LISTENERS:
-                table[f"endpoints.{key}"] = f"127.0.0.1:{free_port()}"
-        store = {"store_url": through(self.url, way), "plugins.stores": ["postgresql"]}
-        files.write(name, table | store)
-        self.gateway.make_child(name, "authority")
+        plugin = {"plugins.stores": ["postgresql"]}
+        if len(names) == 1:
+            files.write(names[0], files.table(names[0]) | plugin)
+        else:
+            files.write_authorities({name: name for name in names}, plugin, self._reach)
+        for name in names:
+            way = self.ways[name] = FaultProxy(socket_of(self.url))
+            files.write(name, files.table(name) | {"store_url": through(self.url, way)})
+            self.gateway.make_child(name, "authority")
+
+    def _reach(self, one: str, other: str, port: int) -> str:
+        if one == other:
+            return f"127.0.0.1:{port}"
+        way = self.between[one, other] = FaultProxy(("127.0.0.1", port))
+        return way.address
 
     def end(self) -> None:
         """End everything."""
         for appender in self.appenders:
             appender.child.end()
         self.gateway.end()
-        for way in self.ways.values():
+        for way in (*self.ways.values(), *self.between.values()):
             way.close()
 
     def child(self, name: str = "authority") -> Child:

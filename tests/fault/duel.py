@@ -13,6 +13,7 @@ from typing import cast
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.model.events import GROUP_ADD
 from svc.testing.processes import PATIENCE, until
 from tests.fault.appender import Appender
 from tests.fault.cluster import Cluster
@@ -52,18 +53,30 @@ class Duel:
         cluster.standing_by(NAMES[1])
         duel.appenders = {name: cluster.appender(name, 1) for name in NAMES}
         duel.appenders[NAMES[0]].await_acked()
-        duel.epoch = cluster.select(_EPOCH)[0][0][0]
+        duel.epoch = duel.seen_epoch()
         return duel
+
+    def seen_epoch(self) -> int:
+        """The one that the store holds."""
+        [[(epoch,)]] = self.cluster.select(_EPOCH)
+        found: int = epoch
+        return found
 
     @property
     def way(self) -> FaultProxy:
         """From the leader to the database."""
         return self.cluster.ways[self.leader]
 
+    @property
+    def private(self) -> tuple[FaultProxy, FaultProxy]:
+        """From the one that stands by to the leader, and back."""
+        between = self.cluster.between
+        return between[self.other, self.leader], between[self.leader, self.other]
+
     def taken_over(self, tally: Tally) -> None:
         """Wait until the other one writes: from now on it is the leader."""
         with tally.timed():
-            until("a new epoch", lambda: self.cluster.select(_EPOCH)[0][0][0] > self.epoch, TAKING)
+            until("a new epoch", lambda: self.seen_epoch() > self.epoch, TAKING)
             self.appenders[self.other].await_acked(seconds=TAKING)
         self.epoch += 1
         self.leader, self.other = self.other, self.leader
@@ -76,8 +89,12 @@ class Duel:
         self.cluster.standing_by(self.other)
 
     def writers(self) -> list[str]:
-        """Who wrote, in the log's order; once for all that follow one another."""
-        (rows,) = self.cluster.select("SELECT canonical FROM audit_log ORDER BY seq")
+        """Who changed something, in the log's order; once for all that follow one another.
+
+        What one that stands by says of itself is put on record by whoever leads.
+        """
+        changes = f"SELECT canonical FROM audit_log WHERE event = '{GROUP_ADD.name}' ORDER BY seq"
+        (rows,) = self.cluster.select(changes)
         return [origin for origin, _ in groupby(json.loads(one)["origin"] for (one,) in rows)]
 
     def check(self) -> None:

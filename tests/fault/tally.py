@@ -30,6 +30,11 @@ def counted(short: _T, full: _T) -> _T:
     return full if IS_LONG else short
 
 
+def lanes(count: int) -> int:
+    """How many to do side by side: *count* in the long form, of which share so ever."""
+    return count if IS_LONG else 1
+
+
 def sampled(count: int) -> range:
     """The numbers from 1 to *count*, or that share of them."""
     return range(1, count + 1, max(1, round(1 / SHARE)))

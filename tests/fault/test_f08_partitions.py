@@ -1,14 +1,19 @@
-"""F8: two Authorities, a Proxy of theirs, and a network that parts one of them from the store."""
+"""F8: two Authorities, a Proxy of theirs, and a network that parts one of them.
+
+From the store, from the other one, or from both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.processes import until
-from tests.fault.duel import NAMES, Duel, side_by_side
-from tests.fault.tally import IS_LONG, Tally, counted, in_long_form
+from tests.fault.duel import TAKING, Duel, side_by_side
+from tests.fault.tally import IS_LONG, Tally, counted, in_long_form, lanes
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode
 from tests.proof import proves
 
@@ -25,9 +30,34 @@ PARTITIONS: Mapping[str, _Apart] = {
     "answers held": lambda way: way.set(Mode.HOLD, DOWN),
     "answers lost": lambda way: way.set(Mode.LOSE, DOWN),
 }
-LANES = counted(1, 4)
-APART = counted((1, 1), (76, 24))
-"""How often the leader is parted, and the follower."""
+BACK: Mapping[str, str] = {
+    "held one way": "answers held",
+    "lost one way": "answers lost",
+    "answers held": "held one way",
+    "answers lost": "lost one way",
+}
+"""How a connection fares that is made in the opposite direction, where only one is parted."""
+
+LANES = lanes(4)
+LEADER, FOLLOWER, BETWEEN = counted(1, 64), counted(0, 16), counted(1, 20)
+"""How often the leader is parted from the store, the follower, and the two from one another."""
+
+
+@contextmanager
+def parted(kind: str, *ways: FaultProxy, back: tuple[FaultProxy, ...] = ()) -> Iterator[None]:
+    """Let these fail in one manner, and heal at the end.
+
+    Args:
+        back: For connections that are made in the opposite direction.
+    """
+    with ExitStack() as healed:
+        for each, way in [
+            *((kind, way) for way in ways),
+            *((BACK.get(kind, kind), w) for w in back),
+        ]:
+            healed.callback(way.heal)
+            PARTITIONS[each](way)
+        yield
 
 
 class Partitions(SynchronousTestCase):
@@ -36,54 +66,83 @@ class Partitions(SynchronousTestCase):
     @proves("G-HA-01", "G-HA-03", "G-MET-25", "G-AUD-01")
     def test_the_leader_is_parted(self) -> None:
         """One writes at a time, the log never forks, and the Proxy moves once for each change."""
-        self.check(APART[0], self.part_leader)
+        self.check(LEADER, self.part_leader)
 
     @in_long_form
     def test_the_follower_is_parted(self) -> None:
         """Nothing changes: it does not take what it cannot see."""
-        self.check(APART[1], self.part_follower)
+        self.check(FOLLOWER, self.part_follower)
 
-    def check(self, rounds: int, part: Callable[[Duel, _Apart], None]) -> None:
-        """Part one of the two from the store in each way in turn."""
-        kinds = list(PARTITIONS.values())
+    @proves("G-HA-01", "G-HA-06")
+    def test_they_are_parted_from_one_another(self) -> None:
+        """Nobody else leads, both reach the store; who stands by says what it does not reach."""
+        self.check(BETWEEN, self.part_both)
+
+    def check(self, rounds: int, part: Callable[[Duel, str, int], None]) -> None:
+        """Part something in each manner in turn."""
+        kinds = list(PARTITIONS)
 
         def play(duel: Duel, number: int) -> None:
             if IS_LONG and "proxy" not in duel.cluster.gateway.roles:
                 self.add_proxy(duel)
             with TALLY.one():
-                part(duel, kinds[number % len(kinds)])
+                part(duel, kinds[number % len(kinds)], number)
 
         side_by_side(self, LANES, rounds, play)
 
-    def part_leader(self, duel: Duel, apart: _Apart) -> None:
-        """The other one leads; the one that led ends when it sees that."""
-        way = duel.way
-        apart(way)
-        try:
-            duel.taken_over(TALLY)
-        finally:
-            way.heal()
-        duel.came_back()
-        if "proxy" in duel.cluster.gateway.roles:
-            duel.cluster.gateway.await_metric("proxy", MOVES, duel.lost)
+    def part_leader(self, duel: Duel, kind: str, number: int) -> None:
+        """The other one leads, and the Proxy follows, before the one that led knows of it.
 
-    def part_follower(self, duel: Duel, apart: _Apart) -> None:
+        Every second time it is parted from the other one as well.
+        """
+        there, back = duel.private if number % 2 else (None, None)
+        ways = filter(None, (duel.way, back))
+        with parted(kind, *ways, back=() if there is None else (there,)):
+            duel.taken_over(TALLY)
+            self.check_proxy(duel)
+        duel.came_back()
+        self.check_proxy(duel)
+
+    def part_follower(self, duel: Duel, kind: str, _number: int) -> None:
         """Nothing changes."""
-        way = duel.cluster.ways[duel.other]
-        apart(way)
-        try:
+        with parted(kind, duel.cluster.ways[duel.other]):
             duel.appenders[duel.leader].await_acked(20)
-        finally:
-            way.heal()
+        self.check_unchanged(duel)
+
+    def part_both(self, duel: Duel, kind: str, _number: int) -> None:
+        """The leader goes on; the other one is ready again when the two are not parted any more."""
+        there, back = duel.private
         duel.cluster.gateway.await_ready(duel.other)
-        self.assertEqual(duel.cluster.gateway.metric("proxy", MOVES), duel.lost)
+        with parted(kind, there, back=(back,)):
+            until("it misses the leader", lambda: self.misses_leader(duel), TAKING)
+            duel.appenders[duel.leader].await_acked(20)
+            duel.appenders[duel.other].await_refused()
+        with TALLY.timed():
+            self.check_unchanged(duel)
+
+    def misses_leader(self, duel: Duel) -> bool:
+        """Whether who stands by is not ready, for that reason alone."""
+        status, said = duel.cluster.gateway.get(duel.other, "/readyz")
+        return status == 503 and "leader route" in said and "store" not in said
+
+    def check_unchanged(self, duel: Duel) -> None:
+        """Who stood by is ready and stands by, and the Proxy is where it was."""
+        gateway = duel.cluster.gateway
+        gateway.await_ready(duel.other)
+        self.assertEqual(duel.seen_epoch(), duel.epoch)
+        if "proxy" in gateway.roles:
+            self.assertEqual(gateway.metric("proxy", MOVES), duel.lost)
+
+    def check_proxy(self, duel: Duel) -> None:
+        """It has moved once for each change of who leads."""
+        if "proxy" in duel.cluster.gateway.roles:
+            began = monotonic()
+            duel.cluster.gateway.await_metric("proxy", MOVES, duel.lost)
+            TALLY.tell_longest("the Proxy's move after that", monotonic() - began)
 
     def add_proxy(self, duel: Duel) -> None:
         """A Proxy that knows both."""
         gateway = duel.cluster.gateway
-        control = gateway.files.table(NAMES[1])["endpoints.control_listen"]
-        known = {"endpoints.authority_failover": [control]}
-        gateway.files.write("proxy", gateway.files.table("proxy") | known)
         gateway.pin = gateway.status()["ca_pin"]
         gateway.make_proxy()
         until("it knows who leads", lambda: gateway.metric("proxy", MOVES) == 0)

@@ -10,11 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.processes import PATIENCE
 from tests.fault import wire
 from tests.fault.duel import Duel, side_by_side
-from tests.fault.tally import Tally, counted, in_long_form
+from tests.fault.tally import Tally, counted, in_long_form, lanes
 from tests.proof import proves
 
 TALLY = Tally("F9")
-LANES = counted(1, 5)
+LANES = lanes(5)
 ROUNDS = counted(1, 40)
 """At each point."""
 

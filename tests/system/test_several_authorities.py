@@ -69,28 +69,11 @@ class SeveralAuthorities(SynchronousTestCase):
     def configure(self, gateway: Gateway) -> None:
         """All use the database and the cluster's keys; each has its own directory and ports."""
         files = gateway.files
-        ports = {name: free_ports() for name in PROCESSES}
-        peers = {name: f"127.0.0.1:{mine[3]}" for name, mine in ports.items()}
-        base = files.table("authority") | {
-            "store_url": self.url, "plugins.stores": ["postgresql"], "authority.peers": peers,
-        }  # fmt: skip
-        for name, process in PROCESSES.items():
-            listens = ("control_listen", "join_listen", "renewal_listen", "private_listen")
-            own = base | {"authority.name": name, "state_dir": str(files.state(process))}
-            for listen, port in zip(listens, ports[name], strict=True):
-                own[f"endpoints.{listen}"] = f"127.0.0.1:{port}"
-            files.write(process, own)
-            if name != "a1":
-                files.state(process).mkdir(mode=0o700)
-                keys = files.state("authority") / "keys"
-                shutil.copytree(keys, files.state(process) / "keys")
-        control = [files.table(each)["endpoints.control_listen"] for each in PROCESSES.values()]
-        ends = {
-            "join.authority": files.table("authority")["endpoints.join_listen"],
-            "endpoints.authority": control[:1], "endpoints.authority_failover": control[1:],
-        }  # fmt: skip
-        files.write("proxy", files.table("proxy") | ends)
-        self.control = control
+        store = {"store_url": self.url, "plugins.stores": ["postgresql"]}
+        files.write_authorities({process: name for name, process in PROCESSES.items()}, store)
+        self.control = [
+            files.table(each)["endpoints.control_listen"] for each in PROCESSES.values()
+        ]
 
     def make_second_proxy(self, target: Target) -> None:
         """It joins at an Authority that stands by; its Connector knows no other Proxy."""
