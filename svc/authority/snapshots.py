@@ -80,7 +80,21 @@ class SnapshotPublisher:
             self.beat()
 
     def beat(self) -> None:
-        """Sign what is in force again, with the time of now; nothing while there is none."""
+        """Sign what is in force again and tell every Proxy; nothing while there is none."""
+        if self.published is None:
+            return
+        self.sign_anew()
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.called:  # one that wakes may have ended another
+                each.callback(None)
+
+    def sign_anew(self) -> None:
+        """Sign what is in force again, with the time of now; nothing while there is none.
+
+        For a Proxy that begins to follow.  Another Authority that led until now may have gone on
+        signing, so what we signed last can be older than what the Proxy has, and be refused.
+        """
         if self.published is None:
             return
         # Neither goes back with the host's clock: a Proxy takes nothing older than it has.
@@ -97,10 +111,6 @@ class SnapshotPublisher:
             revocations=self.published.revocations,
         )
         self._signed = self.sign(encode_snapshot(snapshot))
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.called:  # one that wakes may have ended another
-                each.callback(None)
 
     def next(self) -> Deferred[None]:
         """Fires at the next publication or heartbeat."""

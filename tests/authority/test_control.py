@@ -355,6 +355,16 @@ class ControlTests(SynchronousTestCase):
             serials.append(decode_snapshot(frame.signed.payload).serial)
         self.assertEqual(serials, sorted(set(serials)))
 
+    def test_who_begins_to_follow_gets_what_was_signed_just_now(self) -> None:
+        """It is above all that another Authority signed until it asked; nobody else is told."""
+        older, _ = self.follow()
+        self.house.clock.advance(4)
+        another = self.house.publisher.now()
+        call, _ = self.follow()
+        first = decode_snapshot(self.frames(call)[0].signed.payload)
+        self.assertGreaterEqual(first.serial, int(another * 1000))
+        self.assertEqual(len(older.sent), 1)
+
     def test_slow_proxy_gets_the_newest_and_can_go_on_from_it(self) -> None:
         """What a Proxy is sent next builds on what it was sent, not on what it missed."""
         call = Call(self.peer)
