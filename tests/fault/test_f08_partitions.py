@@ -51,12 +51,9 @@ def parted(kind: str, *ways: FaultProxy, back: tuple[FaultProxy, ...] = ()) -> I
         back: For connections that are made in the opposite direction.
     """
     with ExitStack() as healed:
-        for each, way in [
-            *((kind, way) for way in ways),
-            *((BACK.get(kind, kind), w) for w in back),
-        ]:
+        for way in (*ways, *back):
             healed.callback(way.heal)
-            PARTITIONS[each](way)
+            PARTITIONS[BACK.get(kind, kind) if way in back else kind](way)
         yield
 
 
@@ -93,11 +90,14 @@ class Partitions(SynchronousTestCase):
     def part_leader(self, duel: Duel, kind: str, number: int) -> None:
         """The other one leads, and the Proxy follows, before the one that led knows of it.
 
-        Every second time it is parted from the other one as well.
+        Every second time of each manner it is parted from the other one as well.
         """
-        there, back = duel.private if number % 2 else (None, None)
-        ways = filter(None, (duel.way, back))
-        with parted(kind, *ways, back=() if there is None else (there,)):
+        ways: list[FaultProxy] = [duel.way]
+        back: tuple[FaultProxy, ...] = ()
+        if (number + number // len(PARTITIONS)) % 2:
+            there, away = duel.private
+            ways, back = [duel.way, away], (there,)
+        with parted(kind, *ways, back=back):
             duel.taken_over(TALLY)
             self.check_proxy(duel)
         duel.came_back()
