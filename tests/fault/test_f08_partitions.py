@@ -70,7 +70,7 @@ class Partitions(SynchronousTestCase):
         """Nothing changes: it does not take what it cannot see."""
         self.check(FOLLOWER, self.part_follower)
 
-    @proves("G-HA-01", "G-HA-06")
+    @proves("G-HA-01")
     def test_they_are_parted_from_one_another(self) -> None:
         """Nobody else leads, both reach the store; who stands by says what it does not reach."""
         self.check(BETWEEN, self.part_both)
