@@ -12,7 +12,13 @@ from typing import Any
 from attrs import evolve
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
@@ -389,6 +395,11 @@ class FailureTests(FilesCase):
             self.assertEqual(len(found), 3)
 
 
+def has_spools(machine: SpoolMachine) -> bool:
+    """Not where the newest one failed and those before it are covered."""
+    return bool(machine.spool.spools())
+
+
 class SpoolMachine(RuleBasedStateMachine):
     """Any interleaving of writes, kills, failures, deliveries and answers."""
 
@@ -438,6 +449,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.spool = files(self.root, self.disk)
         assert self.spool.open() is None
 
+    @precondition(has_spools)
     @rule(which=st.integers(0, 5), batches=st.integers(1, 3))
     def deliver(self, which: int, batches: int) -> None:
         spools = self.spool.spools()
@@ -447,6 +459,7 @@ class SpoolMachine(RuleBasedStateMachine):
             rows = self.spool.rows(one.spool_id, state.received + 1)
             state = self.taken.take(one.spool_id, [row for _, row in rows])
 
+    @precondition(has_spools)
     @rule(which=st.integers(0, 5))
     def cover(self, which: int) -> None:
         spools = self.spool.spools()
@@ -454,6 +467,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.taken.cover(one.spool_id)
         self.spool.covered(one.spool_id, self.taken.state(one.spool_id).covered)
 
+    @precondition(has_spools)
     @rule(which=st.integers(0, 5))
     def go_back(self, which: int) -> None:
         spools = self.spool.spools()

@@ -88,7 +88,10 @@ class GuardTests(SynchronousTestCase):
             child = self.gateway.start(AUTHORITY, ready=False)
             self.assertEqual(self.refusal(version)["reason"], "policy_too_deep")
             until("telemetry", lambda: self.gateway.listening(AUTHORITY), alive=[child])
-            self.assertEqual(self.gateway.get(AUTHORITY, "/readyz"), (503, "not ready: policy\n"))
+            until(
+                "only the policy is missing",
+                lambda: self.gateway.get(AUTHORITY, "/readyz") == (503, "not ready: policy\n"),
+            )
         finally:
             removed(self.gateway, version)
         self.gateway.await_ready(AUTHORITY)

@@ -21,7 +21,7 @@ TIMES = {
     "tunnel.keepalive_timeout_secs": 0.5,
     "tunnel.lease_secs": 6,
     "tunnel.lease_renew_secs": 2,
-    "session.reclaim_secs": 2,
+    "session.reclaim_secs": 5,
     "limits.max_sessions_per_person": 4000,
 }
 STAYING = 3600.0
