@@ -230,6 +230,7 @@ class HeadExchange:
                 reason="audit_head_foreign",
             )
         self.verify_head(head.signed, head_time(head.head))
+        restoration(head)
         return head
 
 

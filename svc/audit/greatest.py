@@ -26,6 +26,10 @@ MAX_HEAD = 32_768
 """Bytes of a head as a peer tells it, with certificate and the record of a restored store."""
 
 
+MAX_PROOFS = 8
+"""Restored stores whose lost lines are remembered."""
+
+
 class Taken(Enum):
     """What became of a head that was shown."""
 
@@ -55,6 +59,7 @@ class GreatestHead:
     log_id: str
     run_blocking: RunBlocking = run_inline
     kept: SignedHead | None = field(default=None, init=False)
+    _given_up: tuple[SignedHead, ...] = field(default=(), init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     def load(self) -> None:
@@ -73,6 +78,24 @@ class GreatestHead:
                 f"{self.path}: not readable as a signed audit head; move it away to start anew",
                 reason="audit_head_file",
             ) from None
+
+        self._given_up = self._loaded_proofs()
+
+    def _loaded_proofs(self) -> tuple[SignedHead, ...]:
+        try:
+            lines = self._proofs_path.read_bytes().splitlines()
+            return tuple(from_line(line, {}) for line in lines[-MAX_PROOFS:])
+        except FileNotFoundError:
+            return ()
+        except (OSError, Malformed):
+            raise SvcError(
+                f"{self._proofs_path}: not readable as signed audit heads; move it away",
+                reason="audit_head_file",
+            ) from None
+
+    @property
+    def _proofs_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".restored")
 
     @property
     def line(self) -> bytes:
@@ -97,6 +120,8 @@ class GreatestHead:
 
     async def _take(self, head: SignedHead) -> Taken:
         check_place(head, self.cluster, self.log_id)
+        # What a line says of a restored store is not covered by its signature: it must fold.
+        restoration(head)
         kept, size = self.kept, head.head.tree_size
         if kept is None:
             return await self._keep(head, Taken.NEWER)
@@ -104,6 +129,8 @@ class GreatestHead:
             return Taken.KNOWN
         if head.restored is not None and head.head.time > kept.head.time:
             return await self._restored(head, kept)
+        if self._is_given_up(head):
+            return Taken.BEHIND
         if size > kept.head.tree_size:
             return await self._keep(head, Taken.NEWER)
         if size < kept.head.tree_size:
@@ -127,17 +154,25 @@ class GreatestHead:
             )
         return await self._keep(head, Taken.RESTORED)
 
+    def _is_given_up(self, head: SignedHead) -> bool:
+        """Whether it is of a line that was given up: somebody was away since, and still has it."""
+        said = (restoration(one) for one in self._given_up)
+        return any(one is not None and one.gives_up(head) for one in said)
+
     async def _keep(self, head: SignedHead, taken: Taken) -> Taken:
         self.judge(head.signed, head_time(head.head))
-        before = self.kept
+        before, proofs = self.kept, self._given_up
+        if taken is Taken.RESTORED:
+            proofs = (*proofs, head)[-MAX_PROOFS:]
 
         def write() -> None:
             if taken is Taken.RESTORED and before is not None:
                 replace(self.path.with_name(self.path.name + ".lost"), to_line(before) + b"\n")
+                replace(self._proofs_path, b"".join(to_line(one) + b"\n" for one in proofs))
             replace(self.path, to_line(head) + b"\n")
 
         await self.run_blocking(write)
-        self.kept = head
+        self.kept, self._given_up = head, proofs
         return taken
 
 

@@ -37,13 +37,20 @@ from svc.model.ledger import GENESIS
 from svc.model.node import Node
 from svc.model.outbox import Hold
 from svc.model.signing import BadSignature
-from svc.model.spool import FIRST_N, SpoolPlace, SpoolRow, place_of, row_hash, verify_row
+from svc.model.spool import FIRST_N, LARGEST_N, SpoolPlace, SpoolRow, place_of, row_hash, verify_row
 from svc.model.terms import AttributeTerm
 
 _OF_A_SPOOL = (SPOOL_OPEN, SPOOL_CLOSE)
 _OWN = frozenset(
     event.name
-    for event in (*_OF_A_SPOOL, ROLE_START, ROLE_STOP, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
+    for event in (
+        *_OF_A_SPOOL,
+        ROLE_START,
+        ROLE_STOP,
+        AUTHORITY_STANDBY,
+        AUTHORITY_DOUBT,
+        REFUSALS_SUMMARY,
+    )
 )
 """What an origin says of itself alone."""
 
@@ -233,6 +240,10 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
         raise Malformed("audit row: it is about another spool than its own")
     if event is SPOOL_OPEN and details.get("key_digest") != key_id:
         raise Malformed("audit row: the spool is announced for another key")
+    for one in _list(details.get("former_spools", ())):
+        former = _FORMER.match(_text(one))
+        if former is None or int(former[2]) > LARGEST_N:
+            raise Malformed("audit row: a former spool is not of its form")
     if event is SPOOL_CLOSE and details.get("last_n") != place.n:
         raise Malformed("audit row: a spool ends with the row that says so")
 

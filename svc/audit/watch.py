@@ -145,7 +145,13 @@ class LogWatch(AsyncService):
             SvcError: the store or a file did not answer; what was found before stands.
         """
         for line in await self.others():
-            await self._hear(line)
+            try:
+                await self._hear(line)
+            except StoreUnavailable:
+                raise
+            except SvcError as refused:
+                # Whoever put it there must not keep us from looking at the rest.
+                _log.error("a head in the store is not good", text=refused.text)
         fault = await self._look()
         if fault is not None:
             self.found(fault)

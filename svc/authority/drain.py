@@ -33,6 +33,7 @@ DRAIN_SECS = 1.0
 """Between two looks at the queue; what comes over this Authority is taken at once."""
 
 _HOLED = 16
+_LOOKS = 64
 """Spools told of in one transaction."""
 
 _log = Logger(namespace="svc_authority")
@@ -70,11 +71,16 @@ class OutboxDrain:
         """
         await self._lock.acquire()
         try:
-            after, look = 0, await self._look(0)
+            looks, look = 1, await self._look(0)
             while look.judged:
                 await self._take(look.judged)
                 after = look.judged[-1][0].id
-                look = await self._look(after)
+                if looks % _LOOKS == 0:
+                    # Rows that keep coming must not put off gaps, or rows that waited for a key.
+                    after = 0
+                    if look.is_holed:
+                        await self._tell_gaps()
+                looks, look = looks + 1, await self._look(after)
             if look.is_holed:
                 await self._tell_gaps()
         finally:
@@ -132,18 +138,27 @@ class OutboxDrain:
             )
 
     async def _tell_gaps(self) -> None:
-        """Put every hole on record that stayed for its time."""
+        """Put holes on record that stayed for their time: some spools, each by itself."""
+        at = self.now()
+        holed = await self.store.read(
+            "missing rows", lambda tx: tx.spools.holed(at - GAP_SECS, _HOLED)
+        )
+        for origin, spool_id, _ in holed:
+            try:
+                await self._tell_gaps_of(origin, spool_id, at)
+            except (LeaseLost, StoreUnavailable):
+                raise
+            except SvcError as failed:
+                # It must not keep back the gaps of others.
+                _log.error("missing rows are not on record", spool=spool_id, text=failed.text)
 
-        def tell(tx: ITransaction) -> bool:
-            at = self.now()
-            holed = tx.spools.holed(at - GAP_SECS, _HOLED)
-            draining = Draining(tx, self.recorder, at)
-            for origin, spool_id, memory in holed:
-                draining.tell_due(origin, spool_id, memory)
-            return len(holed) == _HOLED
+    async def _tell_gaps_of(self, origin: str, spool_id: str, at: float) -> None:
+        def tell(tx: ITransaction) -> None:
+            memory = tx.spools.memory(origin, spool_id)
+            if memory is not None:
+                Draining(tx, self.recorder, at).tell_due(origin, spool_id, memory)
 
-        while await self.store.run("tell of missing rows", tell):
-            pass
+        await self.store.run("tell of missing rows", tell)
 
 
 @define(slots=False, eq=False)

@@ -36,6 +36,10 @@ class Drained:
     held: tuple[tuple[QueuedRow, Verdict], ...]
 
 
+MAX_UNKNOWN = 16
+"""Former spools that one announcement may bring up of which nothing has come: each makes a row."""
+
+
 class Vanished(SvcError):
     """A row is not in the queue any more: it must not be appended from there."""
 
@@ -147,10 +151,15 @@ class Draining:
         Of a spool that was known before its announcement came nothing is concluded about
         others: they may be newer than it.
         """
-        former = judged.former
+        former, unknown = judged.former, 0
         for spool_id, last in former.items():
             if spool_id != judged.place.spool_id:
                 spool = (judged.origin, spool_id)
+                if spool not in self._memories and self.tx.spools.memory(*spool) is None:
+                    # Rows of former spools come first, so hardly any is unknown by now.
+                    unknown += 1
+                    if unknown > MAX_UNKNOWN:
+                        continue
                 result = announce(self._memory(*spool), last, self.at)
                 if result.given_up is not None and not result.given_up.told:
                     self._gap(*spool, result.given_up, "too_many_holes")

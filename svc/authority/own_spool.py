@@ -73,7 +73,7 @@ class OwnSpool:
     async def _write(self, event: Event, record: AuditRecord) -> bool:
         await self._lock.acquire()
         try:
-            if len(self._pending) >= MAX_PENDING:
+            if len(self._pending) >= MAX_PENDING and not await self._flush():
                 raise SvcError("too many rows wait for an answer of the store")
             if self._last is None:
                 await self._open()

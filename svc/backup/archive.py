@@ -119,7 +119,7 @@ def unpack(
     Raises:
         BackupBroken: naming the first file that is not as it should be.
     """
-    wanted = iter(files)
+    wanted, links = iter(files), set[str]()
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
             _check_stamp(tar, expected)
@@ -128,6 +128,10 @@ def unpack(
                 file = next(wanted, None)
                 if file is None or info.name != file.path or not _is_as(info, file):
                     raise BackupBroken(f"{info.name}: is not what the manifest names")
+                if any(file.path.startswith(link) for link in links):
+                    raise BackupBroken(f"{info.name}: lies below a symbolic link")
+                if file.link:
+                    links.add(f"{file.path}/")
                 _take(file, None if file.link else tar.extractfile(info), place_of(file))
     except tarfile.TarError:
         raise BackupBroken("files.tar.age: is no whole archive") from None
@@ -160,7 +164,8 @@ def _is_as(info: tarfile.TarInfo, file: KeptFile) -> bool:
     if file.sort != class_of(file.path):
         return False
     if file.link:
-        return info.issym() and info.linkname == file.link and "/" not in file.link
+        is_beside = "/" not in file.link and file.link not in (".", "..")
+        return info.issym() and info.linkname == file.link and is_beside
     return info.isreg() and info.size == file.size and info.mode == file.mode
 
 

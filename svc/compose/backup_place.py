@@ -70,7 +70,9 @@ class BackupPlace:
         """
         stores = {os.path.abspath(each) for each in self.copies.files(self.store.url)}
         for place in _files(self.base):
-            if str(place) not in stores:
+            # A configuration beside the state is kept as such; put back, it would lie over today's.
+            is_settings = place.suffix == ".toml" and place.parent in (self.base, self.own)
+            if str(place) not in stores and not is_settings:
                 yield Source(f"{STATE}/{place.relative_to(self.base)}", place)
 
     def critical(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FIRST_N = 1
 AUDIT_KEY_BYTES = 32
 _ROW_DOMAIN = b"svc-audit-row-hash-v1\0"
-_LARGEST_N = 2**53 - 1
+LARGEST_N = 2**53 - 1
 _HASH_HEX = 64
 
 
@@ -125,7 +125,7 @@ def place_of(form: Json) -> tuple[str, SpoolPlace]:
     spool_id, n, prev = place.get("id"), place.get("n"), place.get("prev")
     if not isinstance(spool_id, str) or not is_random_id(spool_id) or len(place) != 3:
         raise Malformed("audit row: names no spool")
-    if not isinstance(n, int) or isinstance(n, bool) or not FIRST_N <= n <= _LARGEST_N:
+    if not isinstance(n, int) or isinstance(n, bool) or not FIRST_N <= n <= LARGEST_N:
         raise Malformed("audit row: its number is none")
     return origin, SpoolPlace(spool_id, n, _hash(prev))
 

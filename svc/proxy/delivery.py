@@ -155,8 +155,9 @@ class SpoolDelivery:
             self._later(self._wait)
 
     def _is_uncovered(self, extent: Extent) -> bool:
-        known = self._known[extent.spool_id]
-        return known.covered < extent.last and not known.is_refused
+        known = self._known.get(extent.spool_id)
+        # None: another connection came meanwhile, and everything is asked anew.
+        return known is None or (known.covered < extent.last and not known.is_refused)
 
     async def _bring(self, extent: Extent) -> bool:
         """Bring the rows of one spool; whether Authority has more of it than before."""

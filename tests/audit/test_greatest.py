@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.greatest import MAX_HEAD, GreatestHead, Taken
 from svc.audit.heads import to_line
 from svc.errors import SvcError
-from svc.model.audit import SignedHead
+from svc.model.audit import RestoredProof, SignedHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 
 
@@ -96,6 +96,22 @@ class GreatestTests(SynchronousTestCase):
         (later,) = heads_over(self.log.log, 14, begin=101)
         self.assertEqual(self.take(later), Taken.NEWER)
         self.assertEqual(self.take(restored), Taken.BEHIND)
+
+    def test_given_up_for_good(self) -> None:
+        """Who was away and still shows a lost head puts nobody back, after a restart either."""
+        self.take(self.heads[2])
+        self.take(self.log.go_on(8, self.heads[2], hours=100))
+        for _ in range(2):
+            self.assertEqual(self.take(self.heads[2]), Taken.BEHIND)
+            self.assertEqual(self.size(), 9)
+            self.greatest = self.opened()
+
+    def test_proof_that_is_none(self) -> None:
+        """What a line says of a restored store must fold to its root, also of a head we keep."""
+        self.take(self.heads[2])
+        bogus = evolve(self.heads[2], restored=RestoredProof(b"{}", ()))
+        self.assertEqual(self.refused(to_line(bogus)), "audit_broken")
+        self.assertEqual(self.greatest.line, to_line(self.heads[2]))
 
     def test_restored_while_away(self) -> None:
         """Who kept nothing of the lost line is told all the same, once."""

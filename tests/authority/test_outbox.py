@@ -9,11 +9,12 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.rows import judge
+from svc.authority.draining import MAX_UNKNOWN
 from svc.errors import SvcError
 from svc.messages.spooled import SpoolState
 from svc.model.audit import Actor
 from svc.model.canonical import decode, encode
-from svc.model.events import POLICY_ACTIVATE, ROLE_START, SESSION_START
+from svc.model.events import POLICY_ACTIVATE, REFUSALS_SUMMARY, ROLE_START, SESSION_START
 from svc.model.outbox import Hold
 from svc.model.principal import Role
 from svc.model.replay import GAP_SECS
@@ -309,6 +310,31 @@ class GapTests(Queue):
         self.leader.inject(rows[4])
         self.leader.drain()
         self.assertEqual(self.leader.holds(), [REPLAYED])
+
+    def test_former_spools_that_are_made_up(self) -> None:
+        """Numbers that no record can hold are forged; of many unknown spools few are awaited."""
+        for former in (f"{'a' * 32}:{2**53}", f"{'a' * 32}:9999999999999999", "a:1", "a" * 32):
+            self.leader.inject(self.origin.begin(former))
+        self.leader.drain()
+        self.assertEqual(self.leader.holds(), [FORGED] * 4)
+        self.leader.inject(self.origin.begin(*(f"{n:032x}:3" for n in range(200))))
+        self.leader.drain()
+        self.house.clock.advance(GAP_SECS)
+        for _ in range(3):
+            self.leader.drain()
+        self.assertEqual(len(self.events("audit.gap")), MAX_UNKNOWN)
+
+    def test_a_summary_is_its_origins_own(self) -> None:
+        """A Proxy says what it refused itself, never what another node did."""
+        other = Origin(self.house, "edge8")
+        for actor, about in ((Actor("node", other.id), None), (Actor("person", ADA), None),
+                             (Actor("node", self.origin.id), other.id)):  # fmt: skip
+            record = self.origin.record(
+                REFUSALS_SUMMARY, actor, node_id=about, reason="opens", details={"count": 3}
+            )
+            self.leader.inject(self.origin.add(record))
+        self.leader.drain()
+        self.assertEqual(self.leader.holds(), [FORGED] * 3)
 
     def test_a_spool_that_is_kept(self) -> None:
         """A former spool that is announced is awaited up to its last row."""
