@@ -25,12 +25,13 @@ class ClimbingTests(SynchronousTestCase):
     def test_links(self) -> None:
         """A link to a directory above, and a file below any link, are refused."""
         below = "state/anchor/l/evil.txt"
-        for links in (
+        made_up: list[dict[str, str | None]] = [
             {"state/anchor/l": ".."},
             {"state/anchor/l": "."},
             {"state/anchor/l": "", below: None},
             {"state/anchor/l": "beside", below: None},
-        ):
+        ]
+        for links in made_up:
             root = Path(self.mktemp())
             place = root / "unpacked"
             place.mkdir(parents=True)
