@@ -176,7 +176,7 @@ class HeadExchange:
         )
 
         def go_on() -> None:
-            self.keeper.give_up(said.kept)
+            self.keeper.give_up(said.shared_size)
             self.keeper.keep(evolve(head, pruned=max(1, head.pruned)))
 
         await self.run_blocking(go_on)

@@ -80,10 +80,14 @@ the newest one: who can change store, anchor and all of these can rewrite the lo
 `svc authority audit adopt --reason TEXT` lets the log go on from an older store. The record
 `store.restored` names the head that is gone on from (`head_size`, `head_hash`; absent where no head
 that is kept is in the store), the greatest known head of the line that is given up (`lost_size`,
-`lost_hash`, `until`) and the reason. The first head after it ends with this record, and its line
-has the member `restored`: `record`, and `before`, the right edge of the Merkle tree without the
-record, largest subtree first, in hex. Both fold to the signed `root`. Who keeps a head of the lost
-line (that very head, or one over fewer records that is not later) goes on by that line alone.
+`lost_hash`, `until`), how many records are known to be in both lines (`shared_size`) and the
+reason. The first head after it ends with this record, and its line has the member `restored`:
+`record`, and `before`, the right edge of the Merkle tree without the record, largest subtree
+first, in hex. Both fold to the signed `root`. Who keeps a head of the lost
+line (that very head, or one over fewer records, but more than both lines share, that is not later)
+goes on by that line alone. Shared are the records under the newest head in the store that was
+signed no later than the lost one: what is later may cover records of this line from before it was
+noticed.
 
 `anchor/lost-SIZE-HASH.jsonl` has the heads that were given up, `anchor/restored.jsonl` the last
 eight heads with `restored`, and `anchor/greatest` a head that somebody showed and the store

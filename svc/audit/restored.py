@@ -8,7 +8,7 @@ alone that somebody gave it up, which head that was, and why (rule R10).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import frozen
 
@@ -31,6 +31,7 @@ class Restoration:
         lost_size: Records that the greatest head of the lost line covers.
         lost_hash: The hash of that head, in hex.
         lost_time: When that head was signed.
+        shared_size: So many records are known to be on both lines: heads over them stand.
     """
 
     seq: int
@@ -38,11 +39,7 @@ class Restoration:
     lost_size: int
     lost_hash: str
     lost_time: str
-
-    @property
-    def kept(self) -> int:
-        """So many records are known to be on both lines."""
-        return self.seq - 1 if self.lost_size >= self.seq else 0
+    shared_size: int
 
     def gives_up(self, head: SignedHead) -> bool:
         """Whether *head* is of the line that was given up.
@@ -53,7 +50,7 @@ class Restoration:
         if head.hash.hex() == self.lost_hash:
             return True
         size = head.head.tree_size
-        return self.kept < size < self.lost_size and head.head.time <= self.lost_time
+        return self.shared_size < size < self.lost_size and head.head.time <= self.lost_time
 
 
 def restoration(head: SignedHead) -> Restoration | None:
@@ -80,8 +77,11 @@ def restoration(head: SignedHead) -> Restoration | None:
     return Restoration(head.head.tree_size, head.head.time, *lost)
 
 
-def lost_head(record: bytes) -> tuple[int, str, str] | None:
-    """Size, hash and time of the head that the record gives up; None for any other record."""
+def lost_head(record: bytes) -> tuple[int, str, str, int] | None:
+    """Size, hash and time of the head that the record gives up, and how many records it shares.
+
+    None for any other record.
+    """
     try:
         form = decode(record)
     except Malformed:
@@ -91,15 +91,31 @@ def lost_head(record: bytes) -> tuple[int, str, str] | None:
     details = form.get("details")
     if not isinstance(details, Mapping):
         return None
-    size = details.get("lost_size")
+    sizes = details.get("lost_size"), details.get("shared_size")
     lost = details.get("lost_hash"), details.get("until")
-    if isinstance(size, bool) or not isinstance(size, int) or not all(map(_is_text, lost)):
+    if not all(map(_is_size, sizes)) or not all(isinstance(each, str) for each in lost):
         return None
-    return size, str(lost[0]), str(lost[1])
+    return int(str(sizes[0])), str(lost[0]), str(lost[1]), int(str(sizes[1]))
 
 
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
+def _is_size(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def restorations(heads: Iterable[SignedHead], judge: HeadVerifier) -> list[Restoration]:
+    """What those of *heads* prove that give up a line.
+
+    Raises:
+        SvcError: one is not signed, or does not prove what it says.
+    """
+    found = list[Restoration]()
+    for head in heads:
+        if head.restored is not None:
+            judge(head.signed, head_time(head.head))
+            said = restoration(head)
+            assert said is not None
+            found.append(said)
+    return found
 
 
 def standing(read: Callable[[], Iterator[SignedHead]], judge: HeadVerifier) -> Iterator[SignedHead]:

@@ -152,7 +152,10 @@ class LogWatch(AsyncService):
             except SvcError as refused:
                 # Whoever put it there must not keep us from looking at the rest.
                 _log.error("a head in the store is not good", text=refused.text)
-        fault = await self._look()
+        given_up, fault = self._given_up, await self._look()
+        if self._given_up is not given_up:
+            # What was found amiss is what was meanwhile given up on purpose.
+            fault = await self._look()
         if fault is not None:
             self.found(fault)
         elif self.fault is not None and self.heals:

@@ -32,7 +32,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import SignedHead, rfc3339
 from svc.model.canonical import Json
 from svc.model.events import STORE_RESTORED
-from svc.model.ledger import ChainHead
+from svc.model.ledger import ChainHead, ChainRow
 from svc.service import AsyncService
 
 WISH = "adopt-log.json"
@@ -56,13 +56,24 @@ class RestoreWish:
 
     Attributes:
         lost: The greatest head known of the line that is given up.
+        differs: Records that the smallest known head of that line covers which the store lacks.
         end: Where the store ends that is gone on from.
     """
 
     reason: str
     uid: int
     lost: SignedHead
+    differs: int
     end: ChainHead
+
+    def is_before(self, head: SignedHead) -> bool:
+        """Whether *head*, which the store holds, was signed before the two lines parted.
+
+        What was signed later than the lost head may cover records that were written to the
+        older store before anybody noticed.
+        """
+        size, time = head.head.tree_size, head.head.time
+        return size < self.differs and time <= self.lost.head.time
 
 
 @define
@@ -83,6 +94,7 @@ class RestoreWishFile:
                 str(form["reason"]),
                 int(form["uid"]),
                 from_line(str(form["lost"]).encode(), {}),
+                int(form["differs"]),
                 ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
             )
         except FileNotFoundError:
@@ -97,6 +109,7 @@ class RestoreWishFile:
             "reason": wish.reason,
             "uid": wish.uid,
             "lost": to_line(wish.lost).decode("ascii"),
+            "differs": wish.differs,
             "seq": wish.end.seq,
             "hash": wish.end.hash.hex(),
         }
@@ -181,19 +194,15 @@ class Restoring(AsyncService):
             return
         self._check(wish)
         heads = await self._kept()
-        self._seq = await self.store.run(
+        row = await self.store.run(
             "go on from an older store", lambda tx: self._record(tx, wish, heads)
         )
+        lost = lost_head(row.canonical)
+        assert lost is not None
         await self._give_up(heads)
-        lost = wish.lost.head
-        self.watch.go_on_without(
-            Restoration(self._seq, rfc3339(self.now()), lost.tree_size, wish.lost.hash.hex(),
-                        lost.time)
-        )  # fmt: skip
-        self.heads.restored_seq = self._seq
-        _log.warn(
-            "going on from an older store", record=self._seq, lost=lost.tree_size, uid=wish.uid
-        )
+        self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
+        self._seq = self.heads.restored_seq = row.seq
+        _log.warn("going on from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
 
     async def confirmed(self) -> None:
         """Once the head that proves it is kept: the wish is done.
@@ -230,32 +239,31 @@ class Restoring(AsyncService):
         await self.run_blocking(lambda: kept.extend(self.keeper.heads()))
         return kept
 
-    def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> int:
-        """The record's number; one that a life before this one wrote is taken as it is."""
+    def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> ChainRow:
+        """The record; one that a life before this one wrote is taken as it is."""
         end, common = tx.audit.head(), common_head(tx, heads)
         size = 0 if common is None else common.head.tree_size
         tx.heads.drop_after(size)
         if end != wish.end:
             rows = tx.audit.rows(wish.end.seq + 1, 2)
-            is_next = len(rows) == 1 and rows[0].prev_hash == wish.end.hash
-            if is_next and lost_head(rows[0].canonical) == _lost(wish):
-                return end.seq
+            if len(rows) == 1 and rows[0].prev_hash == wish.end.hash and _is_of(rows[0], wish):
+                return rows[0]
             raise NotRestored(
                 f"the store ended at record {wish.end.seq} when the operator looked, and now ends "
                 f"at {end.seq}; look again with `svc authority audit adopt`"
             )
-        lost_size, lost_hash, lost_time = _lost(wish)
+        shared = common_head(tx, [head for head in heads if wish.is_before(head)])
         details: dict[str, Json] = {
-            "lost_size": lost_size,
-            "lost_hash": lost_hash,
-            "until": lost_time,
+            "lost_size": wish.lost.head.tree_size,
+            "lost_hash": wish.lost.hash.hex(),
+            "shared_size": 0 if shared is None else shared.head.tree_size,
+            "until": wish.lost.head.time,
             "note": wish.reason,
             "local_uid": wish.uid,
         }
         if common is not None:
             details |= {"head_size": size, "head_hash": common.hash.hex()}
-        row = self.recorder.append(tx, STORE_RESTORED, operator(wish.uid), details=details)
-        return row.seq
+        return self.recorder.append(tx, STORE_RESTORED, operator(wish.uid), details=details)
 
     async def _give_up(self, heads: Sequence[SignedHead]) -> None:
         common = await self.store.read("the greatest head", lambda tx: common_head(tx, heads))
@@ -270,10 +278,10 @@ class Restoring(AsyncService):
         await self.run_blocking(lambda: self.keeper.give_up(size))
 
 
-def _lost(wish: RestoreWish) -> tuple[int, str, str]:
-    """Size, hash and time of the head that is given up."""
-    head = wish.lost.head
-    return head.tree_size, wish.lost.hash.hex(), head.time
+def _is_of(row: ChainRow, wish: RestoreWish) -> bool:
+    """Whether the record gives up what is wished for."""
+    found = lost_head(row.canonical)
+    return found is not None and found[1] == wish.lost.hash.hex()
 
 
 @define(slots=False, eq=False)

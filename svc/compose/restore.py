@@ -16,8 +16,9 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve
 
-from svc.audit.anchor import heads_in, replace
+from svc.audit.anchor import AnchorDirectory, heads_in, replace
 from svc.audit.heads import head_time
+from svc.audit.restored import restorations
 from svc.audit.state import StateView
 from svc.audit.state_anchor import check_anchor
 from svc.audit.verify import stretches, verify
@@ -165,7 +166,8 @@ class Restoring:
             self.crash_point("filled")
             if beyond is not None:
                 end = ChainHead(manifest.store.records, bytes.fromhex(manifest.store.last_hash))
-                self._wish(within).write(RestoreWish(self.reason, os.getuid(), beyond, end))
+                wish = RestoreWish(self.reason, os.getuid(), beyond, end.seq + 1, end)
+                self._wish(within).write(wish)
             for directory, _, _ in os.walk(self._staged):
                 files.sync_directory(Path(directory))
             replace(self._staged / MARK, json.dumps(asdict(manifest.stamp)).encode())
@@ -218,8 +220,12 @@ class Restoring:
         manifest = self.backup.manifest
         borne: dict[int, SignedHead] = {}
         beyond: SignedHead | None = None
+        here = AnchorDirectory(self.place.own / "anchor").restored()
+        said = restorations([*here, *material.keeper.restored()], material.judge)
         for signed in self._all_known():
             head = signed.head
+            if any(one.gives_up(signed) for one in said):
+                continue
             if head.cluster != manifest.stamp.cluster:
                 raise AuditBroken(
                     f"a known head is of the cluster {head.cluster}", reason="audit_head_foreign"

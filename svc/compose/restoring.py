@@ -11,7 +11,7 @@ from attrs import frozen
 from svc.audit.anchor import AnchorDirectory, heads_in
 from svc.audit.greatest import GreatestHead, check_place
 from svc.audit.heads import head_time
-from svc.audit.restored import restoration
+from svc.audit.restored import restorations
 from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, RestoreWishFile, common_head
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_log import OutsideLog, outside_log
@@ -36,11 +36,13 @@ class Found:
     Attributes:
         end: Where it ends.
         lost: The greatest head whose records it does not hold.
+        differs: How many the smallest such head covers.
         common: The greatest of our own heads whose records it holds.
     """
 
     end: ChainHead
     lost: SignedHead
+    differs: int
     common: SignedHead | None
 
     @property
@@ -63,11 +65,11 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
         AuditBroken, SvcError: a head is not good, or the store cannot be read.
     """
     log = outside_log(settings, state)
-    said = [restoration(head) for head in log.keeper.restored()]
+    said = restorations(log.keeper.restored(), log.judge)
     known = [
         head
         for head in _known(log, state / "anchor", [*witness_files(settings), *files])
-        if not any(one is not None and one.gives_up(head) for one in said)
+        if not any(one.gives_up(head) for one in said)
     ]
     for head in known:
         check_place(head, settings.cluster, settings.cluster)
@@ -84,7 +86,8 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
             f"the store holds the records of every head that is known: it ends at {end.seq}, "
             "and nothing is given up"
         )
-    return Found(end, max(lost, key=lambda head: head.head.tree_size), common)
+    lost.sort(key=lambda head: head.head.tree_size)
+    return Found(end, lost[-1], lost[0].head.tree_size, common)
 
 
 def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
@@ -99,7 +102,7 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
             reason="usage",
             fault=Fault.INVALID,
         )
-    wish = RestoreWish(reason.strip(), os.getuid(), found.lost, found.end)
+    wish = RestoreWish(reason.strip(), os.getuid(), found.lost, found.differs, found.end)
     RestoreWishFile(state / "anchor" / WISH).write(wish)
 
 

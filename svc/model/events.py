@@ -60,6 +60,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("local_uid", _PUBLIC, "uid of the process that asked", _NUMBER),
     Field("lost_hash", _PUBLIC, "hash of the signed head that is given up"),
     Field("lost_size", _PUBLIC, "records that the head that is given up covers", _NUMBER),
+    Field("shared_size", _PUBLIC, "records known to be in the lost line and in this one", _NUMBER),
     Field("migrations", _PUBLIC, "names of the migrations applied", _TEXTS),
     Field("name", _PERSONAL, "a person's name"),
     Field("note", _PERSONAL, "what a person wrote about it"),
@@ -257,7 +258,7 @@ ROLE_STOP = _event(4002, "role.stop", "I", "a role stopped", "role version")
 STORE_MIGRATE = _event(4003, "store.migrate", "I", "migrations were applied", "migrations version")
 STORE_RESTORED = _event(
     4004, "store.restored", "W", "an older store was put back on purpose",
-    "head_hash head_size lost_hash lost_size until note local_uid",
+    "head_hash head_size lost_hash lost_size shared_size until note local_uid",
 )  # fmt: skip
 OPERATOR_REFUSED = _event(
     4005, "operator.refused", "W", "an operator's command was refused", "local_uid source_address"

@@ -164,11 +164,18 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
             yield f"{path}{key}", value
 
 
+_CLAIMED: list[socket.socket] = []
+"""A UDP port for each row that was given: nobody sends there, and others see that it is taken."""
+
+
 def free_ports() -> range:
-    """Four free ports in a row."""
+    """Four free ports in a row, which no other process is given while this one runs."""
     while True:
         first = random.choice(_BELOW_EPHEMERAL)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            claim = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            claim.bind(("127.0.0.1", first))
             for port in range(first, first + 4):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
+            _CLAIMED.append(claim.dup())
             return range(first, first + 4)

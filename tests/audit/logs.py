@@ -95,12 +95,13 @@ def short_record(n: int = 1) -> AuditRecord:
     )
 
 
-def restored_record(n: int, lost: SignedHead) -> AuditRecord:
+def restored_record(n: int, lost: SignedHead, shared: int) -> AuditRecord:
     """An older store was put back, and the head *lost* is given up."""
     head = lost.head
     details: dict[str, Json] = {
         "lost_size": head.tree_size,
         "lost_hash": lost.hash.hex(),
+        "shared_size": shared,
         "until": head.time,
         "note": "a disk failed",
     }
@@ -138,13 +139,16 @@ class MemoryLog:
         """An older state takes the place of this one."""
         self.log = self.log[:size]
 
-    def go_on(self, size: int, lost: SignedHead, hours: int) -> SignedHead:
+    def go_on(
+        self, size: int, lost: SignedHead, hours: int, shared: int | None = None
+    ) -> SignedHead:
         """Put an older state back and record it; the head that proves it."""
         self.put_back(size)
         tree = Tree()
         for row in self.log:
             tree.append(leaf_hash(row.canonical))
-        row = self.append(seal(restored_record(size + 1, lost), self.entropy, FACTS))
+        said = restored_record(size + 1, lost, size if shared is None else shared)
+        row = self.append(seal(said, self.entropy, FACTS))
         (head,) = heads_over(self.log, size + 1, begin=hours)
         return evolve(head, restored=RestoredProof(row.canonical, tuple(tree.edge)))
 

@@ -12,6 +12,7 @@ from svc.audit.record import seal
 from svc.audit.restored import lost_head, restoration, standing
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.model.audit import RestoredProof
+from svc.model.canonical import Json, encode
 from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, short_record
 
 
@@ -29,7 +30,7 @@ class RestoredTests(SynchronousTestCase):
         said = restoration(from_line(to_line(self.head), {}))
         assert said is not None
         lost = self.heads[-1]
-        self.assertEqual((said.seq, said.kept, said.lost_size), (9, 8, 12))
+        self.assertEqual((said.seq, said.shared_size, said.lost_size), (9, 8, 12))
         self.assertEqual((said.lost_hash, said.lost_time), (lost.hash.hex(), lost.head.time))
         self.assertIsNone(restoration(lost))
 
@@ -49,9 +50,9 @@ class RestoredTests(SynchronousTestCase):
         """Where the store had grown past the lost head, that head alone and older ones go."""
         log = MemoryLog(drawn=99)
         log.fill(20, short_record)
-        said = restoration(log.go_on(20, self.heads[-1], hours=100))
+        said = restoration(log.go_on(20, self.heads[-1], hours=100, shared=0))
         assert said is not None
-        self.assertEqual((said.seq, said.kept), (21, 0))
+        self.assertEqual((said.seq, said.shared_size), (21, 0))
         self.assertEqual([said.gives_up(head) for head in self.heads], [True] * 4)
 
     @given(st.integers(0, 40), st.integers(0, 9))
@@ -89,11 +90,32 @@ class RestoredTests(SynchronousTestCase):
             b"[]",
             b'{"event":"store.restored"}',
             b'{"event":"store.restored","details":[]}',
-            b'{"event":"store.restored","details":{"lost_size":true,"lost_hash":"a","until":"b"}}',
-            b'{"event":"store.restored","details":{"lost_size":1,"lost_hash":1,"until":"b"}}',
-            b'{"event":"role.start","details":{"lost_size":1,"lost_hash":"a","until":"b"}}',
         ):
             self.assertIsNone(lost_head(record))
+
+        good: dict[str, Json] = {
+            "lost_size": 5, "lost_hash": "a", "until": "b", "shared_size": 0,
+        }  # fmt: skip
+
+        def record_of(changed: dict[str, Json]) -> bytes:
+            return encode({"event": "store.restored", "details": good | changed})
+
+        self.assertEqual(lost_head(record_of({})), (5, "a", "b", 0))
+        odd: list[dict[str, Json]] = [
+            {"lost_size": True}, {"lost_hash": 1}, {"until": None},
+            {"shared_size": -1}, {"shared_size": None}, {"shared_size": "0"},
+        ]  # fmt: skip
+        for changed in odd:
+            self.assertIsNone(lost_head(record_of(changed)), changed)
+        self.assertIsNone(lost_head(record_of({}).replace(b"store.restored", b"role.start")))
+
+    def test_records_before_it_was_noticed(self) -> None:
+        """What this line got before its start was noticed is not taken for the lost line's."""
+        log = MemoryLog(drawn=99, log=self.log.log[:8], personal=self.log.personal)
+        log.fill(3, short_record)
+        said = restoration(log.go_on(11, self.heads[-1], hours=100, shared=8))
+        assert said is not None
+        self.assertEqual([said.gives_up(head) for head in self.heads], [False, False, True, True])
 
     def test_line_of_another_form(self) -> None:
         """A line that says it otherwise is no head."""

@@ -198,6 +198,30 @@ class WatchTests(SynchronousTestCase):
             self.refused(self.watch.hear(to_line(greater))).reason, "audit_rolled_back"
         )
 
+    def test_given_up_during_a_look(self) -> None:
+        """A look that began before the line was given up does not stop what goes on."""
+        held: list[Deferred[None]] = []
+
+        class Slow(MemoryLog):
+            async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+                held.append(Deferred())
+                await held[-1]
+                return await super().rows(from_seq, limit)
+
+        self.log.put_back(7)
+        self.refused(self.watch.hear(to_line(self.heads[2])))
+        self.watch.heals = False
+        self.watch.chain = Slow(self.log.log)
+        self.clock.advance(LOOK_SECS)
+        said = restoration(self.log.go_on(7, self.heads[2], hours=100))
+        assert said is not None
+        self.watch.go_on_without(said)
+        confirmed = Deferred.fromCoroutine(self.watch.confirm())
+        while held:
+            held.pop(0).callback(None)
+        self.successResultOf(confirmed)
+        self.assertIsNone(self.watch.fault)
+
     def rows_of_more(self) -> Any:
         """The lost line, when it was longer than anybody said."""
         log = MemoryLog()

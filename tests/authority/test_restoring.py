@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.greatest import GreatestHead
 from svc.audit.heads import AnchorKey, to_line
-from svc.audit.restored import restoration
+from svc.audit.restored import restoration, standing
 from svc.audit.state_anchor import StateAnchor
 from svc.audit.verify import stretches, verify
 from svc.audit.watch import LogWatch
@@ -131,6 +131,17 @@ class RestoringTests(SynchronousTestCase):
         self.done(self.store.run("put back", append))
         self.world.clock.advance(60)
 
+    def anchor(self) -> dict[str, bytes]:
+        """What is in the anchor directory now."""
+        return {path.name: path.read_bytes() for path in self.base.iterdir()}
+
+    def keep(self, anchor: dict[str, bytes]) -> None:
+        """Put an older anchor directory back."""
+        for path in self.base.iterdir():
+            path.unlink()
+        for name, text in anchor.items():
+            (self.base / name).write_bytes(text)
+
     def newest(self) -> SignedHead:
         head = self.keeper.newest()
         assert head is not None
@@ -138,7 +149,9 @@ class RestoringTests(SynchronousTestCase):
 
     def wish(self, lost: SignedHead | None = None, **changed: Any) -> None:
         row = self.rows()[-1]
-        wish = RestoreWish(WHY, 7, lost or self.newest(), ChainHead(row.seq, row.hash))
+        lost = lost or self.newest()
+        end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
+        wish = RestoreWish(WHY, 7, lost, size, end)
         RestoreWishFile(self.base / "adopt-log.json").write(evolve(wish, **changed))
 
     def record(self) -> dict[str, Any]:
@@ -160,6 +173,7 @@ class RestoringTests(SynchronousTestCase):
         said = self.record()
         self.assertEqual((said["lost_size"], said["lost_hash"]), (10, lost.hash.hex()))
         self.assertEqual((said["head_size"], said["local_uid"]), (5, 7))
+        self.assertEqual(said["shared_size"], 5)
         self.assertNotIn(WHY, self.rows()[-1].canonical.decode())
         (personal,) = self.done(self.store.read("why", lambda tx: tx.audit.personal(8, 8)))[8]
         self.assertEqual(json.loads(personal.value), WHY)
@@ -173,6 +187,47 @@ class RestoringTests(SynchronousTestCase):
         self.begin()
         found = verify(stretches([self.rows()]), self.keeper.heads(), self.judge, cluster=CLUSTER)
         self.assertEqual((found.records, found.anchored), (11, 11))
+
+    def test_noticed_late(self) -> None:
+        """What was written to the older store before it was noticed is not in the lost line."""
+        self.write(5)
+        yesterday = self.anchor()
+        self.write(2)
+        parted = self.newest()
+        self.write(5)
+        seen, lost = list(self.keeper.heads()), self.newest()
+        self.put_back(5)
+        self.keep(yesterday)
+        self.write(1)
+        self.write(2)
+        self.wish(lost)
+        self.begin()
+        said = self.record()
+        self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
+        self.assertTrue(restoration(self.newest()).gives_up(parted))  # type: ignore[union-attr]
+        seen += list(self.keeper.heads())
+        left = list(standing(lambda: iter(seen), self.judge))
+        self.assertEqual([head.head.tree_size for head in left], [5, 6, 8, 9])
+
+    def test_parted_while_both_grew(self) -> None:
+        """A head of ours that is older than the lost one stands only below all known to differ."""
+        self.write(5)
+        at_five = self.anchor()
+        self.write(3)
+        store, at_eight = self.store, self.anchor()
+        self.put_back(5)
+        self.keep(at_five)
+        self.write(1)
+        other = self.newest()
+        self.write(4)
+        lost = self.newest()
+        self.store = store
+        self.keep(at_eight)
+        self.world.clock.advance(60)
+        self.wish(lost, differs=other.head.tree_size)
+        self.begin()
+        said = self.record()
+        self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
 
     def test_crash_between(self) -> None:
         """A life that ended after the record and before its head is gone on from, once."""
@@ -249,7 +304,7 @@ class RestoringTests(SynchronousTestCase):
         watch, _, restoring = self.parts()
         watch.judge = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
-        wish = RestoreWish(WHY, 0, late, end)
+        wish = RestoreWish(WHY, 0, late, 5, end)
         error = self.assertRaises(NotRestored, restoring._check, wish)
         self.assertIn("the clock of this host", error.text)
 

@@ -13,7 +13,12 @@ from typing import Any
 from pyrage import x25519
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.records import operator
+from svc.authority.restoring import WISH
 from svc.interfaces.store import IStore
+from svc.model.audit import SignedHead
+from svc.model.canonical import Json
+from svc.model.events import STORE_RESTORED
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
@@ -107,6 +112,20 @@ class KeptPlace(EmptyPlace, LoggedPlace):
     async def written(self, count: int = 40) -> None:
         """Write records, and end."""
         await (await self.begin(count)).close()
+
+    async def go_on(self, lost: SignedHead, shared: int) -> None:
+        """Give a line of the log up, as a start does that finds the operator's wish."""
+        store = self.open()
+        said: dict[str, Json] = {"lost_size": lost.head.tree_size, "lost_hash": lost.hash.hex(),
+                "shared_size": shared, "until": lost.head.time}  # fmt: skip
+        row = await store.run(
+            "go on",
+            lambda tx: self.writes.append(tx, STORE_RESTORED, operator(7), details=said),
+        )
+        self.at += 60
+        await self.sign(store, restored_seq=row.seq)
+        await store.close()
+        (self.state / "anchor" / WISH).unlink()
 
     def create(self, *words: str, out: Path | None = None) -> tuple[Outcome, Path]:
         """`backup create` into a new directory."""

@@ -87,7 +87,9 @@ class LoggedPlace(Place):
         await store.run("introduce", append)
         await self.sign(store)
 
-    async def sign(self, store: IStore, keys: ClusterKeys | None = None) -> None:
+    async def sign(
+        self, store: IStore, keys: ClusterKeys | None = None, restored_seq: int = 0
+    ) -> None:
         """Sign a head with the anchor key of *keys*, by default the cluster's."""
         anchor = (keys or self.world.keys).signer(Purpose.AUDIT_HEAD)
         writer = HeadWriter(
@@ -101,6 +103,7 @@ class LoggedPlace(Place):
             reactor,
             lambda: self.at,
             BackgroundTasks(),
+            restored_seq=restored_seq,
         )
         await writer.start()
         await writer.stop()

@@ -15,6 +15,7 @@ from attrs import evolve
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from svc.audit.anchor import heads_in
 from svc.authority.restoring import WISH, RestoreWishFile
 from svc.backup import manifest as form
 from svc.backup.classes import CLASSES, NONE, PRESENT
@@ -365,6 +366,25 @@ class RestoreTests(BackupCase):
         (before,) = (place.state / "anchor").glob("before-*")
         self.assertTrue((before / "heads.jsonl").exists())
         self.assertEqual(place.run("audit", "verify").status, 0)
+
+    async def test_given_up_before(self) -> None:
+        """What an earlier restore gave up on record is no head that is missing now."""
+        place = await self.kept()
+        out = place.made()
+        store = place.open()
+        await place.fill(store, 5)
+        await store.close()
+        elsewhere = Path(self.mktemp())
+        shutil.copy(place.state / "anchor" / "heads.jsonl", elsewhere)
+        place.lose()
+        self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
+        await place.go_on(next(reversed(list(heads_in(elsewhere)))), 43)
+        again, words = place.made(), ("--known-head", str(elsewhere))
+        restored = EmptyPlace(self).restore(again, place.key, *words)
+        self.assertEqual(restored.status, 0, restored.stderr)
+        place.lose()
+        restored = place.restore(again, place.key, *words)
+        self.assertEqual(restored.status, 0, restored.stderr)
 
     async def test_known_head_is_borne_out(self) -> None:
         """A head that is known and not of this history refuses the backup, whatever the reason."""
