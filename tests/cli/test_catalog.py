@@ -30,7 +30,7 @@ class TerminalTests(SynchronousTestCase):
 class ResourceTests(TerminalTests):
     """`resources`."""
 
-    @proves("G-CLI-10", "G-OPEN-75", "G-ERR-11")
+    @proves("G-CLI-10", "G-OPEN-75", "G-ERR-11", "G-POL-05")
     def test_states(self) -> None:
         """Each resource has its state: served, unserved, unassigned, or not in the catalog."""
         self.authority.change(lambda tx: tx.nodes.register(SEEN))
@@ -54,6 +54,9 @@ class ResourceTests(TerminalTests):
             "later  tcp   unassigned      -     -\n"
             "odd    tcp   not_in_catalog  db-1  -\n",
         )
+        self.run_it(*add, "odd", "--kind", "tcp", "--node", "db-1")
+        odd_one = self.run_it("resources", "list").stdout.splitlines()[-1]
+        self.assertEqual(odd_one.split(), ["odd", "tcp", "unserved", "db-1", "-"])
 
     def test_as_json(self) -> None:
         """The document holds labels as an object and null for nobody."""

@@ -206,7 +206,7 @@ class MovingTests(Members):
         self.assertTrue(self.site.link.is_connected)
         self.assertEqual(self.moves, 1)
 
-    @proves("G-RDY-09")
+    @proves("G-RDY-09", "X-28")
     def test_one_address_that_does_not_lead(self) -> None:
         """Who knows one address, which happens to lead to a follower, is told which key to set."""
         self.site.link.pool = AuthorityPool(("b",), self._moved)

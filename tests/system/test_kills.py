@@ -76,7 +76,7 @@ class Kills(KillCase):
         self.check_accounts(staying, passing)
         self.check_shown(passing)
 
-    @proves("G-RDY-04", "G-ROLE-05", "G-ROLE-10")
+    @proves("G-RDY-04", "G-ROLE-05", "G-ROLE-10", "X-28")
     def test_the_authority_is_killed(self) -> None:
         """Sessions and the tunnel stay; opens are refused until it is back, then rows are true."""
         staying, passing = self.staying(), self.traffic(secs=1.0)

@@ -85,6 +85,18 @@ class PolicyVersionTests(SynchronousTestCase):
             removed(gateway, version)
         until("seen", lambda: versions(gateway) == (number + 1, number + 1), 5)
 
+    @proves("G-ROLE-06")
+    def test_history(self) -> None:
+        """Each change gets the next version, which is reported; the history lists them all."""
+        gateway, number = self.gateway, int(versions(self.gateway)[0])
+        for text in ("// one more\n", "// and another\n"):
+            gateway.set_policy(self.text + text)
+        until("in force", lambda: versions(gateway) == (number + 2, number + 2), 5)
+        self.assertEqual(gateway.status()["policy_version"], number + 2)
+        history = gateway.operator("policy", "history", "--json").json
+        listed = [row["version"] for row in history]
+        self.assertEqual(listed[:3], [number + 2, number + 1, number])
+
     @proves("X-49")
     def test_stored_moves_at_a_pass_only(self) -> None:
         """Setting a policy moves what is applied at once; what is stored waits for the pass."""

@@ -74,9 +74,12 @@ class SurfaceTests(SynchronousTestCase):
                 context = ssl.create_default_context()
                 self.assertRaises(OSError, context.wrap_socket, plain, server_hostname="x")
 
-    @proves("G-TEL-05", "G-MET-01", "G-MET-05")
+    @proves("G-TEL-05", "G-MET-01", "G-MET-05", "G-POL-07")
     def test_metrics(self) -> None:
-        """promtool finds no fault; each series begins svc_ and carries the awkward profile."""
+        """promtool finds no fault; each series begins svc_ and carries the awkward profile.
+
+        No role needs a license, and none speaks of one.
+        """
         promtool = stock_tool("promtool")
         for role in ROLES:
             exposition = shared().get(role, "/metrics")[1]
@@ -86,6 +89,7 @@ class SurfaceTests(SynchronousTestCase):
             for line in lines:
                 self.assertTrue(line.startswith("svc_"), line)
                 self.assertIn(DEPLOYMENT, line)
+            self.assertNotIn("license", exposition)
 
     @proves("G-MET-03", "G-MET-07")
     def test_counters(self) -> None:
