@@ -45,7 +45,7 @@ PAST_START = 25
 VISITORS = 4
 
 
-@proves("G-AUD-01")
+@proves("G-AUD-01", "G-OPEN-16")
 class CrashPoints(KillCase):
     """No session without a record, whatever instant the Authority dies at."""
 

@@ -14,6 +14,7 @@ from svc.testing.gateway import Gateway, make_gateway
 from svc.testing.person import Person
 from svc.testing.processes import until
 from svc.testing.settings import PROXY, Target
+from tests.proof import proves
 from tests.system.world import around
 
 TOO_MANY = "too_many_requests"
@@ -43,6 +44,7 @@ class FloodTests(TestCase):
         """What the summaries say together."""
         return sum(one["details"]["count"] for one in self.records("refusals.summary"))
 
+    @proves("G-OPEN-16")
     def test_denied_requests_without_end(self) -> None:
         """Each call is answered, few are written down, and the rest is counted to the last one."""
         flood = start_flood(self.eve, "echo", "--calls", str(CALLS), "--at-once", "200")
