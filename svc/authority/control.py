@@ -117,6 +117,7 @@ class ControlService:
                 "Refused": unary(pb.RefusedRequest, self._refused),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
+            lasting=frozenset({"RegisterConnector", "Snapshot"}),
         )
 
     def admit(self, method: str, peer: Peer) -> None:

@@ -74,13 +74,11 @@ class Serving:
 
             return served
 
-        return RpcService(
-            service.name,
-            {
-                name: chosen(serve) if f"/{service.name}/{name}" in methods else serve
-                for name, serve in service.methods.items()
-            },
-        )
+        served = {
+            name: chosen(serve) if f"/{service.name}/{name}" in methods else serve
+            for name, serve in service.methods.items()
+        }
+        return evolve(service, methods=served)
 
 
 @define

@@ -272,10 +272,13 @@ class RpcService:
     Attributes:
         name: ``package.Service``, without slashes.
         methods: Method name to what :func:`unary` or :func:`streaming` made.
+        lasting: Methods whose calls have no end of their own.  A server that drains does not
+            wait for them: it ends them with ``draining``, and the caller turns to another.
     """
 
     name: str
     methods: Mapping[str, Serve] = field(factory=dict)
+    lasting: frozenset[str] = frozenset()
 
 
 def unary(

@@ -42,7 +42,7 @@ class Leaving:
     ) -> None:
         self._owner = owner
         self._after = after
-        self._is_draining = False
+        self.is_draining = False
         self._is_left = False
 
     def drain(self, *, is_ready: bool) -> None:
@@ -51,7 +51,7 @@ class Leaving:
         Args:
             is_ready: The caller speaks HTTP/2: otherwise it has begun nothing.
         """
-        self._is_draining = True
+        self.is_draining = True
         if is_ready:
             self._owner.wire.go_away()
             self._after("away", AWAY_SECONDS, self._refuse_further)
@@ -69,7 +69,7 @@ class Leaving:
         wire = self._owner.wire
         if wire.streams or wire.has_work:
             return
-        if self._is_draining and wire.is_going_away:
+        if self.is_draining and wire.is_going_away:
             self._owner.close("drained")
         elif self._is_left:
             self._owner.close("going_away")

@@ -14,12 +14,23 @@ from typing import Any
 from attrs import define, field
 
 from svc.testing.processes import run, svc_command
-from svc.testing.settings import ALL, CONNECTOR, PROXY, ROLES, Target, numbers_of, toml
+from svc.testing.settings import (
+    ALL,
+    AUTHORITY,
+    CONNECTOR,
+    PROXY,
+    ROLES,
+    SHORT,
+    Target,
+    numbers_of,
+    toml,
+)
 
 _BELOW_EPHEMERAL = range(20_000, 32_000, 4)
 """The kernel gives none of these to who asks for any port, so a restart finds its own free."""
 
 
+_DRAIN = "limits.drain_secs"
 _AUTHORITY_LISTENERS = ("control_listen", "join_listen", "renewal_listen", "private_listen")
 
 FIRST_CONNECTOR = "c1"
@@ -70,6 +81,9 @@ class Files:
             more: dict[str, Any] = {"telemetry.metrics_listen": "127.0.0.1:0"}
             for each in ROLES if self.is_one else (role,):
                 more |= numbers_of(each, self.numbers)
+            if role == AUTHORITY and more.get(_DRAIN) == SHORT[_DRAIN]:
+                # No session goes through it, so a stop has nothing to wait for.
+                more[_DRAIN] = 600
             self.write(role, written | more)
 
     def config(self, name: str) -> Path:

@@ -206,7 +206,7 @@ class TurnTests(SynchronousTestCase):
             lambda leader: f"go to {leader}",
         )
         service = serving.forwarded(
-            RpcService("a", {"B": serve("served"), "C": serve("stream")}),
+            RpcService("a", {"B": serve("served"), "C": serve("stream")}, frozenset({"C"})),
             {"/a/B": admit}, serve("forwarded"),
         )  # fmt: skip
         admit("/a/B", nobody)
@@ -220,6 +220,7 @@ class TurnTests(SynchronousTestCase):
                 self.successResultOf(Deferred.fromCoroutine(method(nobody)))
         told = ["theirs", "theirs", "forwarded", "stream", "ours", "served", "stream"]
         self.assertEqual(asked, told)
+        self.assertEqual(service.lasting, {"C"})
 
     def test_our_own_leaf(self) -> None:
         """Who stands by renews its certificate by itself; who leads has it on record."""

@@ -14,7 +14,7 @@ from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, st
 from svc.rpc.channel import TURN_SECONDS
 from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
 from svc.rpc.leaving import AWAY_SECONDS
-from svc.rpc.server import ServerCall
+from svc.rpc.served import ServerCall
 from svc.wire.limits import WireLimits
 from tests.proof import proves
 from tests.rpc.memory import Pair
@@ -66,7 +66,9 @@ class CallsTests(SynchronousTestCase):
                         "Leave": streaming(self.leave),
                         "Tell": streaming(tell),
                         "TellAndRefuse": streaming(tell_and_refuse),
+                        "Follow": streaming(self.stall),
                     },
+                    lasting=frozenset({"Follow"}),
                 )
             ],
             limits=WireLimits(max_streams=4),
@@ -316,6 +318,18 @@ class CallsTests(SynchronousTestCase):
         self.pair.turn()
         self.assertEqual(drained, [None])
         self.assertEqual(self.refusal(received).fault, Fault.UNAVAILABLE)
+
+    def test_what_lasts_is_ended_by_a_drain(self) -> None:
+        """A call without an end of its own does not hold a drain; its caller hears why."""
+        before = self.pair.channel.stream("/test.Echo/Follow")
+        received = self.pair.settle(before.receive())
+        crossing = self.pair.channel.stream("/test.Echo/Follow")
+        drained = self.pair.settle(self.pair.factory.drain(30))
+        for refusal in (self.refusal(received), self.refusal(self.pair.settle(crossing.receive()))):
+            self.assertEqual((refusal.fault, refusal.reason), (Fault.UNAVAILABLE, "draining"))
+        self.assertEqual([each.reason for each in self.ends], ["draining"])
+        self.pair.turn(60)
+        self.assertEqual(drained, [None])
 
     def gone(self, stream: Any) -> list[str]:
         """What is told once nothing is held for the latest call any more."""

@@ -132,7 +132,10 @@ class Kills(KillCase):
         self.check_accounts(staying)
 
     def test_the_authority_is_told_to_go(self) -> None:
-        """SIGTERM ends it with 0; sessions stay, and are its own again when it is back."""
+        """SIGTERM ends it with 0, without a wait for those that follow it; sessions stay.
+
+        They are its own again when it is back.
+        """
         staying = self.staying(2)
         self.assertEqual(self.gateway.child("authority").stop(), 0)
         self.gateway.start("authority")

@@ -1,0 +1,184 @@
+"""A call being served: its handler, its deadline, and the end of both.
+
+A handler belongs to its call: when the call ends first, the handler is cancelled; when the handler
+raises, only an :class:`~svc.errors.SvcError` is told to the peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import Fault, SvcError, Unavailable
+from svc.interfaces.rpc import IRawEnd, IRpcCall, Metadata, MetadataValue, Serve
+from svc.interfaces.tracing import Traced
+from svc.rpc.connection import Keepalive, WireProtocol
+from svc.rpc.ends import MessageEnd
+from svc.rpc.status import cancelled, deadline_exceeded, status_of
+from svc.wire.headers import Headers, RequestHead, encode_metadata
+from svc.wire.status import OK
+from svc.wire.streams import Stream
+
+_log = Logger(namespace="svc_rpc")
+
+
+@implementer(IRpcCall, IRawEnd)
+class ServerCall(MessageEnd):
+    """One call being served."""
+
+    def __init__(self, connection: WireProtocol, stream: Stream, head: RequestHead) -> None:
+        super().__init__(connection, stream, head.method)
+        self.metadata: Mapping[str, MetadataValue] = head.metadata
+        self.peer = connection.peer
+        self._connection = connection
+        self.deadline: float | None = None
+        self._clock = connection.clock
+        self._serving: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+        self._unheard: IDelayedCall | None = None
+        self._trailing: Headers = []
+        self._on_cancel: list[Callable[[SvcError], object]] = []
+        if head.timeout is not None:
+            self.deadline = self._clock.seconds() + head.timeout
+
+    def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        if initial and self._stream.answered:
+            raise SvcError("the answer has begun already", reason="answered")
+        self._stream.initial, self._trailing = encode_metadata(initial), encode_metadata(trailing)
+
+    def on_cancel(self, told: Callable[[SvcError], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        if self.refusal is not None:
+            told(self.refusal)
+        else:
+            self._on_cancel.append(told)
+
+    def on_gone(self, told: Callable[[], object]) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        if self._stream.is_over:
+            told()
+        else:
+            self._stream.on_gone = told
+
+    def keep_alive(self, interval: float, timeout: float) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcCall`."""
+        self._connection.keep_alive(Keepalive(interval, timeout))
+
+    def end_raw(self) -> bool:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        return False
+
+    def fail_raw(self, refusal: SvcError) -> None:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        self._stream.forget_queued()
+
+    def begin(self, serve: Serve, traced: Traced | None = None) -> None:
+        """Start the handler and the deadline."""
+        if self.deadline is not None:
+            left = self.deadline - self._clock.seconds()
+            if left <= 0:
+                self._answer(deadline_exceeded())
+                return
+            self._timer = self._clock.callLater(left, self._time_is_up)
+        patience = self._connection.wire.limits.stalled_secs
+        self._unheard = self._clock.callLater(patience, self._nothing_came)
+        self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
+        self._serving.addCallbacks(self._served, self._failed)
+
+    async def receive(self) -> bytes | None:
+        """As of every end; the first message must come in time, whatever the caller's deadline."""
+        message = await super().receive()
+        self._stop_unheard()
+        return message
+
+    def refuse(self, refusal: SvcError) -> None:
+        """Answer without a handler."""
+        self._answer(refusal)
+
+    def over(self) -> None:
+        """The caller broke the call off."""
+        self.lost(cancelled("the caller broke the call off"))
+
+    def lost(self, refusal: SvcError) -> None:
+        """The call ended before its handler."""
+        if self.refusal is not None:
+            return
+        super().lost(refusal)
+        self._stop_timer()
+        told, self._on_cancel = self._on_cancel, []
+        for callback in told:
+            callback(refusal)
+        if self._serving is not None and not self._serving.called:
+            self._serving.cancel()
+
+    def _nothing_came(self) -> None:
+        self._unheard = None
+        if self._reader is not None:
+            self._stop_timer()
+            self._time_is_up()
+
+    def _stop_unheard(self) -> None:
+        unheard, self._unheard = self._unheard, None
+        if unheard is not None and unheard.active():
+            unheard.cancel()
+
+    def leave(self) -> None:
+        """End a call that would outlast the drain of this server."""
+        self._end(draining())
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self._end(deadline_exceeded())
+
+    def _end(self, refusal: SvcError) -> None:
+        if self._stream.queued:
+            # Trailers would wait behind messages that the caller does not read.
+            self.break_off(refusal)
+        else:
+            self._answer(refusal)
+            self.lost(refusal)
+
+    def _served(self, _result: None) -> None:
+        self._stop_timer()
+        self._stream.finish(OK, self._trailing)
+        self._owner.schedule()
+
+    def _failed(self, failure: Failure) -> None:
+        self._stop_timer()
+        if failure.check(CancelledError):
+            if self.refusal is None:
+                self._answer(cancelled("the call was cancelled here"))
+        elif isinstance(failure.value, SvcError):
+            self._answer(failure.value)
+        else:
+            _log.failure("a call failed", failure, method=self.method)
+            self._answer(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
+
+    def _answer(self, refusal: SvcError) -> None:
+        self._stream.finish(status_of(refusal), self._trailing)
+        self._owner.schedule()
+
+    def _stop_timer(self) -> None:
+        self._stop_unheard()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+
+def draining() -> Unavailable:
+    """What a call is told that a server which drains does not serve to its end."""
+    return Unavailable("this server goes away; turn to another", reason="draining")
+
+
+async def _run(serve: Serve, call: ServerCall, traced: Traced | None) -> None:
+    if traced is None:
+        await serve(call)
+        return
+    with traced(call.method, call.metadata):
+        await serve(call)
