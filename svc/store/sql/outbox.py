@@ -77,7 +77,7 @@ class Outbox:
             "UPDATE revisions SET value = value + ? WHERE name = 'outbox' RETURNING value",
             len(rows),
         )
-        assert taken is not None, "m0038 puts the counter there and nothing removes it"
+        assert taken is not None, "a migration puts the counter there and nothing removes it"
         for number, one in enumerate(rows, int(taken[0]) - len(rows) + 1):
             row, personal = one.row, _packed(one.row.personal)
             self._db.write(

@@ -1,0 +1,6 @@
+-- More names of a resource, for people. A name leads to one resource.
+CREATE TABLE resource_names (
+    resource_id TEXT COLLATE "C" NOT NULL REFERENCES resources (id) ON DELETE CASCADE,
+    name TEXT COLLATE "C" NOT NULL UNIQUE,
+    PRIMARY KEY (resource_id, name)
+);
