@@ -1,6 +1,6 @@
 """``python -m contrib.recut [--write]``: give the migrations the numbers of docs/migrations.md.
 
-For the one commit that re-cuts the sequence (docs/adr/0016).  It renames nothing
+For a commit that re-cuts the sequence (docs/adr/0019).  It renames nothing
 before a store made by the present files and one made by the renamed files are the
 same; and nothing at all while a migration of the list is missing before a present one.
 """
