@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.store.factory import SqliteFactory
-from svc.store.migrate import migrations_folder
 from tests.postgres import connected, migrated_database
-from tests.store.places import ROOT, fresh_url, migrate, migrated_url, path_of
+from tests.store.places import ROOT, migrated_url, path_of
 
 PAGE = ROOT / "docs" / "reference" / "data-model.md"
 DESIGN = ROOT / "docs" / "data-model.md"
@@ -73,52 +69,3 @@ def _told() -> dict[str, list[str]]:
     """The tables of the page, and their columns."""
     rows = re.findall(r"^\| `(\w+)` \| (`[^|]+`) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     return {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
-
-
-class RowMigrationTests(SynchronousTestCase):
-    """Migrations that change rows: old rows in, new rows out."""
-
-    def test_m0003_starts_the_catalog_revision(self) -> None:
-        """A store of before gets its counter at 0; what it counted otherwise stays."""
-        url, folder = fresh_url(self), Path(self.mktemp())
-        folder.mkdir()
-        for path in migrations_folder().glob("m000[12]_*"):
-            shutil.copy(path, folder)
-        migrate(url, SqliteFactory(folder=lambda: folder))
-        connection = sqlite3.connect(path_of(url))
-        connection.execute("INSERT INTO revisions VALUES ('other', 7)")
-        connection.commit()
-        connection.close()
-        migrate(url)
-        connection = sqlite3.connect(path_of(url))
-        self.addCleanup(connection.close)
-        rows = connection.execute("SELECT name, value FROM revisions ORDER BY name").fetchall()
-        self.assertEqual(rows, [("catalog", 0), ("other", 7), ("outbox", 0)])
-
-    def test_m0034_gives_each_person_a_salt(self) -> None:
-        """People of before get 16 random bytes each, and nothing else of theirs changes."""
-        url, folder = fresh_url(self), Path(self.mktemp())
-        folder.mkdir()
-        for path in sorted(migrations_folder().iterdir()):
-            if path.name < "m0034":
-                shutil.copy(path, folder)
-        migrate(url, SqliteFactory(folder=lambda: folder))
-        connection = sqlite3.connect(path_of(url))
-        for name in ("ada", "eve"):
-            connection.execute(
-                "INSERT INTO persons (id, name, state, added_at) VALUES (?, ?, 'active', 1.0)",
-                (name, name),
-            )
-        connection.commit()
-        connection.close()
-        migrate(url)
-        connection = sqlite3.connect(path_of(url))
-        self.addCleanup(connection.close)
-        rows = connection.execute(
-            "SELECT id, name, state, salt FROM persons ORDER BY id"
-        ).fetchall()
-        self.assertEqual(
-            [row[:3] for row in rows], [("ada", "ada", "active"), ("eve", "eve", "active")]
-        )
-        self.assertEqual([len(row[3]) for row in rows], [16, 16])
-        self.assertNotEqual(rows[0][3], rows[1][3])
