@@ -21,7 +21,7 @@ from svc.model.audit import Event
 from svc.model.canonical import Json
 from svc.model.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
 from svc.model.outbox import AcceptedRow, Claim, Hold, QueuedRow
-from svc.model.replay import Hole, SpoolMemory, Standing, accept, announce, due, ranges
+from svc.model.replay import Hole, SpoolMemory, Standing, accept, announce, beside, due, ranges
 
 
 @frozen
@@ -77,11 +77,7 @@ class Draining:
 
     def _settle(self, row: QueuedRow, judged: Judged) -> None:
         """Append a row, unless it was before or contradicts those that were."""
-        memory = self._memory(judged.origin, judged.place.spool_id)
-        place = judged.place
-        standing = memory.standing(place.n, place.prev, judged.hash)
-        if standing is Standing.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:
-            standing = Standing.BROKEN
+        standing = standing_of(self._memory(judged.origin, judged.place.spool_id), judged)
         if standing is Standing.BROKEN:
             why = "it does not follow the rows of its spool"
             self._hold(row, Verdict(hold=Hold.FORGED, why=why))
@@ -111,6 +107,7 @@ class Draining:
             if result.given_up is not None and not result.given_up.told:
                 self._gap(*spool, result.given_up, "too_many_holes")
         else:
+            memory = beside(memory, place.n, place.prev, judged.hash)
             self._filled.setdefault(spool, []).append(place.n)
         closed = place.n if judged.event is SPOOL_CLOSE else memory.closed
         self._remember(spool, evolve(memory, closed=closed, lost=False))
@@ -245,6 +242,15 @@ class Draining:
             details=details,
             reason=reason,
         )
+
+
+def standing_of(memory: SpoolMemory, judged: Judged) -> Standing:
+    """What a good row is to the memory of its spool; no row stands behind the end of one."""
+    place = judged.place
+    standing = memory.standing(place.n, place.prev, judged.hash)
+    if standing is Standing.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:
+        return Standing.BROKEN
+    return standing
 
 
 def _ended(memory: SpoolMemory) -> SpoolMemory:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.audit.rows import MAY_WRITE, Judged, judge
-from svc.authority.draining import Draining
+from svc.authority.draining import Draining, standing_of
 from svc.authority.records import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.store import IStore, ITransaction
@@ -22,8 +22,8 @@ from svc.model.canonical import Json
 from svc.model.events import AUDIT_DISCARDED, AUDIT_RELEASED
 from svc.model.node import Node
 from svc.model.outbox import Claim, QueuedRow
-from svc.model.replay import Standing
-from svc.model.spool import audit_key_id, row_digest
+from svc.model.replay import SpoolMemory, Standing
+from svc.model.spool import audit_key_id, read_place, row_digest, row_hash
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 MAX_NOTE = 1024
@@ -110,13 +110,11 @@ class OutboxDesk:
                 f"row {row.id} is replayed: the log has a row of its place or event id; "
                 "it can be discarded"
             )
-        memory = tx.spools.memory(judged.origin, place.spool_id)
-        if memory is not None and (
-            memory.standing(place.n, place.prev, judged.hash) is Standing.BROKEN
-        ):
+        memory = tx.spools.memory(judged.origin, place.spool_id) or SpoolMemory()
+        if standing_of(memory, judged) is Standing.BROKEN or not _fits_beside(tx, judged):
             raise NotReleasable(
-                f"row {row.id} is forged: it does not follow the rows of its spool; "
-                "it can be discarded"
+                f"row {row.id} is forged: it does not follow the rows of its spool, so the log "
+                "would not verify with it; it can be discarded"
             )
         return judged
 
@@ -140,6 +138,23 @@ class OutboxDesk:
             reason=row.hold.value,
             details=details,
         )
+
+
+def _fits_beside(tx: ITransaction, judged: Judged) -> bool:
+    """Whether a row agrees with the records beside its place, wherever they stand in the log.
+
+    Of a hole that was given up the memory knows no edges; the log does.
+    """
+    place = judged.place
+    before, after = (_record_at(tx, place.spool_id, n) for n in (place.n - 1, place.n + 1))
+    return (before is None or row_hash(before) == place.prev) and (
+        after is None or read_place(after)[1].prev == judged.hash
+    )
+
+
+def _record_at(tx: ITransaction, spool_id: str, n: int) -> bytes | None:
+    seq = tx.origins.seq(spool_id, n)
+    return None if seq is None else tx.audit.rows(seq, 1)[0].canonical
 
 
 def _held_row(tx: ITransaction, row_id: int) -> QueuedRow:

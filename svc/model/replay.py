@@ -143,15 +143,33 @@ def accept(
         holes = memory.holes
         if n > memory.high + 1:
             holes = (*holes, Hole(memory.high + 1, n - 1, memory.top, prev, at))
-        return _bounded(evolve(memory, high=n, top=row_hash, holes=holes), False, most)
+        known = beside(evolve(memory, holes=holes), n, prev, row_hash)
+        return _bounded(evolve(known, high=n, top=row_hash), False, most)
     place = next(at for at, hole in enumerate(memory.holes) if hole.first <= n <= hole.last)
     hole = memory.holes[place]
     left = evolve(hole, last=n - 1, after=prev)
     right = evolve(hole, first=n + 1, before=row_hash)
     parts = [part for part in (left, right) if part.count > 0]
     holes = (*memory.holes[:place], *parts, *memory.holes[place + 1 :])
-    top = row_hash if n == memory.high else memory.top
-    return _bounded(evolve(memory, holes=holes, top=top), hole.told, most)
+    return _bounded(beside(evolve(memory, holes=holes), n, prev, row_hash), hole.told, most)
+
+
+def beside(memory: SpoolMemory, n: int, prev: bytes, row_hash: bytes) -> SpoolMemory:
+    """The memory once it is known which rows may stand on both sides of row *n*.
+
+    Of a row that was accepted past the memory, too: what was given up may lie beside a hole.
+    """
+    holes = memory.holes
+    if any(n in (hole.first - 1, hole.last + 1) for hole in holes):
+        holes = tuple(
+            evolve(
+                hole,
+                before=row_hash if hole.first == n + 1 else hole.before,
+                after=prev if hole.last == n - 1 else hole.after,
+            )
+            for hole in holes
+        )
+    return evolve(memory, holes=holes, top=row_hash if n == memory.high else memory.top)
 
 
 def announce(memory: SpoolMemory, last: int, at: float) -> Accepted:

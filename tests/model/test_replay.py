@@ -18,6 +18,7 @@ from svc.model.replay import (
     Standing,
     accept,
     announce,
+    beside,
     due,
     ranges,
 )
@@ -132,6 +133,19 @@ class MemoryTests(SynchronousTestCase):
         for last in range(4, 4 + 2 * MAX_HOLES):
             unknown = announce(unknown, last, 7.0).memory
         self.assertLessEqual(len(unknown.holes), MAX_HOLES)
+
+    def test_rows_beside_what_is_announced(self) -> None:
+        """Whichever of two rows comes first, the other one must fit it, announced or not."""
+        announced = announce(after(1), 5, 7.0).memory
+        behind = arrive(announced, 6)
+        self.assertIs(behind.standing(5, hash_of(4), b"another"), Standing.BROKEN)
+        further = arrive(announced, 8)
+        self.assertIs(arrive(further, 5).standing(6, b"another", hash_of(6)), Standing.BROKEN)
+        self.assertIs(arrive(further, 6).standing(5, hash_of(4), b"another"), Standing.BROKEN)
+        late = beside(further, 5, hash_of(4), hash_of(5))
+        self.assertIs(late.standing(6, b"another", hash_of(6)), Standing.BROKEN)
+        top = beside(announced, 5, hash_of(4), hash_of(5))
+        self.assertIs(top.standing(6, b"another", hash_of(6)), Standing.BROKEN)
 
     def test_the_end(self) -> None:
         """Nothing follows the row that closed a spool; what is missing before it may come."""
