@@ -1,2 +1,2 @@
 -- How far a spool has come.
-CREATE INDEX outbox_by_place ON outbox (spool_id, n);
+CREATE INDEX outbox_by_place ON outbox (origin, spool_id, n);

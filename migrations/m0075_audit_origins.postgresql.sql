@@ -3,7 +3,8 @@ CREATE TABLE audit_origins (
     seq BIGINT PRIMARY KEY REFERENCES audit_log (seq),
     queue_id BIGINT NOT NULL UNIQUE,
     event_id TEXT COLLATE "C" NOT NULL UNIQUE,
+    origin TEXT COLLATE "C" NOT NULL,
     spool_id TEXT COLLATE "C" NOT NULL,
     n BIGINT NOT NULL,
-    UNIQUE (spool_id, n)
+    UNIQUE (origin, spool_id, n)
 );

@@ -93,9 +93,7 @@ class Draining:
         link = self.tx.audit.append(
             row.row.canonical, row.row.personal, signature=row.row.signature
         )
-        self._accepted.append(
-            AcceptedRow(row.id, link.seq, judged.event_id, place.spool_id, place.n)
-        )
+        self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
         self._events.add(judged.event_id)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()

@@ -76,7 +76,9 @@ class OutboxDesk:
         def discard(tx: ITransaction) -> bytes:
             row, at = _held_row(tx, request.id), self.now()
             claim = Claim.of(row.row)
-            tx.origins.discard(row.id, claim.spool_id, claim.n, row_digest(row.row), at)
+            tx.origins.discard(
+                row.id, claim.origin, claim.spool_id, claim.n, row_digest(row.row), at
+            )
             tx.outbox.drop([row.id])
             self._record(tx, actor, row, note, released=False)
             return row.digest
@@ -104,7 +106,7 @@ class OutboxDesk:
                 "it can be discarded, and its digest is kept"
             )
         place = judged.place
-        seq = tx.origins.seq(place.spool_id, place.n)
+        seq = tx.origins.seq(judged.origin, place.spool_id, place.n)
         if seq is not None or tx.origins.events([judged.event_id]):
             raise NotReleasable(
                 f"row {row.id} is replayed: the log has a row of its place or event id; "
@@ -146,14 +148,15 @@ def _fits_beside(tx: ITransaction, judged: Judged) -> bool:
     Of a hole that was given up the memory knows no edges; the log does.
     """
     place = judged.place
-    before, after = (_record_at(tx, place.spool_id, n) for n in (place.n - 1, place.n + 1))
+    spool = judged.origin, place.spool_id
+    before, after = (_record_at(tx, *spool, n) for n in (place.n - 1, place.n + 1))
     return (before is None or row_hash(before) == place.prev) and (
         after is None or read_place(after)[1].prev == judged.hash
     )
 
 
-def _record_at(tx: ITransaction, spool_id: str, n: int) -> bytes | None:
-    seq = tx.origins.seq(spool_id, n)
+def _record_at(tx: ITransaction, origin: str, spool_id: str, n: int) -> bytes | None:
+    seq = tx.origins.seq(origin, spool_id, n)
     return None if seq is None else tx.audit.rows(seq, 1)[0].canonical
 
 

@@ -65,12 +65,12 @@ class OutboxIntake:
 
         def run(tx: ITransaction) -> tuple[SpoolState, int]:
             memory = tx.spools.memory(proxy.id, spool_id) or SpoolMemory()
-            fresh = self._fresh(tx, spool_id, offered) if offered else []
+            fresh = self._fresh(tx, proxy.id, spool_id, offered) if offered else []
             memory, fresh = self._without_discarded(tx, proxy, spool_id, memory, fresh)
             if fresh:
                 self._check_room(tx, proxy, fresh)
                 tx.outbox.add(fresh, self.now())
-            return _state(tx, spool_id, memory, covered), len(fresh)
+            return _state(tx, proxy.id, spool_id, memory, covered), len(fresh)
 
         if not offered:
             asked = await self.store.read("how far a spool is", run)
@@ -91,9 +91,11 @@ class OutboxIntake:
         return Offered(row, origin, spool_id, place.n)
 
     @staticmethod
-    def _fresh(tx: ITransaction, spool_id: str, offered: Sequence[Offered]) -> list[Offered]:
+    def _fresh(
+        tx: ITransaction, origin: str, spool_id: str, offered: Sequence[Offered]
+    ) -> list[Offered]:
         """Those that are not there yet, each once."""
-        there = set(tx.spools.there(spool_id, {one.n for one in offered}))
+        there = set(tx.spools.there(origin, spool_id, {one.n for one in offered}))
         fresh: list[Offered] = []
         for one in offered:
             digest = row_digest(one.row)
@@ -115,7 +117,7 @@ class OutboxIntake:
         The origin itself brings them, so their places are settled, and what follows them goes on.
         """
         digests = {row_digest(one.row): one for one in fresh}
-        gone = tx.origins.discarded(spool_id, digests) if digests else frozenset[bytes]()
+        gone = tx.origins.discarded(proxy.id, spool_id, digests) if digests else frozenset[bytes]()
         if not gone:
             return memory, list(fresh)
         left: list[Offered] = []
@@ -143,14 +145,16 @@ class OutboxIntake:
                 )
 
 
-def _state(tx: ITransaction, spool_id: str, memory: SpoolMemory, covered: int) -> SpoolState:
+def _state(
+    tx: ITransaction, origin: str, spool_id: str, memory: SpoolMemory, covered: int
+) -> SpoolState:
     """How far the spool is durable here without a hole, and how far a signed head covers it."""
     received, before = memory.whole, -1
     while received > before:
         before = received
-        received = tx.spools.queued_through(spool_id, received)
+        received = tx.spools.queued_through(origin, spool_id, received)
         if memory.given_up is None:
             received = memory.through(received)
-    uncovered = tx.origins.uncovered(spool_id, covered)
+    uncovered = tx.origins.uncovered(origin, spool_id, covered)
     whole = memory.whole if uncovered is None else min(memory.whole, uncovered - 1)
     return SpoolState(received, whole)

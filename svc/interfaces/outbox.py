@@ -56,7 +56,11 @@ class IOutbox(Interface):
 
 
 class ISpools(Interface):
-    """What is known of the spools of others (rule R11)."""
+    """What is known of the spools of others (rule R11).
+
+    A spool is told by its origin and its id together: an id by itself is only what some
+    origin says.
+    """
 
     def memory(origin: str, spool_id: str) -> SpoolMemory | None:
         """The memory of a spool; None where no row of it was ever accepted.
@@ -77,10 +81,10 @@ class ISpools(Interface):
     def queued(origin: str) -> Mapping[str, int]:
         """The greatest row number in the queue, by spool of *origin*; of rows with no fault."""
 
-    def queued_through(spool_id: str, n: int) -> int:
+    def queued_through(origin: str, spool_id: str, n: int) -> int:
         """The last of the queued rows that follow row *n* of that spool without a hole."""
 
-    def there(spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
+    def there(origin: str, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
         """:func:`svc.model.spool.row_digest` of that spool's rows of these numbers.
 
         Of those in the queue, and of those in the log.
@@ -88,7 +92,7 @@ class ISpools(Interface):
 
 
 class IOrigins(Interface):
-    """Rows of others that left the queue: to the log, or thrown away."""
+    """Rows of others that left the queue: to the log, or thrown away; spools as in ISpools."""
 
     def accepted(rows: Sequence[AcceptedRow]) -> None:
         """Keep in which places of which spools the rows were that became records.
@@ -100,16 +104,16 @@ class IOrigins(Interface):
     def events(event_ids: Collection[str]) -> frozenset[str]:
         """Those of *event_ids* that a row in the log has."""
 
-    def uncovered(spool_id: str, size: int) -> int | None:
+    def uncovered(origin: str, spool_id: str, size: int) -> int | None:
         """The smallest row number of that spool past the record *size* of the log."""
 
-    def seq(spool_id: str, n: int) -> int | None:
+    def seq(origin: str, spool_id: str, n: int) -> int | None:
         """The record that row became; None where it is not in the log."""
 
-    def discard(row_id: int, spool_id: str, n: int, digest: bytes, at: float) -> None:
+    def discard(row_id: int, origin: str, spool_id: str, n: int, digest: bytes, at: float) -> None:
         """Remember that a row was thrown away."""
 
-    def discarded(spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
+    def discarded(origin: str, spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
         """Those of *digests* that rows of that spool had which were thrown away."""
 
     def reached(row_ids: Collection[int]) -> frozenset[int]:

@@ -97,6 +97,7 @@ class AcceptedRow:
     row_id: int
     seq: int
     event_id: str
+    origin: str
     spool_id: str
     n: int
 

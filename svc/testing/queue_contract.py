@@ -134,9 +134,10 @@ class QueueContract:
         def story(tx: ITransaction) -> Any:
             tx.outbox.add([offered(n) for n in (2, 3, 3, 4, 6)], 5.0)
             tx.outbox.add([offered(5, spool_id="s2")], 5.0)
-            whole = [tx.spools.queued_through("s1", n) for n in (0, 1, 3, 4, 5, 6)]
+            whole = [tx.spools.queued_through("o1", "s1", n) for n in (0, 1, 3, 4, 5, 6)]
             self.assertEqual(whole, [0, 4, 4, 4, 6, 6])
-            self.assertEqual(tx.spools.queued_through("s2", 4), 5)
+            self.assertEqual(tx.spools.queued_through("o1", "s2", 4), 5)
+            self.assertEqual(tx.spools.queued_through("o2", "s1", 1), 1)
             last = tx.outbox.ids(9)[-2]
             tx.outbox.hold(last, Hold.FORGED, 6.0)
             self.assertEqual(tx.spools.queued("o1"), {"s1": 4, "s2": 5})
@@ -153,10 +154,13 @@ class QueueContract:
             for n, row in enumerate(rows[:2], 1):
                 signature = row.row.signature if n == 1 else b""
                 link = tx.audit.append(row.row.canonical, signature=signature)
-                tx.origins.accepted([AcceptedRow(row.id, link.seq, f"e{n}", "s1", n)])
+                tx.origins.accepted([AcceptedRow(row.id, link.seq, f"e{n}", "o1", "s1", n)])
                 tx.outbox.drop([row.id])
-            tx.origins.discard(rows[2].id, "s1", 3, b"d" * 32, 6.0)
+            tx.origins.discard(rows[2].id, "o1", "s1", 3, b"d" * 32, 6.0)
             tx.outbox.drop([rows[2].id])
+            # The same place of another origin's spool is another place.
+            link = tx.audit.append(b"{}", signature=b"s")
+            tx.origins.accepted([AcceptedRow(98, link.seq, "e8", "o2", "s1", 1)])
             return rows
 
         rows = await self.store.run("story", story)
@@ -164,21 +168,24 @@ class QueueContract:
 
         def look(tx: ITransaction) -> None:
             links = tx.audit.rows(1, 9)
-            self.assertEqual([link.signature for link in links], [ROW.signature, b""])
-            self.assertEqual(tx.audit.tail(2), links)
+            self.assertEqual([link.signature for link in links], [ROW.signature, b"", b"s"])
+            self.assertEqual(tx.audit.tail(3), links)
             self.assertEqual(tx.origins.events(["e1", "e2", "e3"]), {"e1", "e2"})
             self.assertEqual(tx.origins.events([]), frozenset())
-            after = [tx.origins.uncovered("s1", size) for size in (0, 1, 2)]
-            self.assertEqual((*after, tx.origins.uncovered("s2", 0)), (1, 2, None, None))
-            self.assertEqual([tx.origins.seq("s1", n) for n in (1, 2, 3)], [1, 2, None])
+            after = [tx.origins.uncovered("o1", "s1", size) for size in (0, 1, 2)]
+            self.assertEqual((*after, tx.origins.uncovered("o1", "s2", 0)), (1, 2, None, None))
+            self.assertEqual([tx.origins.seq("o1", "s1", n) for n in (1, 2, 3)], [1, 2, None])
+            self.assertEqual([tx.origins.seq("o2", "s1", n) for n in (1, 2)], [3, None])
             self.assertEqual(tx.origins.reached([*ids, 99]), frozenset(ids[:3]))
-            gone = tx.origins.discarded("s1", [b"d" * 32, b"e" * 32])
+            gone = tx.origins.discarded("o1", "s1", [b"d" * 32, b"e" * 32])
             self.assertEqual(gone, {b"d" * 32})
-            self.assertEqual(tx.origins.discarded("s2", [b"d" * 32]), frozenset())
-            there = tx.spools.there("s1", [1, 4, 9])
+            for spool in (("o1", "s2"), ("o2", "s1")):
+                self.assertEqual(tx.origins.discarded(*spool, [b"d" * 32]), frozenset())
+            there = tx.spools.there("o1", "s1", [1, 4, 9])
             self.assertEqual(there, {row_digest(ROW)})
-            self.assertEqual(tx.spools.there("s1", [3]), frozenset())
-            self.assertEqual(tx.spools.there("s2", [1]), frozenset())
+            self.assertEqual(tx.spools.there("o1", "s1", [3]), frozenset())
+            for spool in (("o1", "s2"), ("o2", "s1")):
+                self.assertEqual(tx.spools.there(*spool, [4]), frozenset())
 
         await self.store.read("look", look)
         for place, event_id in ((1, "e9"), (9, "e1")):
@@ -186,6 +193,6 @@ class QueueContract:
                 await self.store.run(
                     "again",
                     lambda tx, n=place, e=event_id: tx.origins.accepted(
-                        [AcceptedRow(rows[3].id, tx.audit.append(b"{}").seq, e, "s1", n)]
+                        [AcceptedRow(rows[3].id, tx.audit.append(b"{}").seq, e, "o1", "s1", n)]
                     ),
                 )

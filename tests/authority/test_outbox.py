@@ -15,6 +15,7 @@ from svc.messages.spooled import SpoolState
 from svc.model.audit import Actor
 from svc.model.canonical import decode, encode
 from svc.model.events import POLICY_ACTIVATE, REFUSALS_SUMMARY, ROLE_START, SESSION_START
+from svc.model.ledger import GENESIS
 from svc.model.outbox import Hold
 from svc.model.principal import Role
 from svc.model.replay import GAP_SECS
@@ -234,8 +235,8 @@ class DrainTests(Queue):
         taken = [row.id for row in self.leader.queue()]
         # The memory is gone, but the log has a row of that place.
         self.house.by_sql(
-            "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n)"
-            f" VALUES (1, {taken[-1] + 99}, 'e', '{self.origin.spool_id}', 2)"
+            "INSERT INTO audit_origins (seq, queue_id, event_id, origin, spool_id, n)"
+            f" VALUES (1, {taken[-1] + 99}, 'e', '{self.origin.id}', '{self.origin.spool_id}', 2)"
         )
         self.leader.drain()
         self.assertEqual((self.leader.holds(), self.leader.logged(rows)), ([REPLAYED], [1, 0, 1]))
@@ -428,6 +429,29 @@ class IntakeTests(Queue):
         )
         self.assertEqual(refused.reason, "other_origin")
         self.assertEqual(self.leader.queue(), ())
+
+    def test_a_spool_id_of_another(self) -> None:
+        """Whoever uses the id of another's spool has a spool of its own under it, and no more."""
+        rows, other = self.rows(4), Origin(self.house, "edge8")
+        self.leader.inject(evolve(rows[0], signature=b""))
+        self.leader.drain()
+        bad = self.leader.queue()[0].id
+        discard = pb.DiscardRowRequest(id=bad, note="a test")
+        value_of(self.leader.desk.discard(discard, OPERATOR))
+        other.spool_id, other.last, other.tip = self.origin.spool_id, 0, GENESIS
+        theirs = [other.add(other.maker.opening(other.spool_id, ())), other.decision()]
+        self.assertEqual(self.leader.send(other, theirs), SpoolState(2, 0))
+        self.assertEqual(self.leader.send(self.origin, rows[1:3]), SpoolState(0, 0))
+        self.leader.drain()
+        self.assertEqual(self.leader.send(other), SpoolState(2, 0))
+        self.assertEqual(self.leader.send(self.origin, rows), SpoolState(4, 0))
+        self.leader.covers()
+        self.assertEqual(self.leader.send(other), SpoolState(2, 2))
+        self.leader.drain()
+        self.assertEqual(self.leader.logged([*rows, *theirs]), [1] * 6)
+        self.assertEqual((self.leader.queue(), self.leader.held), ((), [UNSIGNED]))
+        self.leader.covers()
+        self.assertEqual(self.leader.send(self.origin), SpoolState(4, 4))
 
     def test_shares(self) -> None:
         """Nobody has more than an eighth of the queue, and all Proxies three quarters."""

@@ -26,10 +26,13 @@ class Origins:
     def accepted(self, rows: Sequence[AcceptedRow]) -> None:
         """See :class:`IOrigins`."""
         for part in parts(rows, _ROWS):
-            values = [(one.seq, one.row_id, one.event_id, one.spool_id, one.n) for one in part]
+            values = [
+                (one.seq, one.row_id, one.event_id, one.origin, one.spool_id, one.n) for one in part
+            ]
             added = self._db.change(
-                "INSERT INTO audit_origins (seq, queue_id, event_id, spool_id, n) VALUES "
-                + ", ".join(["(?, ?, ?, ?, ?)"] * len(part))
+                "INSERT INTO audit_origins (seq, queue_id, event_id, origin, spool_id, n)"
+                " VALUES "
+                + ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
                 + " ON CONFLICT DO NOTHING",
                 *(value for row in values for value in row),
             )
@@ -46,37 +49,56 @@ class Origins:
             found.update(event_id for (event_id,) in rows)
         return frozenset(found)
 
-    def uncovered(self, spool_id: str, size: int) -> int | None:
+    def uncovered(self, origin: str, spool_id: str, size: int) -> int | None:
         """See :class:`IOrigins`."""
         # By the few newest records, not by all of the spool: the concatenation keeps its index out.
         row = self._db.one(
-            "SELECT min(n) FROM audit_origins WHERE seq > ? AND spool_id || '' = ?", size, spool_id
+            "SELECT min(n) FROM audit_origins"
+            " WHERE seq > ? AND origin || '' = ? AND spool_id || '' = ?",
+            size,
+            origin,
+            spool_id,
         )
         return None if row is None else row[0]
 
-    def seq(self, spool_id: str, n: int) -> int | None:
+    def seq(self, origin: str, spool_id: str, n: int) -> int | None:
         """See :class:`IOrigins`."""
         row = self._db.one(
-            "SELECT seq FROM audit_origins WHERE spool_id = ? AND n = ?", spool_id, n
+            "SELECT seq FROM audit_origins WHERE origin = ? AND spool_id = ? AND n = ?",
+            origin,
+            spool_id,
+            n,
         )
         return None if row is None else row[0]
 
-    def discard(self, row_id: int, spool_id: str, n: int, digest: bytes, at: float) -> None:
+    def discard(
+        self, row_id: int, origin: str, spool_id: str, n: int, digest: bytes, at: float
+    ) -> None:
         """See :class:`IOrigins`."""
         self._db.write(
-            "INSERT INTO outbox_discarded (queue_id, spool_id, n, digest, discarded_at)"
-            " VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO outbox_discarded (queue_id, origin, spool_id, n, digest, discarded_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
             row_id,
+            origin,
             spool_id,
             n,
             digest,
             at,
         )
 
-    def discarded(self, spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
+    def discarded(self, origin: str, spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
         """See :class:`IOrigins`."""
-        rows = self._db.all("SELECT digest FROM outbox_discarded WHERE spool_id = ?", spool_id)
-        return frozenset(bytes(row[0]) for row in rows) & frozenset(digests)
+        found: set[bytes] = set()
+        for part in parts(digests):
+            rows = self._db.all(
+                "SELECT digest FROM outbox_discarded WHERE origin = ? AND spool_id = ?"
+                f" AND digest IN ({marks(len(part))})",
+                origin,
+                spool_id,
+                *part,
+            )
+            found.update(bytes(digest) for (digest,) in rows)
+        return frozenset(found)
 
     def reached(self, row_ids: Collection[int]) -> frozenset[int]:
         """See :class:`IOrigins`."""

@@ -109,10 +109,12 @@ class Spools:
         )
         return {spool_id: int(last) for spool_id, last in rows}
 
-    def queued_through(self, spool_id: str, n: int) -> int:
+    def queued_through(self, origin: str, spool_id: str, n: int) -> int:
         """See :class:`ISpools`."""
         row = self._db.one(
-            "SELECT count(DISTINCT n), max(n) FROM outbox WHERE spool_id = ? AND n > ?",
+            "SELECT count(DISTINCT n), max(n) FROM outbox"
+            " WHERE origin = ? AND spool_id = ? AND n > ?",
+            origin,
             spool_id,
             n,
         )
@@ -121,7 +123,10 @@ class Spools:
         if row[0] == row[1] - n:
             return int(row[1])
         rows = self._db.all(
-            "SELECT DISTINCT n FROM outbox WHERE spool_id = ? AND n > ? ORDER BY n", spool_id, n
+            "SELECT DISTINCT n FROM outbox WHERE origin = ? AND spool_id = ? AND n > ? ORDER BY n",
+            origin,
+            spool_id,
+            n,
         )
         for (number,) in rows:
             if number != n + 1:
@@ -129,20 +134,22 @@ class Spools:
             n = number
         return n
 
-    def there(self, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
+    def there(self, origin: str, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
         """See :class:`ISpools`."""
         found: set[bytes] = set()
         for part in parts(numbers):
             queued = self._db.all(
                 "SELECT record, signature FROM outbox"
-                f" WHERE spool_id = ? AND n IN ({marks(len(part))})",
+                f" WHERE origin = ? AND spool_id = ? AND n IN ({marks(len(part))})",
+                origin,
                 spool_id,
                 *part,
             )
             logged = self._db.all(
                 "SELECT a.canonical, a.signature FROM audit_origins o"
                 " JOIN audit_log a ON a.seq = o.seq"
-                f" WHERE o.spool_id = ? AND o.n IN ({marks(len(part))})",
+                f" WHERE o.origin = ? AND o.spool_id = ? AND o.n IN ({marks(len(part))})",
+                origin,
                 spool_id,
                 *part,
             )
