@@ -65,7 +65,7 @@ class OutboxIntake:
 
         def run(tx: ITransaction) -> tuple[SpoolState, int]:
             memory = tx.spools.memory(proxy.id, spool_id) or SpoolMemory()
-            fresh = self._fresh(tx, proxy.id, spool_id, offered) if offered else []
+            fresh = self._fresh(tx, offered) if offered else []
             memory, fresh = self._without_discarded(tx, proxy, spool_id, memory, fresh)
             if fresh:
                 self._check_room(tx, proxy, fresh)
@@ -91,11 +91,9 @@ class OutboxIntake:
         return Offered(row, origin, spool_id, place.n)
 
     @staticmethod
-    def _fresh(
-        tx: ITransaction, origin: str, spool_id: str, offered: Sequence[Offered]
-    ) -> list[Offered]:
+    def _fresh(tx: ITransaction, offered: Sequence[Offered]) -> list[Offered]:
         """Those that are not there yet, each once."""
-        there = set(tx.spools.there(origin, spool_id, {one.n for one in offered}))
+        there = set(tx.spools.there(offered))
         fresh: list[Offered] = []
         for one in offered:
             digest = row_digest(one.row)

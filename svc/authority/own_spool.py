@@ -122,7 +122,7 @@ class OwnSpool:
             if audit_key_id(node.audit_key) != key_id:
                 return False
             # An answer may have been lost: what is there already is not queued again.
-            there = tx.spools.there(origin, self._spool_id, [one.n for one in offered])
+            there = tx.spools.there(offered)
             fresh = [one for one in offered if row_digest(one.row) not in there]
             if fresh:
                 tx.outbox.add(fresh, self.maker.now())

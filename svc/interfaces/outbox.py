@@ -84,10 +84,11 @@ class ISpools(Interface):
     def queued_through(origin: str, spool_id: str, n: int) -> int:
         """The last of the queued rows that follow row *n* of that spool without a hole."""
 
-    def there(origin: str, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
-        """:func:`svc.model.spool.row_digest` of that spool's rows of these numbers.
+    def there(offered: Sequence[Offered]) -> frozenset[bytes]:
+        """:func:`svc.model.spool.row_digest` of those of *offered* that are there already.
 
-        Of those in the queue, and of those in the log.
+        In the queue, or in their places in the log.  What it costs grows with *offered* only,
+        however many rows are in the queue.
         """
 
 

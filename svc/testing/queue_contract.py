@@ -145,6 +145,34 @@ class QueueContract:
 
         await self.store.run("story", story)
 
+    async def test_rows_that_are_there(self: Any) -> None:
+        """A row is found in the queue or the log by what it is and where, beside any others."""
+        others = [offered(1, evolve(ROW, signature=b"%d" % at)) for at in range(40)]
+        logged = offered(2, evolve(ROW, signature=b"logged"))
+
+        def story(tx: ITransaction) -> None:
+            tx.outbox.add([*others, OFFERED, offered(3, BARE)], 5.0)
+            link = tx.audit.append(ROW.canonical, signature=logged.row.signature)
+            tx.origins.accepted([AcceptedRow(99, link.seq, "e1", "o1", "s1", 2)])
+
+        await self.store.run("story", story)
+        strange = [
+            offered(9, logged.row),
+            offered(2, logged.row, "o2"),
+            offered(2, logged.row, spool_id="s2"),
+            offered(1, evolve(ROW, signature=b"new")),
+            offered(2, evolve(ROW, signature=b"new")),
+        ]
+        asked = [OFFERED, others[7], logged, offered(3, BARE), *strange]
+
+        def look(tx: ITransaction) -> None:
+            found = {row_digest(one.row) for one in asked[:4]}
+            self.assertEqual(tx.spools.there(asked), found)
+            self.assertEqual(tx.spools.there(strange), frozenset())
+            self.assertEqual(tx.spools.there([]), frozenset())
+
+        await self.store.read("look", look)
+
     async def test_rows_that_left_the_queue(self: Any) -> None:
         """What became a record is known by place, event and number; what was thrown away too."""
 
@@ -181,11 +209,6 @@ class QueueContract:
             self.assertEqual(gone, {b"d" * 32})
             for spool in (("o1", "s2"), ("o2", "s1")):
                 self.assertEqual(tx.origins.discarded(*spool, [b"d" * 32]), frozenset())
-            there = tx.spools.there("o1", "s1", [1, 4, 9])
-            self.assertEqual(there, {row_digest(ROW)})
-            self.assertEqual(tx.spools.there("o1", "s1", [3]), frozenset())
-            for spool in (("o1", "s2"), ("o2", "s1")):
-                self.assertEqual(tx.spools.there(*spool, [4]), frozenset())
 
         await self.store.read("look", look)
         for place, event_id in ((1, "e9"), (9, "e1")):

@@ -19,11 +19,11 @@ from svc.model.audit import Actor, AuditRecord
 from svc.model.events import REFUSALS_SUMMARY
 from svc.model.ids import event_id, random_id
 from svc.model.ledger import GENESIS
-from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.spool import SpoolPlace, SpoolRow, row_digest, row_hash
 from svc.pki.identity_store import IdentityStore
 from tests.postgres import connected
 
-_COLUMNS = "id, origin, spool_id, n, record, personal, key_id, signature, size, queued_at"
+_COLUMNS = "id, origin, spool_id, n, record, personal, key_id, signature, digest, size, queued_at"
 
 
 @define
@@ -70,7 +70,7 @@ class Spool:
         first = self.rows.index(rows[0]) + 1 if rows[0] in self.rows else 1
         values = [
             (self.origin, self.spool_id, first + at, row.canonical, b"[]", row.key_id.encode(),
-             row.signature, len(row.canonical), time.time())
+             row.signature, row_digest(row), len(row.canonical), time.time())
             for at, row in enumerate(rows)
         ]  # fmt: skip
         if isinstance(store, Path):
@@ -87,6 +87,6 @@ def _insert(database: Any, values: Sequence[tuple[Any, ...]], mark: str) -> None
     database.executemany(
         f"INSERT INTO outbox ({_COLUMNS}) VALUES"
         " ((SELECT value FROM revisions WHERE name = 'outbox') - "
-        f"{', '.join([mark] * 10)})",
+        f"{', '.join([mark] * 11)})",
         [(len(values) - 1 - at, *row) for at, row in enumerate(values)],
     )

@@ -19,7 +19,7 @@ from svc.interfaces.outbox import IOutbox
 from svc.model.canonical import decode, encode
 from svc.model.ledger import PersonalValue
 from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
-from svc.model.spool import SpoolRow
+from svc.model.spool import SpoolRow, row_digest
 from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
 
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
@@ -82,7 +82,7 @@ class Outbox:
             row, personal = one.row, _packed(one.row.personal)
             self._db.write(
                 "INSERT INTO outbox (id, origin, spool_id, n, record, personal, key_id, signature,"
-                " size, queued_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " digest, size, queued_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 number,
                 one.origin,
                 one.spool_id,
@@ -91,6 +91,7 @@ class Outbox:
                 personal,
                 row.key_id.encode(),
                 row.signature,
+                row_digest(row),
                 len(row.canonical) + len(personal),
                 at,
             )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import frozen
 from zope.interface import implementer
 
 from svc.errors import AuditBroken
 from svc.interfaces.outbox import ISpools
+from svc.model.outbox import Offered
 from svc.model.replay import Hole, SpoolMemory
 from svc.model.spool import SpoolRow, row_digest
 from svc.store.sql.statements import Row, Statements, marks, parts
@@ -134,26 +135,35 @@ class Spools:
             n = number
         return n
 
-    def there(self, origin: str, spool_id: str, numbers: Collection[int]) -> frozenset[bytes]:
+    def there(self, offered: Sequence[Offered]) -> frozenset[bytes]:
         """See :class:`ISpools`."""
-        found: set[bytes] = set()
-        for part in parts(numbers):
-            queued = self._db.all(
-                "SELECT record, signature FROM outbox"
-                f" WHERE origin = ? AND spool_id = ? AND n IN ({marks(len(part))})",
-                origin,
-                spool_id,
+        wanted = {(one.origin, one.spool_id, one.n, row_digest(one.row)) for one in offered}
+        found: set[tuple[str, str, int, bytes]] = set()
+        for part in parts({digest for *_, digest in wanted}):
+            rows = self._db.all(
+                "SELECT origin, spool_id, n, digest FROM outbox"
+                f" WHERE digest IN ({marks(len(part))})",
                 *part,
             )
-            logged = self._db.all(
-                "SELECT a.canonical, a.signature FROM audit_origins o"
+            found.update((*place, bytes(digest)) for *place, digest in rows)
+        for spool in {(one.origin, one.spool_id) for one in offered}:
+            numbers = {one.n for one in offered if (one.origin, one.spool_id) == spool}
+            found.update((*spool, *one) for one in self._logged(*spool, numbers))
+        return frozenset(digest for *_, digest in wanted & found)
+
+    def _logged(
+        self, origin: str, spool_id: str, numbers: Collection[int]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Number and digest of the rows of these places; a place is in the log once."""
+        for part in parts(numbers):
+            rows = self._db.all(
+                "SELECT o.n, a.canonical, a.signature FROM audit_origins o"
                 " JOIN audit_log a ON a.seq = o.seq"
                 f" WHERE o.origin = ? AND o.spool_id = ? AND o.n IN ({marks(len(part))})",
                 origin,
                 spool_id,
                 *part,
             )
-            rows = [(bytes(record), bytes(signature)) for record, signature in queued]
-            rows += [(text.encode("utf-8"), bytes(signature or b"")) for text, signature in logged]
-            found.update(row_digest(SpoolRow(row[0], signature=row[1])) for row in rows)
-        return frozenset(found)
+            for n, text, signature in rows:
+                row = SpoolRow(text.encode("utf-8"), signature=bytes(signature or b""))
+                yield n, row_digest(row)
