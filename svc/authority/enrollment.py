@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
+from svc.authority.joiners import check_audit_key, check_new_key, check_same_member
 from svc.authority.records import ANONYMOUS, Recorder, node, person
 from svc.authority.refusals import JOINERS, RefusalRecords
 from svc.authority.signed_rows import certificate_now, node_now, token_now
@@ -52,7 +53,6 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
 _log = Logger(namespace="svc_authority")
 
-AUDIT_KEY_BYTES = 32
 MAX_ASKED = 4
 """Enrollments asked for over one connection: a lane is budgeted, what passes in it is not."""
 _VERSION = 63
@@ -213,15 +213,16 @@ class Enrollment:
         return NotJoined(why, token, is_recorded=True)
 
     def _node(self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest) -> Joined:
-        if len(request.audit_public_key) != AUDIT_KEY_BYTES:
-            raise Malformed("enroll: a node brings an Ed25519 audit key of 32 bytes")
+        check_audit_key(request)
         grant = TokenGrant(
             token.id, Role(token.role.value), name=token.bound_to or "", names=token.names
         )
         principal = self.desk.principal(grant, self.desk.examine(request.csr))
         known = self.recorder.rows(tx).node(principal.id)
         if known is not None:
-            _check_same_member(known, principal.role, token, request.audit_public_key)
+            check_same_member(known, principal.role, token, request.audit_public_key)
+        else:
+            check_new_key(tx, request.audit_public_key)
         generation = 1 if known is None else known.generation + 1
         issued = self.desk.admit(grant, request.csr, generation)
         leaf = _leaf(issued)
@@ -360,22 +361,6 @@ class RenewalDesk:
             reason=clone.reason,
             details={"role": known.role},
             state=[node_now(tx, known.id)],
-        )
-
-
-def _check_same_member(known: Node, role: Role, token: TokenRow, audit_key: bytes) -> None:
-    """A key that is registered joins again only as what it is registered as.
-
-    Raises:
-        Denied: it was revoked, or is to become another member.
-    """
-    if known.state is NodeState.REVOKED:
-        raise Denied("the node was revoked; it joins with a new key", reason="revoked_node")
-    as_known = (known.role, known.name, known.names, known.audit_key)
-    if as_known != (role.value, token.bound_to or known.id, token.names, audit_key):
-        raise Denied(
-            "the node's key is registered as another member; it joins with a new key",
-            reason="node_differs",
         )
 
 

@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
@@ -40,6 +41,7 @@ from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Principal, Role, parse_principal
+from svc.model.spool import prove_audit_key
 from svc.model.token import JoinToken, parse_token
 from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
@@ -78,6 +80,7 @@ class Asking:
         pin: SHA-256 of the cluster root in hex.
         cluster: Which cluster it must be; empty: the one the pinned root names.
         audit_public_key: A node's Ed25519 key, raw; empty for persons.
+        audit_proof: :func:`svc.model.spool.prove_audit_key` of it and *csr*.
     """
 
     pin: str
@@ -85,6 +88,7 @@ class Asking:
     csr: bytes
     cluster: str = ""
     audit_public_key: bytes = b""
+    audit_proof: bytes = b""
     version: str = __version__
 
 
@@ -242,6 +246,7 @@ async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
         token=asking.token.text,
         csr=asking.csr,
         audit_public_key=asking.audit_public_key,
+        audit_proof=asking.audit_proof,
         version=asking.version,
     )
     answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
@@ -334,8 +339,15 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[A
         )
     token = read_token(Path(join.token_file))
     key = store.pending_key()
-    audit = store.audit_key().public_key().public_bytes_raw() if role.is_node else b""
-    return Asking(join.ca_pin, token, make_request(key), settings.cluster, audit), key
+    asking = Asking(join.ca_pin, token, make_request(key), settings.cluster)
+    return (with_audit_key(asking, store.audit_key()) if role.is_node else asking), key
+
+
+def with_audit_key(asking: Asking, key: ed25519.Ed25519PrivateKey) -> Asking:
+    """What a node asks: it brings its audit key, too, and shows that it has it."""
+    public = key.public_key().public_bytes_raw()
+    proof = prove_audit_key(key, asking.csr)
+    return evolve(asking, audit_public_key=public, audit_proof=proof)
 
 
 def _ways(

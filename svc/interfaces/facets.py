@@ -94,13 +94,16 @@ class INodes(Interface):
     """The node registry."""
 
     def register(node: Node) -> None:
-        """Add a node.  Raises AlreadyExists where id or active name is taken."""
+        """Add a node.  Raises AlreadyExists where id, active name or audit key is taken."""
 
     def get(node_id: str) -> Node | None:
         """The node, also when revoked."""
 
     def named(name: str) -> Node | None:
         """The active node of that name."""
+
+    def keyed(audit_key: bytes) -> Node | None:
+        """The node of that audit key, also when revoked: a key is one node's for ever."""
 
     def all() -> tuple[Node, ...]:
         """Every node, by name, revoked ones included."""

@@ -38,6 +38,7 @@ class Purpose(Enum):
     AUDIT_HEAD = "audit-head"
     AUDIT_ORIGIN = "audit-origin"
     AUDIT_ROW = "audit-row"
+    AUDIT_KEY = "audit-key"
     APPROVAL = "approval"
     JWT = "jwt"
 

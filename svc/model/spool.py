@@ -94,17 +94,35 @@ def row_signer(key: ed25519.Ed25519PrivateKey) -> Callable[[bytes], bytes]:
     return lambda canonical: sign(key, Purpose.AUDIT_ROW, canonical)
 
 
+def prove_audit_key(key: ed25519.Ed25519PrivateKey, csr: bytes) -> bytes:
+    """What a node that joins shows of its audit key: a signature over its certificate request."""
+    return sign(key, Purpose.AUDIT_KEY, csr)
+
+
+def verify_audit_key(public_key: bytes, csr: bytes, proof: bytes) -> None:
+    """Return if whoever made *csr* has the audit key whose raw bytes are *public_key*.
+
+    Raises:
+        BadSignature: it was not shown, or they are no key.
+    """
+    verify(_audit_key(public_key, "audit-key: no Ed25519 key"), Purpose.AUDIT_KEY, csr, proof)
+
+
 def verify_row(row: SpoolRow, public_key: bytes) -> None:
     """Return if *row* was signed with the audit key whose raw bytes are *public_key*.
 
     Raises:
         BadSignature: it was not, or they are no key.
     """
-    try:
-        key = ed25519.Ed25519PublicKey.from_public_bytes(public_key)
-    except (ValueError, UnsupportedAlgorithm):
-        raise BadSignature("audit-row: the registered audit key is no Ed25519 key") from None
+    key = _audit_key(public_key, "audit-row: the registered audit key is no Ed25519 key")
     verify(key, Purpose.AUDIT_ROW, row.canonical, row.signature)
+
+
+def _audit_key(public_key: bytes, otherwise: str) -> ed25519.Ed25519PublicKey:
+    try:
+        return ed25519.Ed25519PublicKey.from_public_bytes(public_key)
+    except (ValueError, UnsupportedAlgorithm):
+        raise BadSignature(otherwise) from None
 
 
 def read_place(canonical: bytes) -> tuple[str, SpoolPlace]:

@@ -27,7 +27,7 @@ from svc.model.resource import Resource, Undeclared
 TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
 NODE = evolve(NODE, names=("a.example", "b.example"))
-OTHER = evolve(NODE, id="n2", name="edge2")
+OTHER = evolve(NODE, id="n2", name="edge2", audit_key=b"b" * 32)
 PERSON = Person("p1", "ada", groups=("dev", "ops"), salt=b"salt")
 
 
@@ -115,23 +115,31 @@ class FacetContract:
         )
 
     async def test_nodes_are_registered_once(self: Any) -> None:
-        """A node is found by id and name; its id and its active name are taken."""
+        """A node is found by id, name and key; its id, active name and audit key are taken."""
         await self.store.run("register", lambda tx: tx.nodes.register(NODE))
-        for double in (evolve(NODE, name="new"), evolve(NODE, id="n9")):
+        for double in (
+            evolve(OTHER, id="n1"), evolve(OTHER, name="edge1"), evolve(OTHER, audit_key=b"a" * 32),
+        ):  # fmt: skip
             with self.assertRaises(AlreadyExists):
                 await self.store.run("double", lambda tx, node=double: tx.nodes.register(node))
         found = await self.store.read(
             "find", lambda tx: (tx.nodes.get("n1"), tx.nodes.named("edge1"), tx.nodes.get("n9"))
         )
         self.assertEqual(found, (NODE, NODE, None))
+        keyed = await self.store.read(
+            "find", lambda tx: [tx.nodes.keyed(each * 32) for each in (b"a", b"b")]
+        )
+        self.assertEqual(keyed, [NODE, None])
 
     async def test_nodes_are_revoked_for_ever(self: Any) -> None:
-        """A revoked node stays in the list, its name is free, its id is not."""
+        """A revoked node stays in the list, its name is free, its id and its key are not."""
 
         def revoke(tx: ITransaction) -> Any:
             _nodes(tx)
             first, second = tx.nodes.revoke("n1", 5.0), tx.nodes.revoke("n1", 6.0)
-            tx.nodes.register(evolve(NODE, id="n3"))
+            with self.assertRaises(AlreadyExists):
+                tx.nodes.register(evolve(NODE, id="n3"))
+            tx.nodes.register(evolve(NODE, id="n3", audit_key=b"c" * 32))
             states = [(node.id, node.state) for node in tx.nodes.all()]
             renewed = tx.nodes.renewed("n1", 1, Leaf("02", b"z" * 32, 9.0))
             named = tx.nodes.named("edge1")

@@ -244,14 +244,16 @@ class House:
         self.run(lambda tx: tx.certificates.issued(row))
         return holder
 
-    def node(self, role: Role, name: str, audit_key: bytes = bytes(32)) -> Holder:
+    def node(self, role: Role, name: str, audit_key: bytes = b"") -> Holder:
         """A registered node."""
         key = new_key()
         request = prove_key(make_request(key))
         issued = self.world.issued(role, key)
         holder = Holder(node_id(request.info), key, issued.chain, issued.facts.sha256)
         leaf = Leaf("01", request.sha256, 9e9)
-        row = Node(holder.id, name, role.value, request.sha256, audit_key, leaf, 1.0)
+        row = Node(
+            holder.id, name, role.value, request.sha256, audit_key or request.sha256, leaf, 1.0
+        )
         self.run(lambda tx: tx.nodes.register(row))
         return holder
 

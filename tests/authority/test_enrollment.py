@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.enrollment import Enrollment, RenewalDesk
@@ -14,6 +15,7 @@ from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.model.node import NodeState
 from svc.model.principal import NODE_ROLES
+from svc.model.spool import prove_audit_key
 from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
@@ -46,10 +48,13 @@ class JoinTests(SynchronousTestCase):
         request = admin_pb2.AddPersonRequest(name=name, groups=groups)
         return str(value_of(self.members.add_person(request, ROOT)).token)
 
-    def joining(self, token: str, key: Any = None, audit: bytes = bytes(32)) -> Any:
+    def joining(self, token: str, key: Any = None, audit: Any = None, **said: bytes) -> Any:
+        csr, audit = make_request(key or new_key()), audit or ed25519.Ed25519PrivateKey.generate()
         request = pb.EnrollRequest(
-            token=token, csr=make_request(key or new_key()), audit_public_key=audit, version="0.11"
-        )
+            token=token, csr=csr, version="0.11",
+            audit_public_key=said.get("public", audit.public_key().public_bytes_raw()),
+            audit_proof=said.get("proof", prove_audit_key(audit, csr)),
+        )  # fmt: skip
         call = Call()
         call.give(request.SerializeToString())
         serving = self.enrollment.service().methods["Enroll"](call)
@@ -101,7 +106,7 @@ class JoinTests(SynchronousTestCase):
     def test_what_is_malformed_costs_no_token(self) -> None:
         """A bad request leaves the token good."""
         token = self.token()
-        self.assertEqual(self.refused(token, audit=b"short"), "malformed")
+        self.assertEqual(self.refused(token, public=b"short"), "malformed")
         self.assertEqual(self.refused("svcj1_nothing"), "token_malformed")
         self.assertTrue(self.join(token).chain)
 
@@ -125,20 +130,45 @@ class JoinTests(SynchronousTestCase):
     def test_a_key_joins_again_as_itself_only(self) -> None:
         """A registered key takes no other role, name or names by another token."""
         key = new_key()
-        first = self.token()
+        first, audit = self.token(), ed25519.Ed25519PrivateKey.generate()
         again = self.token()  # made before the first was used
-        self.join(first, key)
+        self.join(first, key, audit)
         for token in (
             self.token("conn2", "connector"), self.token("edge4"),
             self.token("edge5", names=["x.test"]),
         ):  # fmt: skip
-            self.assertEqual(self.refused(token, key), "node_differs")
-        self.assertEqual(self.refused(again, key, audit=b"x" * 32), "node_differs")
-        self.join(again, key)
+            self.assertEqual(self.refused(token, key, audit), "node_differs")
+        self.assertEqual(self.refused(again, key), "node_differs")
+        self.join(again, key, audit)
         node = next(one for one in self.house.run(lambda tx: tx.nodes.all()) if one.name == "edge2")
         self.assertEqual(node.generation, 2)
         self.house.run(lambda tx: tx.nodes.revoke(node.id, 1.0))
-        self.assertEqual(self.refused(self.token("edge6"), key), "revoked_node")
+        self.assertEqual(self.refused(self.token("edge6"), key, audit), "revoked_node")
+
+    def test_an_audit_key_is_one_nodes_for_ever(self) -> None:
+        """A second node with the audit key of one is refused, of a revoked one too; on record."""
+        audit, token = ed25519.Ed25519PrivateKey.generate(), self.token("edge3")
+        self.join(self.token("edge2"), audit=audit)
+        self.assertEqual(self.refused(token, audit=audit), "audit_key_taken")
+        node = next(one for one in self.house.run(lambda tx: tx.nodes.all()) if one.name == "edge2")
+        self.house.run(lambda tx: tx.nodes.revoke(node.id, 1.0))
+        self.assertEqual(self.refused(token, audit=audit), "audit_key_taken")
+        (told, _) = self.house.records("enroll.refused")
+        self.assertEqual(told["reason"], "audit_key_taken")
+        self.assertTrue(self.join(token).chain, "the token is still good")
+
+    def test_an_audit_key_is_proven(self) -> None:
+        """Whoever brings an audit key shows that it has it, for the very request it brings."""
+        mine, theirs = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+        token, key = self.token(), new_key()
+        csr = make_request(key)
+        for proof in (
+            b"", bytes(64), b"x" * 100, prove_audit_key(theirs, csr),
+            prove_audit_key(mine, make_request(new_key())), mine.sign(csr),
+        ):  # fmt: skip
+            self.assertEqual(self.refused(token, key, mine, proof=proof), "audit_key_unproven")
+        self.assertEqual(self.refused(token, audit=mine, public=b"\xff" * 32), "audit_key_unproven")
+        self.assertTrue(self.join(token, key, mine).chain)
 
     def test_persons_join_and_are_known(self) -> None:
         """A person's certificate is in the table once it left; groups named again are joined."""

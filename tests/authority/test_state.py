@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state import StateLedger
@@ -22,6 +23,7 @@ from svc.authority.signed_rows import rows_now
 from svc.authority.unsigned import UnsignedRows
 from svc.compose.state import StateBeginning, WishFile, origin_verifier
 from svc.model.node import JoinToken, TokenRole
+from svc.model.spool import prove_audit_key
 from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
@@ -195,7 +197,7 @@ class RunningTests(StateCase):
         node, other = self.house.connector.id, "y" * 26
         self.untouched(
             f"UPDATE nodes SET audit_key = x'01' WHERE id = '{node}'",
-            f"INSERT INTO nodes SELECT '{other}', 'new', role, key_sha256, audit_key, state,"
+            f"INSERT INTO nodes SELECT '{other}', 'new', role, key_sha256, x'02', state,"
             " generation, leaf_serial, leaf_key_sha256, leaf_expires, enrolled_at, revoked_at,"
             f" last_seen, version, public_names FROM nodes WHERE id = '{node}'",
             named=[f"node:{node}", f"node:{other}"],
@@ -293,9 +295,11 @@ class TokenTests(StateCase):
         return str(value_of(self.members.add_node(request, ROOT)).token)
 
     def joining(self, token: str) -> Any:
+        csr, audit = make_request(new_key()), ed25519.Ed25519PrivateKey.generate()
         request = pb.EnrollRequest(
-            token=token, csr=make_request(new_key()), audit_public_key=bytes(32), version="1"
-        )
+            token=token, csr=csr, audit_public_key=audit.public_key().public_bytes_raw(),
+            audit_proof=prove_audit_key(audit, csr), version="1",
+        )  # fmt: skip
         call = Call()
         call.give(request.SerializeToString())
         return self.enrollment.service().methods["Enroll"](call)

@@ -31,6 +31,7 @@ from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import Lanes
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
+from svc.model.spool import verify_audit_key
 from svc.model.token import TokenGrant, TokenRefused, make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
@@ -270,7 +271,9 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(identity.principal.role, Role.CONNECTOR)
         self.assertTrue(self.store.exists)
         audit = self.store.audit_key().public_key().public_bytes_raw()
-        self.assertEqual(self.authority.asked[0].audit_public_key, audit)
+        (asked,) = self.authority.asked
+        self.assertEqual(asked.audit_public_key, audit)
+        verify_audit_key(audit, asked.csr, asked.audit_proof)
 
     @proves("X-47")
     def test_identity_first(self) -> None:

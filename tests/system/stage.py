@@ -24,7 +24,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.task import deferLater
 
-from svc.compose.joining import Asking, dialed, enroll_direct
+from svc.compose.joining import Asking, dialed, enroll_direct, with_audit_key
 from svc.compose.runtime import load_kinds
 from svc.config import Address
 from svc.interfaces.kinds import IResourceKind
@@ -168,9 +168,10 @@ class Stage:
         directory.mkdir(mode=0o700)
         store = IdentityStore(directory)
         key = store.pending_key()
-        audit = store.audit_key().public_key().public_bytes_raw() if role.is_node else b""
         gateway = self.gateway
-        asking = Asking(gateway.pin, token, make_request(key), gateway.files.cluster, audit)
+        asking = Asking(gateway.pin, token, make_request(key), gateway.files.cluster)
+        if role.is_node:
+            asking = with_audit_key(asking, store.audit_key())
         endpoint = dialed(reactor, self.address("join"))
         enrolled = await enroll_direct(endpoint, reactor, time.time, asking)
         return adopt_identity(

@@ -63,7 +63,9 @@ class Nodes:
             " ".join(node.names),
         )
         if not added:
-            raise AlreadyExists("store: a node of this id or this name is registered")
+            raise AlreadyExists(
+                "store: a node of this id, this name or this audit key is registered"
+            )
 
     def get(self, node_id: str) -> Node | None:
         """See :class:`INodes`."""
@@ -73,6 +75,11 @@ class Nodes:
     def named(self, name: str) -> Node | None:
         """See :class:`INodes`."""
         row = self._db.one(_SELECT + "WHERE name = ? AND state = 'active'", name)
+        return None if row is None else _node(row)
+
+    def keyed(self, audit_key: bytes) -> Node | None:
+        """See :class:`INodes`."""
+        row = self._db.one(_SELECT + "WHERE audit_key = ?", audit_key)
         return None if row is None else _node(row)
 
     def all(self) -> tuple[Node, ...]:

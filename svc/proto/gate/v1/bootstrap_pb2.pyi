@@ -7,16 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EnrollRequest(_message.Message):
-    __slots__ = ("token", "csr", "audit_public_key", "version")
+    __slots__ = ("token", "csr", "audit_public_key", "version", "audit_proof")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CSR_FIELD_NUMBER: _ClassVar[int]
     AUDIT_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    AUDIT_PROOF_FIELD_NUMBER: _ClassVar[int]
     token: str
     csr: bytes
     audit_public_key: bytes
     version: str
-    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., version: _Optional[str] = ...) -> None: ...
+    audit_proof: bytes
+    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., version: _Optional[str] = ..., audit_proof: _Optional[bytes] = ...) -> None: ...
 
 class EnrollResponse(_message.Message):
     __slots__ = ("cluster", "principal", "chain", "root", "name")
