@@ -33,6 +33,9 @@ MAX_WAITING = 16_384
 LEVELS = (0.5, 0.75, 0.9)
 """Parts of the room: the log says once that each is passed."""
 
+MEND_SECS = 5.0
+"""Between two tries to begin a spool on a disk that refused."""
+
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a function that blocks; one at a time, in the order asked."""
 
@@ -46,22 +49,41 @@ class Spool:
 
     Attributes:
         committed: Called when there are new rows to be delivered.
+        has_room: Called when there is a spool, and room for what others than the origin cause.
     """
 
     files: SpoolFiles
     in_thread: InThread
     committed: Callable[[], object] = lambda: None
+    has_room: Callable[[], object] = lambda: None
     _waiting: deque[_Waiter] = field(factory=deque)
     _is_writing: bool = False
     _idle: list[Deferred[None]] = field(factory=list)
     _level: int = 0
+    _failed: SvcError | None = None
 
     async def open(self) -> None:
         """Find what former lives left and begin a spool; a disk that refuses is only logged."""
         refusal = await self.in_thread(self.files.open)
         if refusal is not None:
             _log.error("no audit spool could be begun", reason=refusal.reason, text=refusal.text)
-        self._tell()
+        self._tell(refusal)
+
+    async def mend(self) -> None:
+        """Begin a spool where there is none, because the disk refused; called again and again."""
+        if self._failed is None:
+            self._tell()
+        else:
+            self._tell(await self.in_thread(self.files.open))
+
+    def check(self) -> None:
+        """What would have to be recorded must not be begun while nothing can be.
+
+        Raises:
+            SvcError: the disk refused what was written last.
+        """
+        if self._failed is not None:
+            raise self._failed
 
     async def write(self, record: AuditRecord, holder: str | None = None) -> None:
         """See :class:`IAuditSink`."""
@@ -109,7 +131,7 @@ class Spool:
     async def _write(self, batch: Sequence[_Waiter]) -> None:
         entries = [entry for entry, _ in batch]
         outcomes: list[Outcome] = await self.in_thread(lambda: self.files.commit(entries))
-        self._tell()
+        self._tell(next((one for one in outcomes if one is not None), None))
         for (_, durable), refusal in zip(batch, outcomes, strict=True):
             _answer(durable, refusal)
         if None in outcomes:
@@ -134,9 +156,12 @@ class Spool:
             for one in idle:
                 one.callback(None)
 
-    def _tell(self) -> None:
+    def _tell(self, refusal: SvcError | None = None) -> None:
         """Say once that the spool fills, and once that there is room again."""
         room = self.files.room
+        self._failed = None if self.files.is_live else refusal or self._failed
+        if self._failed is None and room.has_for_others:
+            self.has_room()
         level = sum(room.used >= part * room.most for part in LEVELS)
         if level > self._level:
             _log.warn(

@@ -157,12 +157,17 @@ class SpoolFiles:
     _is_closed: bool = False
 
     def open(self) -> Outcome:
-        """Find what former lives left, and begin a spool; called once, first.
+        """Find what former lives left, and begin a spool; called first, and after a failure.
 
         Returns:
             Why no spool could be begun; the next commit tries again.
         """
-        return self._commit((), [])
+        return _closed() if self._is_closed else self._commit((), [])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a spool to write to: not after the disk refused, until it is tried."""
+        return self._live is not None
 
     def commit(self, entries: Sequence[Entry]) -> list[Outcome]:
         """Write the records of *entries* in their order; each has its outcome."""

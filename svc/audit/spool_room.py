@@ -1,8 +1,13 @@
-"""How much of a spool's size is taken, and by whom (rule R12).  Pure."""
+"""How much of a spool's size is taken, and by whom (rule R12).
+
+Rows take of it in the thread that writes them, and sessions, for their ends, in
+the reactor's: one may do so while the other does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Lock
 
 from attrs import define, field
 
@@ -24,9 +29,15 @@ class Room:
     most: int
     used: int = 0
     _shares: Shares = field(init=False)
+    _lock: Lock = field(factory=Lock, init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._shares = Shares(self.most)
+
+    @property
+    def has_for_others(self) -> bool:
+        """Whether there is any but what is kept for the origin itself."""
+        return self.used < self.most - self.most // KEPT
 
     def has(self, size: int, holder: str | None) -> bool:
         """Whether a row of *size* bytes may be written.
@@ -43,19 +54,22 @@ class Room:
     def take(self, size: int, holder: str | None = None) -> bool:
         """Take room for a row, if there is."""
         kept = 0 if holder is None else self.most // KEPT
-        if self.used + size > self.most - kept:
-            return False
-        if holder is not None and not self._shares.take(holder, size):
-            return False
-        self.used += size
-        return True
+        with self._lock:
+            if self.used + size > self.most - kept:
+                return False
+            if holder is not None and not self._shares.take(holder, size):
+                return False
+            self.used += size
+            return True
 
     def found(self, size: int) -> None:
         """So much was there before; nobody knows any more who caused it."""
-        self.used += size
+        with self._lock:
+            self.used += size
 
     def give_back(self, size: int, held: Mapping[str, int]) -> None:
         """Give back what a file took: all of its bytes, and of these each holder's."""
-        self.used -= size
-        for holder, count in held.items():
-            self._shares.give_back(holder, count)
+        with self._lock:
+            self.used -= size
+            for holder, count in held.items():
+                self._shares.give_back(holder, count)

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
+from svc.audit.spool import MEND_SECS
 from svc.compose.authority_dial import authority_dial
 from svc.compose.heads import greatest_head
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
@@ -81,6 +82,7 @@ from svc.tunnel.times import dial_secs
 IDENTITY = "identity"
 CONTROL = "control pool"
 LISTENER = "public listener"
+SPOOL = "audit spool"
 
 
 @define(slots=False, eq=False)
@@ -130,7 +132,7 @@ def make_proxy(
     identities = identity_store(runtime, state)
     check_identity(runtime, settings, identities)
     public = rpc_listener(runtime, settings, "endpoints.public_listen", address)
-    ready = Readiness(IDENTITY, CONTROL, LISTENER, sticky=True)
+    ready = Readiness(IDENTITY, CONTROL, LISTENER, SPOOL, sticky=True)
     parts = ProxyParts(
         runtime, settings, metrics, state, kinds, identities, public, ready, tuple(services)
     )
@@ -223,7 +225,9 @@ class Assembling:
             health, routes, sessions, listings, reports, refused, spooling.spool, spooling.delivery
         )
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
-        return [spooling, renewal, link, probes, summaries]
+        spooling.spool.has_room = lambda: p.ready.met(SPOOL)
+        mending = PeriodicTask(clock, MEND_SECS, spooling.spool.mend, "audit spool", at_once=False)
+        return [spooling, renewal, link, probes, summaries, mending]
 
     def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
         p = self.parts
@@ -263,6 +267,8 @@ class Assembling:
             lambda outcome: metrics.counter("svc_abandoned_sessions_total", outcome=outcome).inc(),
             self.parts.runtime.reactor,
             spooling.journal,
+            spooling.spool.files.room,
+            spooling.spool.check,
         )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:

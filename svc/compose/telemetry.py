@@ -98,6 +98,9 @@ def session_meters(metrics: Metrics) -> SessionMeters:
         missed=lambda stage, reason: metrics.counter(
             "svc_route_misses_total", stage=stage, reason=reason
         ).inc(),
+        unrecorded=lambda reason: metrics.counter(
+            "svc_audit_spool_denied_total", reason=reason
+        ).inc(),
     )
 
 

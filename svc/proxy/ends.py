@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from svc.audit.anchor import replace
 from svc.audit.framing import Framed, framed, frames
 from svc.audit.spool import InThread
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError, Unavailable
 from svc.messages.control import Ended, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
@@ -31,6 +31,9 @@ _log = Logger(namespace="svc_proxy")
 
 MOMENT_SECS = 0.2
 """How long an end may wait for Authority's answer before it is written down."""
+
+END_BYTES = 512
+"""What an end may take of the disk: twice its size, because answered ones stay for a while."""
 
 _AGAIN_SECS = 5.0
 _SLACK = 1000
@@ -97,6 +100,7 @@ class EndsJournal:
     _kept: dict[str, Owed] = field(factory=dict)
     _lines: int = 0
     _is_sound: bool = False
+    _failed: SvcError | None = None
     _writing: DeferredLock = field(factory=DeferredLock)
     _timer: IDelayedCall | None = None
 
@@ -129,12 +133,26 @@ class EndsJournal:
         await self._writing.acquire()
         try:
             await self._write()
+            self._failed = None
         except OSError as e:
             _log.error("ends of sessions cannot be written down", reason=e.strerror or str(e))
+            self._failed = Unavailable(
+                "ends of sessions cannot be written down, so no session begins; try again",
+                reason="audit_unavailable",
+            )
             self._is_sound = False
             self._soon(_AGAIN_SECS)
         finally:
             self._writing.release()
+
+    def check(self) -> None:
+        """No session may begin while ends that wait cannot be written down.
+
+        Raises:
+            SvcError: they could not be.
+        """
+        if self._failed is not None:
+            raise self._failed
 
     def stop(self) -> None:
         """Write no more by itself."""

@@ -22,6 +22,8 @@ from google.protobuf.message import Message
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from svc.audit.spool_files import full
+from svc.audit.spool_room import Room
 from svc.errors import Fault, SvcError, TooMany
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (
@@ -34,7 +36,7 @@ from svc.messages.control import (
 )
 from svc.model.shares import Shares
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.ends import EndsJournal, Owed
+from svc.proxy.ends import END_BYTES, EndsJournal, Owed
 from svc.service import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
@@ -61,6 +63,8 @@ class Reports:
         answered: Told Authority's outcome word for each session of a notice.
         clock: Times the next try.
         journal: Where what waits is written down.
+        room: Of the disk, that ends and the rows of the spool share.
+        writable: Raises SvcError while nothing can be recorded here.
     """
 
     channel: Callable[[], IRpcChannel]
@@ -69,10 +73,13 @@ class Reports:
     answered: Callable[[str], object]
     clock: IReactorTime
     journal: EndsJournal
+    room: Room
+    writable: Callable[[], object]
     _notices: deque[Departure] = field(factory=deque)
     _ends: deque[Ended] = field(factory=deque)
     _places: Shares = field(factory=lambda: Shares(MAX_ENDS))
     _owed: dict[str, str] = field(factory=dict)
+    _shared: set[str] = field(factory=set)
     _ending: set[str] = field(factory=set)
     _delivering: bool = False
     _again: IDelayedCall | None = None
@@ -94,24 +101,33 @@ class Reports:
             uid = one.ended.session_uid
             if one.person_id and self._places.take(one.person_id):
                 self._owed[uid] = one.person_id
+                self.room.found(END_BYTES)
             self._ending.add(uid)
             self._ends.append(one.ended)
 
     def expect(self, uid: str, person_id: str) -> None:
-        """Keep a place for the end of a session that is about to be asked for.
+        """Keep a place for the end of a session that is about to be asked for, here and on disk.
 
         Raises:
             TooMany: the person has its share of the places, or few are left: Authority
                 has not taken the ends of what was open before.
+            SpoolFull: so it is with room on the disk.
+            Unavailable: the disk refuses what is to be recorded.
         """
         if uid in self._owed:
             return
+        self.writable()
+        self.journal.check()
         if not self._places.take(person_id):
             raise TooMany(
                 "too many sessions whose end Authority has not heard of; try again",
                 retry_after=_AGAIN_SECS,
             )
+        if not self.room.take(END_BYTES, person_id):
+            self._places.give_back(person_id)
+            raise full()
         self._owed[uid] = person_id
+        self._shared.add(uid)
 
     def not_owed(self, uid: str) -> None:
         """Nothing was granted: its place is free, unless a doubtful end of it waits."""
@@ -158,6 +174,9 @@ class Reports:
         person_id = self._owed.pop(uid, None)
         if person_id is not None:
             self._places.give_back(person_id)
+            held = {person_id: END_BYTES} if uid in self._shared else {}
+            self.room.give_back(END_BYTES, held)
+            self._shared.discard(uid)
 
     def _taken(self, ended: Iterable[str]) -> None:
         """Authority has answered for good."""

@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Denied, Fault, SvcError, TooMany, Unauthenticated, Unavailable
+from svc.errors import Denied, Fault, SpoolFull, SvcError, TooMany, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer
 from svc.interfaces.tracing import Span, Spans, no_span
@@ -67,11 +67,13 @@ class SessionMeters:
         opened: Protocol label of a session that was joined.
         active: Protocol label, and +1 or -1.
         missed: Stage and reason of a route miss.
+        unrecorded: Reason why no session could begin: there is no room for the record of its end.
     """
 
     opened: Callable[[str], object]
     active: Callable[[str, int], object]
     missed: Callable[[str, str], object]
+    unrecorded: Callable[[str], object]
 
 
 @define
@@ -182,13 +184,21 @@ class SessionOpens:
         with self.rates.deciding(person.principal):
             opening = await self._decided(call, person, span)
         request = opening.request
-        self.reports.expect(request.session_uid, person.principal.id)
+        self._expect(request.session_uid, person.principal.id)
         self._open[request.session_uid] = opening.kind.protocol
         try:
             granted = await self._granted(opening)
             await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
+
+    def _expect(self, uid: str, person_id: str) -> None:
+        """No session begins whose end could not be recorded (rules R9 and R12)."""
+        try:
+            self.reports.expect(uid, person_id)
+        except (SpoolFull, Unavailable) as e:
+            self.meters.unrecorded(e.reason)
+            raise
 
     async def _decided(self, call: IRpcCall, person: CertificateFacts, span: Span) -> Opening:
         """Read what is asked and decide it; a denial is charged before anything is awaited."""

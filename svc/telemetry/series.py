@@ -110,6 +110,9 @@ def _decisions() -> tuple[Series, ...]:
         _counter("svc_route_misses_total", _P,
                  "Requests naming a resource that no connected Connector serves.",
                  stage=("issue", "open", "request", "peer"), reason=("departed", "unknown")),
+        _counter("svc_audit_spool_denied_total", _P,
+                 "Sessions refused because their end could not be recorded: no room, or no disk.",
+                 reason=("audit_spool_full", "audit_unavailable")),
     )  # fmt: skip
 
 

@@ -254,6 +254,7 @@ class Site:
         self.reports = Reports(
             self.link.channel, self.tasks, lambda: self._count("dropped"),
             lambda word: self._count("abandoned", word), self.clock, self.journal,
+            self.spool.files.room, self.spool.check,
         )  # fmt: skip
         self.routes = RouteTable(self._told)
         self._assemble_rates()
@@ -347,6 +348,7 @@ class Site:
             lambda protocol: self._count("session", protocol),
             lambda protocol, by: self._gauge("sessions", by),
             lambda stage, reason: self._count("miss", stage, reason),
+            lambda reason: self._count("unrecorded", reason),
         )
 
     def _told(self, event: TunnelEvent) -> None:
