@@ -241,15 +241,19 @@ class History:
         return newest
 
 
-def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> int:
-    """Check every line of an export that begins after a record; the number of its last one."""
+def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> tuple[int, int]:
+    """Check every line of an export that begins after a record.
+
+    The number of its last one, and how many signatures of origins nothing here covers: these are
+    in the tree alone, and that is known from record 1 on only.
+    """
     waiting: dict[int, list[Head]] = {}  # heads known from elsewhere, by their size
     for head in history.heads:
         waiting.setdefault(head.size, []).append(head)
     edge: list[bytes] = []
     shown: list[tuple[int, bytes]] = []
     last = None if after else bytes(32)
-    seq, covered, number = after, after, 0
+    seq, covered, number, open_signatures = after, after, 0, 0
     for line in iter(lambda: stream.readline(LONGEST_LINE + 1), b""):
         number += 1
         place = f"line {number}"
@@ -259,6 +263,8 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
             last, leaf = read_record(form, seq, last, f"{place}, record {seq}")
             if after == 0:
                 append(edge, seq - 1, leaf)
+            else:
+                open_signatures += "origin_signature" in form
             heads = waiting.pop(seq, [])
         else:
             heads = [read_head(form, place, keys)]
@@ -275,7 +281,7 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
     )
     history.saw(newest)
     history.joined(*shown)
-    return seq
+    return seq, open_signatures
 
 
 def read_record(
@@ -375,8 +381,13 @@ def check(given: argparse.Namespace) -> list[str]:
         said.append(read_proof(path, given.seq, keys, history))
     if given.export is not None:
         with sys.stdin.buffer if given.export == "-" else open(given.export, "rb") as stream:
-            last = read_export(stream, given.after, keys, history)
+            last, left = read_export(stream, given.after, keys, history)
         said.append(f"{given.export}: records {given.after + 1} to {last}, all as they were")
+        if left:
+            said.append(
+                f"{given.export}: {left} signatures of origins are not shown to be as they were; "
+                "join this export to those before it, from record 1 on"
+            )
     newest = history.check()
     newest_is = f"{newest.size} records at {newest.time}, key {newest.key_id}"
     return [*said, f"verified: log {newest.log[0]}, {newest_is}"]

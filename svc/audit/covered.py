@@ -48,13 +48,15 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Ent
 
     Args:
         head: Its signature has been judged.
+        after: From the first record on the tree is made, too: it covers origins' signatures,
+            which the chain does not.
 
     Raises:
         NoSuchRow: *after* is past what the head covers.
         ChainFault: naming the first record that is not as it was.
     """
     end, last = head.head.tree_size, _hash_at(read, head, after)
-    seq = after
+    seq, tree = after, None if after else Tree()
     while seq < end:
         batch = read(seq + 1, min(BATCH, end - seq))
         if not batch:
@@ -65,10 +67,12 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Ent
             seq += 1
             last = follow(row, seq, last)
             entry = Entry(row, check_record(row, personal), personal)
+            if tree is not None:
+                tree.append(leaf_hash(row.canonical, row.signature))
             if seq == end:
-                _check_end(head, last)
+                _check_end(head, last, tree)
             yield entry
-    _check_end(head, last)
+    _check_end(head, last, tree)
 
 
 def _hash_at(read: ReadEntries, head: SignedHead, seq: int) -> bytes:
@@ -83,9 +87,14 @@ def _hash_at(read: ReadEntries, head: SignedHead, seq: int) -> bytes:
     return found[0][0].hash
 
 
-def _check_end(head: SignedHead, last: bytes) -> None:
+def _check_end(head: SignedHead, last: bytes, tree: Tree | None) -> None:
+    end = head.head.tree_size
+    if tree is not None and tree.root != head.head.root:
+        raise ChainFault(
+            end, "head_mismatch", f"the records up to {end}, with their origins' signatures, are "
+            "not those that the head signed",
+        )  # fmt: skip
     if last != head.head.last_hash:
-        end = head.head.tree_size
         raise ChainFault(end, "head_mismatch", f"record {end} is not the one that the head signed")
 
 

@@ -122,10 +122,11 @@ class MemoryLog:
         self.drawn += 1
         return sha256(self.drawn.to_bytes(8, "big")).digest()[:count]
 
-    def append(self, sealed: SealedRecord) -> ChainRow:
-        """Link a record, as a store does."""
+    def append(self, sealed: SealedRecord, signature: bytes = b"") -> ChainRow:
+        """Link a record, as a store does; with the signature of another origin."""
         seq, prev = len(self.log) + 1, self.log[-1].hash if self.log else GENESIS
-        row = ChainRow(seq, prev, chain_hash(seq, prev, sealed.canonical), sealed.canonical)
+        found = chain_hash(seq, prev, sealed.canonical)
+        row = ChainRow(seq, prev, found, sealed.canonical, signature)
         self.log.append(row)
         self.personal[seq] = sealed.personal
         return row
@@ -216,7 +217,7 @@ def heads_over(
     """
     tree, found = Tree(), list[SignedHead]()
     for row in rows:
-        tree.append(leaf_hash(row.canonical))
+        tree.append(leaf_hash(row.canonical, row.signature))
         if tree.size in sizes:
             head = Head(
                 cluster="demo.example",

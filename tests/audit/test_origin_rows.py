@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.origin_rows import OriginCheck
 from svc.audit.verify import ChainFault
 from svc.model.ledger import ChainRow
+from svc.model.spool import SpoolRow
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin
 
@@ -54,6 +55,14 @@ class OriginCheckTests(SynchronousTestCase):
         good = self.rows[self.first + 1]
         self.assertIn("signature", self.fault(1, evolve(good, signature=b"")))
         self.assertIn("signature", self.fault(1, evolve(good, signature=bytes(64))))
+        other = Origin(House(), "edge8").signed(SpoolRow(good.canonical), good.canonical)
+        self.assertIn("signature", self.fault(1, evolve(good, signature=other.signature)))
+        for bit in (0, 255, 511):
+            raw = bytearray(good.signature)
+            raw[bit // 8] ^= 1 << bit % 8
+            self.assertIn("signature", self.fault(1, evolve(good, signature=bytes(raw))))
+        changed = good.canonical.replace(b'"db1"', b'"db2"', 1)
+        self.assertIn("signature", self.fault(1, evolve(good, canonical=changed)))
         self.assertIn("key", self.fault(0, self.rows[self.first], keyed=False))
         plain = evolve(self.rows[0], seq=good.seq, signature=good.signature)
         self.assertIn("place", self.fault(1, plain))

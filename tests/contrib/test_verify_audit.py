@@ -8,12 +8,14 @@ import json
 import runpy
 import subprocess
 import sys
+from base64 import b64decode, b64encode
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from attrs import evolve
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -21,9 +23,11 @@ from svc.audit.covered import entries, prove_consistency, prove_inclusion
 from svc.audit.export import consistency, head_line, inclusion, json_line
 from svc.audit.heads import AnchorKey, to_line
 from svc.audit.record import seal
+from svc.audit.verify import ChainFault
 from svc.model import events
 from svc.model.audit import Actor, AuditRecord, SignedHead
 from svc.model.signing import Purpose
+from svc.model.spool import row_signer
 from svc.pki.root import ClusterKeys
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record
 from tests.audit.test_record import HOSTILE
@@ -288,6 +292,60 @@ class ExportTests(VerifierCase):
             self.assertFalse(self.accepts(piece, after + 1))
         self.assertFalse(self.accepts(pieces[0] + pieces[2]))
         self.assertFalse(self.accepts(pieces[1]))
+
+    def signed(self) -> MemoryLog:
+        """A log in which every third record is another origin's, signed by it."""
+        log, keys = MemoryLog(), [Ed25519PrivateKey.generate() for _ in range(2)]
+        for n in range(1, ROWS + 1):
+            sealed = seal(short_record(n), log.entropy, FACTS)
+            key = keys[n // 3 % 2]
+            log.append(sealed, b"" if n % 3 else row_signer(key)(sealed.canonical))
+        return log
+
+    def test_records_of_other_origins(self) -> None:
+        """A bit of an origin's signature or record, another's signature, none: all are refused."""
+        log = self.signed()
+        lines = [json.loads(line) for line in lines_of(self.export(log=log))]
+        (path,) = [self.file("export", self.export(log=log))]
+        self.assertNotIn("signatures", self.holds(path))
+        at = [n for n, line in enumerate(lines) if "origin_signature" in line]
+        self.assertEqual(len(at), ROWS // 3)
+        for n, other in zip(at, [*at[1:], at[0]], strict=True):
+            line = lines[n]
+            raw = bytearray(b64decode(line["origin_signature"]))
+            raw[n] ^= 1
+            rest = {name: value for name, value in line.items() if name != "origin_signature"}
+            for changed in (
+                rest | {"origin_signature": b64encode(raw).decode()},
+                rest | {"origin_signature": lines[other]["origin_signature"]},
+                rest,
+                line | {"reason": "x"},
+                lines[n - 1] | {"origin_signature": line["origin_signature"]},
+            ):
+                place = n if changed["seq"] == line["seq"] else n - 1
+                export = [*lines[:place], changed, *lines[place + 1 :]]
+                data = "".join(f"{self.program['to_ascii'](each)}\n" for each in export)
+                self.assertFalse(self.accepts(data.encode()), (n, changed))
+
+    def test_a_signature_changed_in_the_store(self) -> None:
+        """An export from the first record on ends in a fault where an origin's signature is not
+        the one that was signed over; it writes no head.
+        """
+        log = self.signed()
+        head = self.head(log=log)
+        for signature in (b"", bytes(64), log.log[5].signature):
+            odd = MemoryLog(log=list(log.log))
+            odd.log[2] = evolve(odd.log[2], signature=signature)
+            found = self.assertRaises(ChainFault, self.export, head, log=odd)
+            self.assertEqual(found.kind, "head_mismatch")
+
+    def test_origins_in_a_piece(self) -> None:
+        """A piece shows nothing of origins' signatures, and the program says so; joined they do."""
+        log = self.signed()
+        head = self.head(9, log)
+        pieces = [self.export(head, log=log), self.export(after=9, log=log)]
+        self.assertIn("5 signatures", self.holds("--after", "9", self.file("piece", pieces[1])))
+        self.assertNotIn("signatures", self.holds(self.file("joined", b"".join(pieces))))
 
     def test_personal_values(self) -> None:
         """Left out or erased they are no fault; one that is not the one hashed is refused."""
