@@ -6,9 +6,7 @@ Also what an operator sees of rows that somebody put there.  Short, or with SVC_
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -138,15 +136,8 @@ class FullQueue(SynchronousTestCase):
         self.addCleanup(gateway.end)
         url = empty_database(self)
         files = gateway.files
-        files.write(AUTHORITY, files.table(AUTHORITY) | _on(url))
+        files.write_authorities({AUTHORITY: "a1", SECOND: "a2"}, _on(url))
         gateway.make_authority()
-        other = files.state(SECOND)
-        other.mkdir(mode=0o700)
-        shutil.copytree(files.state(AUTHORITY) / "keys", other / "keys")
-        table = files.table(AUTHORITY) | {"state_dir": str(other)}
-        for name in ("control_listen", "join_listen", "renewal_listen"):
-            table[f"endpoints.{name}"] = f"127.0.0.1:{_free_port()}"
-        files.write(SECOND, table)
         gateway.make_child(SECOND, "authority")
         origin = self.origin(gateway)
         second = gateway.roles[SECOND]
@@ -168,9 +159,3 @@ class FullQueue(SynchronousTestCase):
 
 def _on(url: str) -> dict[str, Any]:
     return {"store_url": url, "plugins.stores": ["postgresql"]}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
