@@ -197,8 +197,8 @@ certificate of its key, DER in base64) |
 
 What was hashed is the record's own members in canonical JSON. Exports that follow each other may
 be joined into one file. The chain does not cover `origin_signature`, the tree does: an export from
-record 1 on shows that each is as it was, one that begins `--after` a record does not, until it is joined to
-those before it. Without a record past SEQ there is no line at all.
+record 1 on shows that each is as it was, one that begins `--after` a record does not, until it is
+joined to those before it. Without a record past SEQ there is no line at all.
 
 `cef` is the Common Event Format, version 0: the code as signature id, severity 3, 6 or 9 (info,
 warning, error); `rt`, `externalId` (the sequence number), `deviceExternalId` (the origin), `suid`
