@@ -63,6 +63,20 @@ class OwnSpool:
         )
         return await self._write(event, record)
 
+    async def flush(self) -> None:
+        """Write what the store has not answered for, though no word follows.
+
+        Called again and again; never raises SvcError.
+        """
+        await self._lock.acquire()
+        try:
+            if self._pending and not await self._flush():
+                self._forget()
+        except SvcError as failed:
+            _log.debug("still not on record", waiting=len(self._pending), reason=failed.reason)
+        finally:
+            self._lock.release()
+
     async def close(self) -> None:
         """End the spool in order; the next word begins another one."""
         if self._last is not None:

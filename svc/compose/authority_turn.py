@@ -96,6 +96,7 @@ class Turn(AsyncService):
         )
 
     async def _take(self) -> None:
+        await self.own.flush()
         if not self._said:
             self._said = await self._say(AUTHORITY_STANDBY, version=__version__)
         if self.exchange is None:

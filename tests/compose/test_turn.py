@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.exchange import HeadExchange
+from svc.audit.heads import to_line
 from svc.audit.record import Sealer
 from svc.audit.spool_rows import RowMaker
 from svc.authority.leading import TERM_SECS, Leadership
@@ -32,6 +34,7 @@ from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.service import Readiness
 from svc.store.memory import memory_store
+from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record
 from tests.authority.test_leading import Cut
 from tests.pki.support import World
 from tests.proof import proves
@@ -65,6 +68,13 @@ class TurnTests(SynchronousTestCase):
         self.standing = Standing(self.way, self.leadership, self.ready, self.clock, self.is_there)
         self.successResultOf(self.leadership.startService())
         self.successResultOf(self.standing.startService())
+
+    def stand_by(self) -> Deferred[None]:
+        """Begin, and stop standing by as the test ends."""
+        starting = self.turn.startService()
+        starting.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self.addCleanup(starting.cancel)
+        return starting
 
     async def follow(self) -> None:
         """Count the passes of who stands by."""
@@ -104,7 +114,7 @@ class TurnTests(SynchronousTestCase):
     @proves("G-RDY-05", "G-RDY-06", "G-OPEN-39")
     def test_the_store_goes_and_comes(self) -> None:
         """Without the store, or without a leader, nobody is ready; with both again everybody is."""
-        self.turn.startService()
+        self.stand_by()
         self.way.is_cut = True
         self.beats(CHECK_SECS + 1)
         self.assertIn(STORE, self.ready.missing)
@@ -140,6 +150,52 @@ class TurnTests(SynchronousTestCase):
         self.clock.pump([1] * round(TERM_SECS + 1))
         self.successResultOf(starting)
         self.assertEqual(self.said()[2:], [("spool.close", 3)])
+
+    def test_nothing_follows(self) -> None:
+        """A word that the store did not take is on record once it answers, though none follows."""
+        self.register()
+        self.stand_by()
+        self.beats(CHECK_SECS + 1)
+        self.way.is_cut = True
+        say = Deferred.fromCoroutine(self.turn.own.say(AUTHORITY_DOUBT, {}, "audit_broken"))
+        self.assertFalse(self.successResultOf(say))
+        self.beats(CHECK_SECS + 1)
+        self.way.is_cut = False
+        self.beats(CHECK_SECS + 1)
+        wanted = [("spool.open", 1), ("authority.standby", 2), ("authority.doubt", 3)]
+        self.assertEqual(self.said(), wanted)
+        self.beats(3 * CHECK_SECS)
+        self.assertEqual(self.said(), wanted)
+
+    def test_a_head_that_is_not_believed(self) -> None:
+        """Who stands by and meets a bad head in the store says so, once for each fault."""
+        self.register()
+        keeper, nothing = MemoryHeads(), cast("Any", None)
+
+        async def in_line(call: Any) -> Any:
+            return call()
+
+        self.turn.exchange = HeadExchange(self.way, keeper, nothing, "c", "log", in_line)
+        self.change(lambda tx: tx.heads.add(3, b"no head", 99))
+        self.stand_by()
+        self.beats(4 * CHECK_SECS)
+        self.assertEqual(self.said()[2:], [("authority.doubt", 3)])
+        (row,) = self.change(lambda tx: tx.outbox.rows(2, 9))
+        record = json.loads(row.row.canonical)
+        self.assertEqual(record["reason"], "audit_broken")
+        self.assertEqual(record["details"]["leader_id"], "them")
+        (log,) = heads_over(self.other_log(), 3)
+        self.change(lambda tx: (tx.heads.drop_after(0), tx.heads.add(3, to_line(log), 99)))
+        self.beats(2 * CHECK_SECS)
+        self.assertEqual(self.said()[3:], [("authority.doubt", 4)])
+        self.assertEqual(keeper.newest(), None)
+        self.flushLoggedErrors()
+
+    def other_log(self) -> Any:
+        """Three records."""
+        log = MemoryLog()
+        log.fill(3, short_record)
+        return log.log
 
     def test_an_answer_that_is_lost(self) -> None:
         """A row whose answer was lost is not queued twice, and the next spool names this one."""
