@@ -181,6 +181,18 @@ class WatchTests(SynchronousTestCase):
             self.assertEqual(self.refused(self.watch.hear(line)).reason, reason)
         self.assertEqual(self.passes(), "")
 
+    def test_one_bad_head_among_others(self) -> None:
+        """What somebody put into the store that is no head keeps the next one from nobody."""
+        forged = evolve(self.heads[2], signed=evolve(self.heads[2].signed, signature=b"x" * 64))
+
+        async def others() -> tuple[bytes, ...]:
+            return (b"rubbish", to_line(forged), to_line(self.heads[2]))
+
+        self.log.put_back(7)
+        self.watch.others = others
+        self.assertIn("record 8 is the first that is missing", self.passes())
+        self.flushLoggedErrors()
+
     def test_given_up(self) -> None:
         """Heads of a line that was given up on purpose are passed over, before and after."""
         self.log.put_back(7)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from svc.audit.rows import judge
+from svc.authority.drain import _LOOKS
 from svc.authority.draining import MAX_UNKNOWN
 from svc.errors import SvcError
+from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
 from svc.model.audit import Actor
 from svc.model.canonical import decode, encode
@@ -27,6 +30,22 @@ from tests.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
 UNSIGNED, UNKNOWN, FORGED, REPLAYED = (one.value for one in Hold)
+
+
+@implementer(IStore)
+@define
+class Reading:
+    """A store whose reads are a test's."""
+
+    store: IStore
+    read: Any
+
+    async def run(self, desc: str, fn: Any) -> Any:
+        """As the store does."""
+        return await self.store.run(desc, fn)
+
+    async def close(self) -> None:
+        """Nothing of ours."""
 
 
 class Queue(SynchronousTestCase):
@@ -285,6 +304,27 @@ class GapTests(Queue):
         self.assertEqual(self.events("audit.filled"), [gap | {"reason": None}])
         (record,) = self.house.records("audit.gap")
         self.assertEqual(record["node_id"], self.origin.id)
+
+    def test_rows_that_keep_coming(self) -> None:
+        """A gap that is due is told while rows come without an end, not only once none comes."""
+        rows = self.rows(2 * _LOOKS + 4)
+        self.leader.inject(rows[0], rows[2])
+        self.leader.drain()
+        self.house.clock.advance(GAP_SECS)
+        coming = iter(rows[3:])
+        read = self.leader.drains.store.read
+
+        async def busy(desc: str, fn: Any) -> Any:
+            if desc == "look at the audit queue" and (row := next(coming, None)) is not None:
+                self.leader.inject(row)
+            return await read(desc, fn)
+
+        self.leader.drains.store = Reading(self.house.store, busy)
+        self.leader.drain()
+        events = [one["event"] for one in self.house.records()]
+        behind = events[events.index("audit.gap") :].count("request.decision")
+        self.assertGreater(behind, _LOOKS // 2)
+        self.assertEqual(self.leader.logged(rows[3:]), [1] * (len(rows) - 3))
 
     def test_rows_in_any_order(self) -> None:
         """Reordered rows are all taken, and nothing is told of what was soon there."""

@@ -426,17 +426,35 @@ class OlderStoreTests(SynchronousTestCase):
         self.wish = WishFile(self.anchor.path / "wish.json")
         self.ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
 
-    def begin(self) -> Any:
+    def beginning(self) -> StateBeginning:
         keeper = StateKeeper(self.ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=self.ledger)
         return StateBeginning(
             self.house.store, self.ledger, self.anchor, keeper, recorder, self.wish
-        ).begin()
+        )
+
+    def begin(self) -> Any:
+        return self.beginning().begin()
 
     def wished(self) -> Wish:
         at = self.house.now()
         rows = value_of(self.house.store.read("rows", lambda tx: rows_now(tx, at)))
         return Wish(fingerprint(rows.values()), at, 7)
+
+    def test_another_took_it_over(self) -> None:
+        """Who stood by over an older store, and leads after another took it over, asks nobody."""
+        beginning = self.beginning()
+        value_of(beginning.follow())
+        self.assertEqual(self.ledger.view.n, 0)
+        ours, self.ledger = self.ledger, StateLedger(self.ledger.verify)
+        mine, self.anchor = self.anchor, StateAnchor(Path(self.mktemp()))
+        self.wish = WishFile(self.anchor.path / "wish.json")
+        self.wish.write(self.wished())
+        value_of(self.begin())
+        self.assertGreater(self.ledger.view.n, 0)
+        value_of(beginning.begin())
+        self.assertEqual((ours.view.n, ours.view.hash), (self.ledger.view.n, self.ledger.view.hash))
+        self.assertFalse((mine.path / "wish.json").exists())
 
     @proves("U-PHA-21")
     def test_nothing_is_taken_over_by_itself(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -77,6 +78,7 @@ class Authority:
         self.spools = Taken(cluster.proxy_id)
         self.spooled: list[tuple[str, int]] = []
         self.spooled_error: SvcError | None = None
+        self.on_spooled: Callable[[], object] = lambda: None
         self.is_covering = True
         self.outcomes: deque[str] = deque()
         self.report_error: SvcError | None = None
@@ -229,6 +231,7 @@ class Authority:
     async def _spooled(self, request: Any, call: IRpcCall) -> Any:
         spool_id, rows = read_spooled(request)
         self.spooled.append((spool_id, len(rows)))
+        self.on_spooled()
         if self.spooled_error is not None:
             raise self.spooled_error
         self.spools.take(spool_id, rows)

@@ -67,6 +67,20 @@ class DeliveryTests(SpoolingTests):
         self.assertEqual([count for _, count in self.authority.spooled[before:] if count], [1])
         self.assertEqual(self.heard(), ["a", "b"])
 
+    def test_moved_during_a_call(self) -> None:
+        """A connection to another Authority that comes while rows are on their way loses none."""
+        moves = iter((self.site.delivery.connected,) * 3)
+        self.authority.on_spooled = lambda: next(moves, lambda: None)()
+        with capturedLogs() as events:
+            self.write("a", "b")
+            self.site.pass_time(6)
+        self.assertEqual([one for one in events if "log_failure" in one], [])
+        self.assertEqual(next(moves, None), None, "it moved three times")
+        self.assertEqual(self.heard(), ["a", "b"])
+        self.assertFalse(self.site.delivery.is_busy)
+        self.write("c")
+        self.assertEqual(self.heard(), ["a", "b", "c"])
+
     def test_in_batches(self) -> None:
         """However much gathered while Authority was away, a call brings no more than one may."""
         self.site.lose_authority()
