@@ -73,7 +73,7 @@ NODE: Placed = "nodes", {
     "leaf_expires": 9.5, "enrolled_at": 1.0, "revoked_at": None, "last_seen": None,
     "version": "0.10.0",
 }  # fmt: skip
-AUTHORITY = but(NODE, id="a1", name="authority-a1", role="authority")
+AUTHORITY = but(NODE, id="a1", name="authority-a1", role="authority", audit_key=H2)
 PERSON: Placed = "persons", {
     "id": "p1", "name": "ada", "state": "active", "added_at": 1.0, "revoked_at": None,
 }  # fmt: skip
@@ -109,7 +109,8 @@ KEY: Placed = "key_revisions", {
 SIGNER: Placed = "state_signers", {"key_id": "k1", "certificate": b"\0DER"}
 QUEUED: Placed = "outbox", {
     "id": 1, "origin": "n1", "spool_id": "sp1", "n": 1, "record": b"{}", "personal": b"",
-    "key_id": b"", "signature": b"", "size": 2, "queued_at": 1.0, "hold": None, "held_at": None,
+    "key_id": b"", "signature": b"", "digest": H1, "size": 2, "queued_at": 1.0, "hold": None,
+    "held_at": None,
 }  # fmt: skip
 SPOOL: Placed = "outbox_spools", {
     "origin": "n1", "spool_id": "sp1", "high": 3, "top": H1, "holes": "2-2", "closed": None,

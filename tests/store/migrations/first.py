@@ -45,12 +45,16 @@ WHO = {
             {"role": "person"}, {"state": "gone"}, {"generation": 0}, {"key_sha256": SHORT},
             {"leaf_serial": None},
         ],
-        clash=[{"name": "other"}], beside=[{"id": "n2"}],
+        clash=[{"name": "other", "audit_key": H2}, {"id": "n2"}],
+        beside=[{"id": "n2", "audit_key": H2}],
     ),
     "active_node_names": Case(
-        before=[NODE, but(NODE, id="n2", name="old", state="revoked", revoked_at=2.0)],
-        good=but(NODE, id="n3", name="old"), refused=[{"name": "c1"}],
-        clash=[{"id": "n4"}], beside=[{"id": "n4", "state": "revoked", "revoked_at": 3.0}],
+        before=[
+            NODE, but(NODE, id="n2", name="old", state="revoked", revoked_at=2.0, audit_key=H2),
+        ],
+        good=but(NODE, id="n3", name="old", audit_key=b"3"), refused=[{"name": "c1"}],
+        clash=[{"id": "n4", "audit_key": b"4"}],
+        beside=[{"id": "n4", "audit_key": b"4", "state": "revoked", "revoked_at": 3.0}],
         found_by="SELECT id FROM nodes WHERE name = 'old' AND state = 'active'",
     ),
     "persons": Case(
@@ -88,7 +92,7 @@ WHO = {
     ),
     "node_public_names": Case(
         before=[NODE],
-        good=but(NODE, id="n2", name="edge", public_names="a.example"),
+        good=but(NODE, id="n2", name="edge", public_names="a.example", audit_key=H2),
         refused=[{"public_names": None}],
         then={
             "SELECT id, public_names FROM nodes ORDER BY id": [("n1", ""), ("n2", "a.example")],

@@ -6,7 +6,8 @@ from tests.store.migrations.case import H2, MEMBER, QUEUED, RECORD, SPOOL, Case,
 
 QUEUE = {
     "outbox": Case(
-        good=QUEUED, refused=[{"hold": "lost"}, {"origin": None}, {"signature": None}],
+        good=QUEUED,
+        refused=[{"hold": "lost"}, {"origin": None}, {"signature": None}, {"digest": None}],
         clash=[{"n": 2}], beside=[{"id": 2, "hold": "unsigned", "held_at": 2.0}],
     ),
     "outbox_numbers": Case(
@@ -18,7 +19,8 @@ QUEUE = {
         },
     ),
     "outbox_by_place": Case(
-        before=[QUEUED], found_by="SELECT max(n) FROM outbox WHERE spool_id = 'sp1'",
+        before=[QUEUED],
+        found_by="SELECT max(n) FROM outbox WHERE origin = 'n1' AND spool_id = 'sp1'",
     ),
     "outbox_by_origin": Case(
         before=[QUEUED], found_by="SELECT count(*), sum(size) FROM outbox WHERE origin = 'n1'",
@@ -39,16 +41,22 @@ QUEUE = {
         before=[RECORD, but(RECORD, seq=2), QUEUED],
         good=(
             "audit_origins",
-            {"seq": 1, "queue_id": 1, "event_id": "e1", "spool_id": "sp1", "n": 1},
+            {
+                "seq": 1, "queue_id": 1, "event_id": "e1", "origin": "n1", "spool_id": "sp1",
+                "n": 1,
+            },
         ),
-        refused=[{"seq": 3}, {"event_id": None}],
+        refused=[{"seq": 3}, {"event_id": None}, {"origin": None}],
         clash=[
             {"queue_id": 2, "event_id": "e2", "n": 2},
             {"seq": 2, "event_id": "e2", "n": 2},
             {"seq": 2, "queue_id": 2, "n": 2},
             {"seq": 2, "queue_id": 2, "event_id": "e2"},
         ],
-        beside=[{"seq": 2, "queue_id": 2, "event_id": "e2", "n": 2}],
+        beside=[
+            {"seq": 2, "queue_id": 2, "event_id": "e2", "n": 2},
+            {"seq": 2, "queue_id": 2, "event_id": "e2", "origin": "n2"},
+        ],
     ),
     "origin_signatures": Case(
         before=[RECORD],
@@ -58,7 +66,10 @@ QUEUE = {
     "outbox_discarded": Case(
         good=(
             "outbox_discarded",
-            {"queue_id": 1, "spool_id": "sp1", "n": 1, "digest": H2, "discarded_at": 3.0},
+            {
+                "queue_id": 1, "origin": "n1", "spool_id": "sp1", "n": 1, "digest": H2,
+                "discarded_at": 3.0,
+            },
         ),
         refused=[{"digest": None}], clash=[{"n": 2}], beside=[{"queue_id": 2}],
     ),
