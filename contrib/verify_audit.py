@@ -209,6 +209,7 @@ class History:
 
     def __init__(self) -> None:
         self.heads: list[Head] = []
+        self.unshown = 0  # signatures of origins that nothing given covers
         self.groups: list[set[tuple[int, bytes]]] = []  # of trees: size and root
 
     def saw(self, head: Head) -> None:
@@ -241,21 +242,14 @@ class History:
         return newest
 
 
-def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> tuple[int, int]:
-    """Check every line of an export that begins after a record.
-
-    The number of its last one, and how many signatures of origins nothing here covers: these are
-    in the tree alone, and that is known from record 1 on only.
-    """
+def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> int:
+    """Check every line of an export that begins after a record; the number of its last one."""
     waiting: dict[int, list[Head]] = {}  # heads known from elsewhere, by their size
     for head in history.heads:
         waiting.setdefault(head.size, []).append(head)
-    edge: list[bytes] = []
-    shown: list[tuple[int, bytes]] = []
-    last = None if after else bytes(32)
-    seq, covered, number, open_signatures = after, after, 0, 0
-    for line in iter(lambda: stream.readline(LONGEST_LINE + 1), b""):
-        number += 1
+    edge, shown = list[bytes](), list[tuple[int, bytes]]()
+    last, seq, covered, number = None if after else bytes(32), after, after, 0
+    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), 1):
         place = f"line {number}"
         form = parsed(line, place)
         if form.get("form") == EXPORT:
@@ -263,8 +257,7 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> t
             last, leaf = read_record(form, seq, last, f"{place}, record {seq}")
             if after == 0:
                 append(edge, seq - 1, leaf)
-            else:
-                open_signatures += "origin_signature" in form
+            history.unshown += after > 0 and "origin_signature" in form  # in the tree alone
             heads = waiting.pop(seq, [])
         else:
             heads = [read_head(form, place, keys)]
@@ -281,7 +274,7 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> t
     )
     history.saw(newest)
     history.joined(*shown)
-    return seq, open_signatures
+    return seq
 
 
 def read_record(
@@ -377,20 +370,16 @@ def check(given: argparse.Namespace) -> list[str]:
             head = read_head(parsed(line, place), place, keys)
             history.saw(head)
         said.append(f"{path}: {len(lines)} signed, the last over {head.size} records")
-    for path in given.proof:
-        said.append(read_proof(path, given.seq, keys, history))
+    said += [read_proof(path, given.seq, keys, history) for path in given.proof]
     if given.export is not None:
         with sys.stdin.buffer if given.export == "-" else open(given.export, "rb") as stream:
-            last, left = read_export(stream, given.after, keys, history)
+            last = read_export(stream, given.after, keys, history)
         said.append(f"{given.export}: records {given.after + 1} to {last}, all as they were")
-        if left:
-            said.append(
-                f"{given.export}: {left} signatures of origins are not shown to be as they were; "
-                "join this export to those before it, from record 1 on"
-            )
-    newest = history.check()
-    newest_is = f"{newest.size} records at {newest.time}, key {newest.key_id}"
-    return [*said, f"verified: log {newest.log[0]}, {newest_is}"]
+    if history.unshown:
+        said.append(f"not shown: {history.unshown} signatures of origins; join exports from 1 on")
+    new = history.check()
+    said.append(f"verified: log {new.log[0]}, {new.size} records at {new.time}, key {new.key_id}")
+    return said
 
 
 def main(words: list[str]) -> int:

@@ -225,9 +225,7 @@ class Assembling:
             health, routes, sessions, listings, reports, refused, spooling.spool, spooling.delivery
         )
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
-        spooling.spool.has_room = lambda: p.ready.met(SPOOL)
-        mending = PeriodicTask(clock, MEND_SECS, spooling.spool.mend, "audit spool", at_once=False)
-        return [spooling, renewal, link, probes, summaries, mending]
+        return [spooling, renewal, link, probes, summaries, self._mending(spooling)]
 
     def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
         p = self.parts
@@ -235,6 +233,12 @@ class Assembling:
         return make_spooling(
             p.runtime, p.settings, p.state, p.identities, origin, link.channel, p.tasks
         )
+
+    def _mending(self, spooling: Spooling) -> PeriodicTask:
+        """Begins a spool again where the disk refused, and says once that there is room."""
+        p, spool = self.parts, spooling.spool
+        spool.has_room = lambda: p.ready.met(SPOOL)
+        return PeriodicTask(p.runtime.reactor, MEND_SECS, spool.mend, "audit spool", at_once=False)
 
     def _refused(
         self, identity: TransportIdentity, rates: ProxyRates, spooling: Spooling

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from zope.interface import implementer
 
 from svc.audit.record import Sealer
 from svc.audit.spool_rows import RowMaker
@@ -16,6 +17,7 @@ from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.outbox_watch import OutboxWatch, QueueMeters
 from svc.errors import SvcError
+from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
 from svc.model.access import AccessRequest, EntityUid
 from svc.model.audit import Actor, AuditRecord, Event
@@ -111,6 +113,22 @@ def watcher(house: House, told: dict[str, float]) -> OutboxWatch:
 
     meters = QueueMeters(to("depth"), to("held"), to("age"), missing)
     return OutboxWatch(house.store, house.now, meters)
+
+
+@implementer(IStore)
+@define
+class Reading:
+    """A store whose reads are a test's."""
+
+    store: IStore
+    read: Any
+
+    async def run(self, desc: str, fn: Any) -> Any:
+        """As the store does."""
+        return await self.store.run(desc, fn)
+
+    async def close(self) -> None:
+        """Nothing of ours."""
 
 
 class Leader:

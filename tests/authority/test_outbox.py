@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
 
 from svc.audit.rows import judge
 from svc.authority.drain import _LOOKS
 from svc.authority.draining import MAX_UNKNOWN
 from svc.errors import SvcError
-from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
 from svc.model.audit import Actor
 from svc.model.canonical import decode, encode
@@ -25,27 +23,11 @@ from svc.model.replay import GAP_SECS
 from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, House, refusal_of, value_of
-from tests.authority.spools import FACTS, Leader, Origin
+from tests.authority.spools import FACTS, Leader, Origin, Reading
 from tests.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
 UNSIGNED, UNKNOWN, FORGED, REPLAYED = (one.value for one in Hold)
-
-
-@implementer(IStore)
-@define
-class Reading:
-    """A store whose reads are a test's."""
-
-    store: IStore
-    read: Any
-
-    async def run(self, desc: str, fn: Any) -> Any:
-        """As the store does."""
-        return await self.store.run(desc, fn)
-
-    async def close(self) -> None:
-        """Nothing of ours."""
 
 
 class Queue(SynchronousTestCase):
