@@ -11,21 +11,22 @@ showed us and that our records contradict, which is kept beside it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from attrs import define, field, frozen
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.audit.greatest import GreatestHead, check_place, parse_head
 from svc.audit.heads import head_time, to_line
 from svc.audit.restored import Restoration
+from svc.audit.witness import ANSWER_SECS
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead
-from svc.service import AsyncService, PeriodicTask
+from svc.service import AsyncService, PeriodicTask, bounded
 
 LOOK_SECS = 5.0
 """Between two looks, at most."""
@@ -172,18 +173,21 @@ class LogWatch(AsyncService):
 
     async def ask_witnesses(self) -> None:
         """Hear what each witness that can be read has last; one that does not answer is passed."""
-        for source in self.sources:
-            found: list[SignedHead | None] = []
-
-            def read(source: IHeadSource = source, found: Any = found) -> None:
-                found.append(source.newest())
-
+        asked = [Deferred.fromCoroutine(self._newest_of(each)) for each in self.sources]
+        for head in await gatherResults(asked):
             try:
-                await self.run_blocking(read)
-                if found[0] is not None:
-                    await self._hear(to_line(found[0]))
-            except (SvcError, OSError) as failed:
-                _log.warn("a witness of the audit log cannot be read", text=str(failed))
+                if head is not None:
+                    await self._hear(to_line(head))
+            except SvcError as failed:
+                _unreadable(failed)
+
+    async def _newest_of(self, source: IHeadSource) -> SignedHead | None:
+        """What it has last; None where it does not say so in time."""
+        try:
+            return await bounded(self.clock, ANSWER_SECS, source.newest(), source.name)
+        except (SvcError, OSError) as failed:
+            _unreadable(failed)
+            return None
 
     async def confirm(self) -> None:
         """Look, and refuse what is amiss: before this Authority writes for the first time.
@@ -251,6 +255,10 @@ class LogWatch(AsyncService):
         if rows and (rows[0].seq, rows[0].hash) == (mark.seq, mark.hash):
             return None
         return _amiss(await self.chain.head(), mark)
+
+
+def _unreadable(failed: SvcError | OSError) -> None:
+    _log.warn("a witness of the audit log cannot be read", text=str(failed))
 
 
 def _amiss(end: ChainHead, mark: Mark) -> RolledBack:

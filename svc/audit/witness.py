@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from attrs import define, field
@@ -31,11 +32,17 @@ from svc.service import AsyncService, bounded, cancel
 WAITING = 64
 """So many of the newest heads wait for a sink that is away."""
 
-PUT_SECS = 10.0
+ANSWER_SECS = 10.0
+"""A sink that has not taken or shown a head in this time has failed."""
+
 STOP_SECS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 _log = Logger(namespace="svc_audit")
+
+
+def _nothing() -> None:
+    """There is nothing to let go."""
 
 
 @implementer(IHeadSink, IHeadSource)
@@ -43,12 +50,18 @@ _log = Logger(namespace="svc_audit")
 class FileSink:
     """A file with a line a head: opened anew for each, so it may be rotated away at any time.
 
+    It may lie on another host that falls silent.  So it has a thread of its own, and what is
+    asked of it while a call hangs waits there as long as its caller: one head at most.
+
     Attributes:
         path: Its directory is there; the file is made.
+        run_blocking: Runs its calls one after another, away from everybody else's.
+        closed: Called when nothing more will be asked.
     """
 
     path: Path
     run_blocking: RunBlocking = run_inline
+    closed: Callable[[], object] = _nothing
 
     @property
     def name(self) -> str:
@@ -59,16 +72,27 @@ class FileSink:
         """See :class:`IHeadSink`."""
         await self.run_blocking(lambda: _append(self.path, line + b"\n"))
 
-    def newest(self) -> SignedHead | None:
+    async def newest(self) -> SignedHead | None:
         """See :class:`IHeadSource`."""
-        if not self.path.exists():
-            return None
-        with self.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 2 * MAX_LINE))
-            tail = file.read()
-        lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-        return parsed_head(lines[-1], {}) if lines else None
+        found: list[SignedHead | None] = []
+        await self.run_blocking(lambda: found.append(_newest(self.path)))
+        return found[0]
+
+    def close(self) -> None:
+        """See :class:`IHeadSink`."""
+        self.closed()
+
+
+def _newest(path: Path) -> SignedHead | None:
+    """The head in the last whole line."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2 * MAX_LINE))
+        tail = file.read()
+    lines = tail[: tail.rfind(b"\n") + 1].splitlines()
+    return parsed_head(lines[-1], {}) if lines else None
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -128,6 +152,7 @@ class Witness(AsyncService):
         if self._waiting:
             missing = len(self._waiting)
             _log.warn("a witness lacks the newest heads", sink=self.sink.name, heads=missing)
+        self.sink.close()
 
     def _begin(self) -> None:
         self._is_busy = True
@@ -139,7 +164,7 @@ class Witness(AsyncService):
         try:
             while self._waiting:
                 line = self._waiting[0]
-                await bounded(self.clock, PUT_SECS, self.sink.put(line), self.sink.name)
+                await bounded(self.clock, ANSWER_SECS, self.sink.put(line), self.sink.name)
                 if self._waiting and self._waiting[0] is line:
                     self._waiting.popleft()
                 self._succeeded()

@@ -73,3 +73,6 @@ class HttpSink:
             raise Unavailable(f"{self.name}: {kind}: {failed}"[:300], reason=_REASON) from None
         if not 200 <= answer.code < 300:
             raise Unavailable(f"{self.name}: answered {answer.code}", reason=_REASON)
+
+    def close(self) -> None:
+        """See :class:`IHeadSink`."""

@@ -31,6 +31,7 @@ from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
 from svc.model.signing import Purpose
+from svc.own_thread import OwnThread
 from svc.service import AsyncService, Readiness
 
 AUDIT = RolledBack.reason
@@ -219,6 +220,7 @@ def head_sinks(reactor: Any, urls: Iterable[str]) -> tuple[Any, ...]:
 def _sink(reactor: Any, url: str) -> object:
     scheme, _, rest = url.partition("://")
     if scheme == "file":
-        pool = reactor.getThreadPool
-        return FileSink(Path(rest), lambda call: deferToThreadPool(reactor, pool(), call))
+        # Not in the pool of all: a file on a silent host would take one thread after another.
+        own = OwnThread("witness", reactor.callFromThread)
+        return FileSink(Path(rest), own, own.end)
     return HttpSink(url, Agent(reactor, connectTimeout=_CONNECT_SECS))

@@ -95,12 +95,19 @@ class IHeadSink(Interface):
             SvcError, OSError: the place may not have it; it is tried again.
         """
 
+    def close() -> None:
+        """Called once, after the last head; returns at once, whatever is under way."""
+
 
 class IHeadSource(Interface):
     """A sink that can be read too."""
 
-    def newest() -> SignedHead | None:
-        """The last head there, not judged; None where there is none.  Blocks.
+    name: str = Attribute("As :class:`IHeadSink`.")
+
+    async def newest() -> SignedHead | None:
+        """The last head there, not judged; None where there is none.
+
+        Cancelled when it takes too long.
 
         Raises:
             AuditBroken, OSError: it cannot be read.

@@ -48,4 +48,4 @@ class HeadSinkContract:
         sink = self.make()
         if IHeadSource.providedBy(sink):
             verifyObject(IHeadSource, sink)
-            self.assertIsNone(sink.newest())
+            self.assertIsNone(await sink.newest())

@@ -30,8 +30,9 @@ class Source:
 
     head: SignedHead | None = None
     error: OSError | None = None
+    name: str = "memory"
 
-    def newest(self) -> SignedHead | None:
+    async def newest(self) -> SignedHead | None:
         if self.error is not None:
             raise self.error
         return self.head

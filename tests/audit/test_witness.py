@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from twisted.internet import reactor as installed
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web.client import Agent
 from twisted.web.iweb import IAgentEndpointFactory
@@ -20,9 +22,9 @@ from zope.interface import implementer
 
 from svc.audit.heads import to_line
 from svc.audit.witness import (
+    ANSWER_SECS,
     FIRST_PAUSE,
     LONGEST_PAUSE,
-    PUT_SECS,
     STOP_SECS,
     WAITING,
     FileSink,
@@ -31,6 +33,7 @@ from svc.audit.witness import (
 from svc.audit.witness_http import MAX_ANSWER, HttpSink
 from svc.errors import AuditBroken, Unavailable
 from svc.interfaces.audit import IHeadSink
+from svc.own_thread import OwnThread
 from svc.testing.head_sink_contract import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
 
@@ -54,7 +57,7 @@ class FileTests(HeadSinkContract, TestCase):
         await sink.put(to_line(first))
         with sink.path.open("ab") as file:
             file.write(to_line(second)[:99])
-        newest = sink.newest()
+        newest = await sink.newest()
         assert newest is not None
         self.assertEqual(newest.hash, first.hash)
         await sink.put(to_line(second))
@@ -79,7 +82,70 @@ class FileTests(HeadSinkContract, TestCase):
             await FileSink(Path(self.mktemp()) / "heads").put(b"1")
         sink.path.unlink()
         sink.path.write_bytes(b"rubbish\n")
-        self.assertRaises(AuditBroken, sink.newest)
+        with self.assertRaises(AuditBroken):
+            await sink.newest()
+
+
+class SilentTests(TestCase):
+    """A file on another host that has fallen silent: a call into it hangs."""
+
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.clock: Any = Clock()
+        self.gate, self.hung = threading.Event(), Deferred[None]()
+        self.addCleanup(self.gate.set)
+        log = MemoryLog()
+        log.fill(9, short_record)
+        self.heads = heads_over(log.log, *range(1, 10))
+
+    def sink(self, path: Path) -> FileSink:
+        own = OwnThread("witness of a test", reactor.callFromThread)
+
+        def in_thread(call: Any) -> Any:
+            def held() -> Any:
+                if not self.gate.is_set():
+                    reactor.callFromThread(self.hung.callback, None)
+                    self.gate.wait()
+                return call()
+
+            return own(held)
+
+        return FileSink(path, in_thread, own.end)
+
+    async def test_put(self) -> None:
+        """Heads wait in one thread and no other; once the file is back it gets each of them."""
+        path = Path(self.mktemp())
+        witness = Witness(self.sink(path), self.clock)
+        await witness.startService()
+        threads = threading.active_count()
+        witness.signed(self.heads[0])
+        await self.hung
+        with capturedLogs() as said:
+            for head in self.heads[1:]:
+                witness.signed(head)
+                self.clock.advance(ANSWER_SECS)
+                self.clock.advance(LONGEST_PAUSE)
+        self.assertEqual([one["log_level"].name for one in said], ["error"])
+        self.assertIn(str(path), said[0]["text"])
+        self.assertEqual(threading.active_count(), threads + 1)
+        self.gate.set()
+        await witness.stopService()
+        lines = list(dict.fromkeys(path.read_bytes().splitlines()))
+        self.assertEqual(lines, [to_line(head) for head in self.heads])
+
+    async def test_stop(self) -> None:
+        """A stop waits a few seconds for a call that hangs, and says what the file lacks."""
+        witness = Witness(self.sink(Path(self.mktemp())), self.clock)
+        await witness.startService()
+        witness.signed(self.heads[0])
+        await self.hung
+        stopped = witness.stopService()
+        with capturedLogs() as said:
+            self.clock.advance(STOP_SECS)
+            await stopped
+        self.assertEqual([one["heads"] for one in said], [1])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
 class Kept(Resource):
@@ -159,6 +225,7 @@ class Sink:
     name: str = "memory"
     lines: list[bytes] = field(factory=list)
     mood: str = "well"
+    is_closed: bool = False
 
     async def put(self, line: bytes) -> None:
         if self.mood == "away":
@@ -168,6 +235,9 @@ class Sink:
         if self.mood == "silent":
             await Deferred()
         self.lines.append(line)
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 class MemoryTests(HeadSinkContract, TestCase):
@@ -201,6 +271,7 @@ class WitnessTests(SynchronousTestCase):
         self.clock.advance(STOP_SECS)
         self.successResultOf(stopping)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertTrue(self.sink.is_closed)
 
     def test_each(self) -> None:
         """Every head gets there, in order, with the certificate of its key."""
@@ -227,7 +298,7 @@ class WitnessTests(SynchronousTestCase):
         """A sink that does not answer is given up after a while, and asked again later."""
         self.sink.mood = "silent"
         self.signed(2)
-        self.clock.advance(PUT_SECS)
+        self.clock.advance(ANSWER_SECS)
         self.sink.mood = "well"
         self.clock.advance(FIRST_PAUSE)
         self.assertEqual(len(self.sink.lines), 2)

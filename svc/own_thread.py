@@ -1,0 +1,90 @@
+"""A thread of one's own, for calls into a disk that may hang.
+
+The pool of the reactor is everybody's, and a process does not end before the threads in it: one
+file on a network that does not answer would take all of them in turn, and hold the stop.  Here
+nobody else waits behind a call that hangs, and neither does the end of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail, maybeDeferred
+
+from svc.errors import Unavailable
+
+
+@define(eq=False)
+class _Job:
+    call: Callable[[], Any]
+    answer: Deferred[Any] = field(init=False)
+    is_given_up: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.answer = Deferred(lambda _: self._give_up())
+
+    def _give_up(self) -> None:
+        self.is_given_up = True
+
+
+@define(eq=False)
+class OwnThread:
+    """Runs one call after another, in the order asked; begun with the first.
+
+    A call whose answer is cancelled before it began never runs.  One that runs cannot be ended:
+    its caller waits no longer, and those that follow wait behind it, each for as long as it likes.
+
+    Args:
+        name: Of the thread.
+        call_from_thread: Runs a callable on the reactor's thread.
+    """
+
+    name: str
+    call_from_thread: Callable[..., object]
+    _jobs: SimpleQueue[_Job | None] = field(init=False, factory=SimpleQueue)
+    _ended: Deferred[None] = field(init=False, factory=Deferred)
+    _has_begun: bool = field(init=False, default=False)
+    _is_ending: bool = field(init=False, default=False)
+
+    def __call__(self, call: Callable[[], Any]) -> Deferred[Any]:
+        """Run *call*; fires on the reactor's thread with what it returned or raised."""
+        if self._is_ending:
+            return fail(Unavailable(f"{self.name}: nothing is done any more", reason="stopped"))
+        if not self._has_begun:
+            self._has_begun = True
+            Thread(target=self._work, name=self.name, daemon=True).start()
+        job = _Job(call)
+        self._jobs.put(job)
+        return job.answer
+
+    def end(self) -> Deferred[None]:
+        """Take no more; fires once what was asked for has run.
+
+        Whoever waits for it has a deadline: a call that hangs may never come to its end.
+        """
+        if not self._is_ending:
+            self._is_ending = True
+            self._jobs.put(None)
+            if not self._has_begun:
+                self._ended.callback(None)
+        ended: Deferred[None] = Deferred()
+        self._ended.addCallback(lambda _: None if ended.called else ended.callback(None))
+        return ended
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if job.is_given_up:
+                continue
+            maybeDeferred(job.call).addBoth(partial(self.call_from_thread, _answer, job))
+        self.call_from_thread(self._ended.callback, None)
+
+
+def _answer(job: _Job, outcome: object) -> None:
+    if not job.answer.called:
+        # A failure given to it is raised where it is awaited.
+        job.answer.callback(outcome)

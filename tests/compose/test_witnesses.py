@@ -1,0 +1,81 @@
+"""Witnesses as an Authority wires them: a silent one holds neither a start nor anybody else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor as installed
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+from twisted.trial.unittest import TestCase
+
+from svc.audit.greatest import GreatestHead
+from svc.audit.heads import to_line
+from svc.audit.watch import LogWatch
+from svc.audit.witness import ANSWER_SECS
+from svc.compose.audit_heads import head_sinks
+from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+
+reactor: Any = installed
+
+
+class SilentTests(TestCase):
+    """Two pipes that nobody writes to: whoever opens them to read hangs."""
+
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.clock: Any = Clock()
+        self.pipes = [Path(self.mktemp()), Path(self.mktemp())]
+        for pipe in self.pipes:
+            os.mkfifo(pipe)
+
+    def tearDown(self) -> None:
+        for pipe in self.pipes:
+            os.close(os.open(pipe, os.O_RDWR))
+
+    async def test_start(self) -> None:
+        """A start hears those that answer, and passes the others after one wait for all of them."""
+        log = MemoryLog()
+        log.fill(9, short_record)
+        [head] = heads_over(log.log, 9)
+        path = Path(self.mktemp())
+        path.write_bytes(to_line(head) + b"\n")
+        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.pipes, path)])
+        greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
+        watch = LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, self.clock, sources=sinks)
+        asked = Deferred.fromCoroutine(watch.ask_witnesses())
+        await sinks[-1].run_blocking(lambda: None)
+        self.assertNoResult(asked)
+        with capturedLogs() as said:
+            self.clock.advance(ANSWER_SECS)
+            await asked
+        texts = [one["text"] for one in said if "text" in one]
+        for pipe in self.pipes:
+            self.assertEqual(sum(str(pipe) in text for text in texts), 1, texts)
+        self.assertEqual(greatest.kept and greatest.kept.hash, head.hash)
+        for sink in sinks:
+            sink.close()
+
+    async def test_shared_pool(self) -> None:
+        """What hangs is in no thread that others need, and in none that a process waits for."""
+        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in self.pipes])
+        began: list[Deferred[threading.Thread]] = []
+        for sink in sinks:
+            told: Deferred[threading.Thread] = Deferred()
+            began.append(told)
+
+            def tell(told: Any = told) -> None:
+                reactor.callFromThread(told.callback, threading.current_thread())
+
+            sink.run_blocking(tell)
+            Deferred.fromCoroutine(sink.newest()).addErrback(lambda _: None)
+            sink.close()
+        threads = [await one for one in began]
+        self.assertEqual([one.daemon for one in threads], [True, True])
+        self.assertNotIn(threads[0], reactor.getThreadPool().threads)
+        self.assertIsNot(*threads)

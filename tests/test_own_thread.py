@@ -1,0 +1,79 @@
+"""A thread of one's own: calls run in order, and nobody waits for one that hangs but its caller."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from twisted.internet import reactor as installed
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.trial.unittest import TestCase
+
+from svc.errors import Unavailable
+from svc.own_thread import OwnThread
+
+reactor: Any = installed
+
+
+class OwnThreadTests(TestCase):
+    """A thread, and a call in it that hangs until a test lets it go."""
+
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.ran: list[str] = []
+        self.gate, self.begun = threading.Event(), Deferred[None]()
+        self.addCleanup(self.gate.set)
+        self.own = OwnThread("of a test", reactor.callFromThread)
+
+    def hang(self) -> str:
+        reactor.callFromThread(self.begun.callback, None)
+        self.gate.wait()
+        self.ran.append("hung")
+        return "late"
+
+    async def test_in_order(self) -> None:
+        """Calls run one after another, away from the reactor; what each gives or raises is told."""
+        here, seen = threading.get_ident(), []
+        first = self.own(lambda: seen.append(threading.current_thread()))
+        second = self.own(lambda: int("no number"))
+        third = self.own(lambda: "answer")
+        await first
+        await self.assertFailure(second, ValueError)
+        self.assertEqual(await third, "answer")
+        self.assertNotEqual(seen[0].ident, here)
+        self.assertTrue(seen[0].daemon)
+        await self.own.end()
+
+    async def test_hangs(self) -> None:
+        """A call that hangs is given up by its caller; those given up behind it never run."""
+        hung = self.own(self.hang)
+        await self.begun
+        waiting = self.own(lambda: self.ran.append("given up"))
+        last = self.own(lambda: self.ran.append("last"))
+        for each in (hung, waiting):
+            each.cancel()
+            await self.assertFailure(each, CancelledError)
+        ended = self.own.end()
+        self.assertNoResult(ended)
+        self.gate.set()
+        await last
+        await ended
+        self.assertEqual(self.ran, ["hung", "last"])
+
+    async def test_ended(self) -> None:
+        """An end that is waited for no longer does no harm, and nothing is taken after it."""
+        hung = self.own(self.hang)
+        await self.begun
+        given_up = self.own.end()
+        given_up.cancel()
+        await self.assertFailure(given_up, CancelledError)
+        with self.assertRaises(Unavailable):
+            await self.own(lambda: None)
+        self.gate.set()
+        self.assertEqual(await hung, "late")
+        await self.own.end()
+
+    def test_never_begun(self) -> None:
+        """A thread that was never needed is ended at once."""
+        self.successResultOf(self.own.end())
