@@ -58,9 +58,15 @@ class Spool:
     has_room: Callable[[], object] = lambda: None
     _waiting: deque[_Waiter] = field(factory=deque)
     _is_writing: bool = False
+    _in_batch: int = 0
     _idle: list[Deferred[None]] = field(factory=list)
     _level: int = 0
     _failed: SvcError | None = None
+
+    @property
+    def not_durable(self) -> int:
+        """Records whose writers wait for the disk."""
+        return self._in_batch + len(self._waiting)
 
     async def open(self) -> None:
         """Find what former lives left and begin a spool; a disk that refuses is only logged."""
@@ -124,6 +130,7 @@ class Spool:
     def _begin(self) -> None:
         self._is_writing = True
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        self._in_batch = len(batch)
         written = Deferred.fromCoroutine(self._write(batch))
         written.addErrback(self._broken, batch)
         written.addCallback(lambda _: self._written())
@@ -148,7 +155,7 @@ class Spool:
 
     def _written(self) -> None:
         """Go on with what was asked for meanwhile, by those just answered too."""
-        self._is_writing = False
+        self._is_writing, self._in_batch = False, 0
         if self._waiting:
             self._begin()
         else:

@@ -7,39 +7,57 @@ from typing import Any
 
 from attrs import define
 from twisted.internet.defer import maybeDeferred
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from svc.audit.record import Sealer
-from svc.audit.spool import InThread, Spool
+from svc.audit.spool import Spool
 from svc.audit.spool_files import SpoolFiles
 from svc.audit.spool_room import Room
 from svc.audit.spool_rows import RowMaker
 from svc.compose.runtime import Runtime, StateDirectory
 from svc.config import RoleSettings
+from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.own_thread import OwnThread
 from svc.pki.identity_store import IdentityStore
 from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.ends import EndsFile, EndsJournal
 from svc.proxy.reports import Reports
-from svc.service import AsyncService, BackgroundTasks
+from svc.proxy.stopping import WRITE_SECS
+from svc.service import AsyncService, BackgroundTasks, bounded
 
 SPOOL = "spool"
 ENDS = "ends"
 
+_log = Logger(namespace="svc_proxy")
 
-@define(slots=False, eq=False)
-class Spooling(AsyncService):
-    """Opens the spool before anything else runs, and ends its thread after everything else.
+
+@define(eq=False)
+class SpoolThread:
+    """Runs what blocks on the spool's disk: at once until it is open, in its own thread after.
 
     Opening blocks, once: nothing else of the role runs yet, and the first greeting has to claim
     the sessions whose ends are still to be told.
     """
 
-    thread: ThreadPool
+    own: OwnThread
+    is_open: bool = False
+
+    def __call__(self, call: Callable[[], Any]) -> Awaitable[Any]:
+        """Run *call*."""
+        return self.own(call) if self.is_open else maybeDeferred(call)
+
+
+@define(slots=False, eq=False)
+class Spooling(AsyncService):
+    """Opens the spool before anything else runs, and ends its thread after everything else."""
+
+    thread: SpoolThread
     spool: Spool
     delivery: SpoolDelivery
     journal: EndsJournal
+    clock: IReactorTime
     reports: Reports | None = None
 
     async def start(self) -> None:
@@ -48,13 +66,22 @@ class Spooling(AsyncService):
         if self.reports is not None:
             self.reports.recover(owed)
         await self.spool.open()
-        self.thread.start()
+        self.thread.is_open = True
 
     async def stop(self) -> None:
-        """End the thread; the spool itself was closed as the work ended."""
+        """End the thread; the spool itself was closed as the work ended.
+
+        A disk that hangs is waited for a few seconds: its thread does not hold the process.
+        """
         self.delivery.stop()
         self.journal.stop()
-        self.thread.stop()
+        try:
+            await bounded(self.clock, WRITE_SECS, self.thread.own.end(), "the spool's disk")
+        except SvcError as e:
+            _log.error(
+                "the spool's disk hangs; what is not durable is lost with this process",
+                records=self.spool.not_durable, ends=self.journal.not_durable, reason=e.reason,
+            )  # fmt: skip
 
 
 def make_spooling(
@@ -75,8 +102,7 @@ def make_spooling(
     Raises:
         ConfigError: the node's audit key cannot be trusted.
     """
-    thread = ThreadPool(0, 1, "spool")
-    in_thread = _runner(runtime.reactor, thread)
+    in_thread = SpoolThread(OwnThread("spool", runtime.reactor.callFromThread))
     sealer = Sealer(runtime.entropy)
     maker = RowMaker(origin, identities.audit_key(), sealer, runtime.now, runtime.entropy)
     root = state / SPOOL
@@ -84,13 +110,4 @@ def make_spooling(
     delivery = SpoolDelivery(spool, channel, tasks, runtime.reactor)
     spool.committed = delivery.committed
     journal = EndsJournal(EndsFile(root / ENDS), in_thread, tasks, runtime.reactor)
-    return Spooling(thread, spool, delivery, journal)
-
-
-def _runner(reactor: Any, thread: ThreadPool) -> InThread:
-    def run(call: Callable[[], Any]) -> Awaitable[Any]:
-        if not thread.started:
-            return maybeDeferred(call)
-        return deferToThreadPool(reactor, thread, call)
-
-    return run
+    return Spooling(in_thread, spool, delivery, journal, runtime.reactor)

@@ -140,8 +140,10 @@ def _roles() -> tuple[Key, ...]:
             "Turn it off behind a front that ends TLS or speaks HTTP/2 itself; it is off by itself "
             "where the public listener is plaintext."),
         Key("proxy.spool_max_bytes", f.whole(1 << 24, 1 << 40), 1 << 28, _PROXY,
-            "What the audit rows that Authority has not taken may fill of the disk. Nobody takes "
-            "more than an eighth, a quarter is kept for the Proxy's own; past it is denied."),
+            "Bytes of the disk that audit rows may fill until Authority has them under a signed "
+            "head. One person or Connector fills at most an eighth, and a quarter is kept for the "
+            "Proxy's own records. Who needs a record past that is refused (`audit_spool_full`); "
+            "raise it to bear longer absences of Authority."),
         Key("proxy.tls.cert", f.PATH, None, _PROXY,
             "A certificate of your own for the public listener.", later=True),
         Key("proxy.tls.key", f.PATH, None, _PROXY, "Its private key.", later=True),
@@ -258,7 +260,8 @@ def _numbers() -> tuple[Key, ...]:
         Key("audit.witness", f.WITNESSES, [], a,
             "Where each signed head of the audit log is copied to: files or HTTPS servers."),
         Key("audit.requests", f.one_of("durable", "buffered"), "durable", p,
-            "`durable`: on disk before a request passes; `buffered` is the lesser choice.",
+            "When the record of a request inside a session is on the Proxy's disk: `durable`, "
+            "before the request passes; `buffered`, soon after, so that a crash may lose it.",
             later=True),
         Key("snapshot.heartbeat_secs", _SECS, 5, (*a, "proxy"), "Seconds between heartbeats."),
         Key("snapshot.valid_secs", _SECS, 60, (*a, "proxy"),

@@ -104,6 +104,11 @@ class EndsJournal:
     _writing: DeferredLock = field(factory=DeferredLock)
     _timer: IDelayedCall | None = None
 
+    @property
+    def not_durable(self) -> int:
+        """Ends that a crash now would lose."""
+        return len(self._new)
+
     async def load(self) -> tuple[Owed, ...]:
         """What a former life left; called once, first."""
         found: list[Owed] = []

@@ -27,7 +27,9 @@ from svc.tunnel.routes import RouteTable
 _log = Logger(namespace="svc_proxy")
 
 _REPORT_SECS = 2.0
-_WRITE_SECS = 5.0
+WRITE_SECS = 5.0
+"""How long a stop waits for the disk."""
+
 _LOOK_AGAIN_SECS = 0.05
 
 
@@ -79,9 +81,13 @@ class Stopping(AsyncService):
     async def _write_down(self, work: Work) -> None:
         """What Authority has not taken is told by the next process that serves from here."""
         try:
-            await bounded(self.clock, _WRITE_SECS, self._written(work), "the disk")
+            await bounded(self.clock, WRITE_SECS, self._written(work), "the disk")
         except SvcError as e:
-            _log.warn("the audit spool could not be ended in order", reason=e.reason)
+            _log.warn(
+                "the audit spool could not be ended in order",
+                reason=e.reason, text=e.text,
+                records=work.spool.not_durable, ends=work.reports.journal.not_durable,
+            )  # fmt: skip
         if work.refused.waiting:
             _log.warn("what was refused before the stop is in no summary")
 
