@@ -92,6 +92,7 @@ class Forwarding:
         Raises:
             LeaseLost: the leader is not reached; it did nothing for the call.
             Unavailable: the connection to it broke; what became of the call is not known.
+            SvcError: its refusal; or the deadline, after which nothing is known either.
         """
         request = await call.receive()
         if request is None:
@@ -112,6 +113,7 @@ class Forwarding:
         except Unavailable:
             self.meters.failed()
             raise LeaseLost(self.route.leadership.leader) from None
+        began = self.clock.seconds()
         try:
             answer = await channel.unary(
                 FORWARD_METHOD, forward_message(forwarded), pb.ForwardResponse, timeout=seconds
@@ -120,6 +122,10 @@ class Forwarding:
             # Of this class is only what we saw of our own connection, never a peer's refusal.
             self.meters.failed()
             raise self._broken(e) from None
+        except SvcError as e:
+            if e.fault is Fault.DEADLINE and channel.heard_at <= began:
+                self.meters.failed()  # Not the call was slow: nothing came at all.
+            raise
         return answer.response
 
     def _broken(self, broken: Unavailable) -> SvcError:

@@ -1,4 +1,9 @@
-"""The way from an Authority that stands by to the one that leads: one connection, kept."""
+"""The way from an Authority that stands by to the one that leads: one connection, kept.
+
+Calls share it, and what they did at a leader that is merely slow is known to nobody but it.  So
+the connection is never cut under them: one that has been silent for long, or whose leader leads
+no more, takes no further call and ends with the last of its own, each of which has its deadline.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.leading import Leadership
-from svc.errors import LeaseLost, SvcError, Unavailable
+from svc.errors import Fault, LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.forward import LEADER_METHOD, Claim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
@@ -19,6 +24,12 @@ from svc.service import AsyncService, bounded
 _DIAL_SECS = 5.0
 _CHECK_SECS = 4.0
 """For one look at the leader, a dial included."""
+
+SILENT_SECS = 12.0
+"""A connection on which nothing came for so long, though it was asked, is left for another one.
+
+Longer than one look and the wait for the next: a leader that is slow once keeps it.
+"""
 
 _log = Logger(namespace="svc_authority")
 
@@ -57,12 +68,15 @@ class LeaderRoute(AsyncService):
     clock: IReactorTime
     _way: _Way | None = field(default=None, init=False)
     _failed: _Failed | None = field(default=None, init=False)
+    _left: list[IRpcChannel] = field(factory=list, init=False)
     _dialing: DeferredLock = field(factory=DeferredLock, init=False)
     _why: str = field(default="", init=False)
 
     async def stop(self) -> None:
-        """Leave."""
-        await self._leave()
+        """End every connection, and what is still under way on it."""
+        self._leave()
+        for channel in tuple(self._left):
+            await channel.close()
 
     async def channel(self) -> IRpcChannel:
         """The connection to the leader; dialed where there is none.
@@ -81,7 +95,7 @@ class LeaderRoute(AsyncService):
                 return self._way.channel
             if self._failed is not None and self._failed.is_for(owner, began):
                 raise self._failed.refusal
-            await self._leave()
+            self._leave()
             return await self._dialed(owner)
         finally:
             self._dialing.release()
@@ -96,7 +110,9 @@ class LeaderRoute(AsyncService):
             return False
         except SvcError as e:
             self._tell(e)
-            await self._leave()  # it may be gone without a word: calls over it would only wait
+            if e.fault is not Fault.DEADLINE or self._is_silent():
+                # Whoever refuses may take us on another connection, with a newer certificate.
+                self._leave()
             return False
         if claim.leads:
             self._why = ""
@@ -124,11 +140,19 @@ class LeaderRoute(AsyncService):
     def _forget(self, channel: IRpcChannel) -> None:
         if self._way is not None and self._way.channel is channel:
             self._way = None
+        if channel in self._left:
+            self._left.remove(channel)
 
-    async def _leave(self) -> None:
+    def _is_silent(self) -> bool:
+        way = self._way
+        return way is not None and self.clock.seconds() - way.channel.heard_at >= SILENT_SECS
+
+    def _leave(self) -> None:
+        """Begin no call on the connection any more; those under way come to their own end."""
         way, self._way = self._way, None
         if way is not None:
-            await way.channel.close()
+            self._left.append(way.channel)
+            way.channel.drain()
 
     def _tell(self, refusal: SvcError) -> None:
         """Once for each cause: the check comes again and again."""

@@ -153,6 +153,7 @@ class IRpcChannel(Interface):
 
     peer: Peer = Attribute("The server, with its certificate.")
     open_streams: int = Attribute("How many calls are open now.")
+    heard_at: float = Attribute("When the server last said anything, in seconds of the clock.")
 
     async def unary(
         method: str,
@@ -183,6 +184,12 @@ class IRpcChannel(Interface):
         Raises:
             Unprocessed: the connection is gone or is going away.
             SvcError: ``EXHAUSTED`` where too many calls wait already.
+        """
+
+    def drain() -> None:
+        """Begin no further call; the connection ends once those under way are over.  Idempotent.
+
+        A call that still waits for its turn fails with ``Unprocessed``, as does a later one.
         """
 
     async def close() -> None:

@@ -198,6 +198,16 @@ class ClientConnection(WireProtocol):
         super().dataReceived(data)
         self._close_if_idle()
 
+    def drain(self) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        self.is_draining = True
+        self.wire.refuse_further()
+        self.schedule()
+        for stream in self.wire.calls:
+            if not stream.id and isinstance(stream.context, ClientStream):
+                stream.context.break_off(connection_lost("draining", has_begun=False))
+        self._close_if_idle()
+
     def _close_if_idle(self) -> None:
         if self.is_draining and not self.wire.streams:
             self.close("going_away")
@@ -251,6 +261,11 @@ class RpcChannel:
         """How many calls are open now."""
         return len(self._connection.wire.calls)
 
+    @property
+    def heard_at(self) -> float:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        return self._connection.heard_at
+
     async def unary(
         self,
         method: str,
@@ -292,6 +307,10 @@ class RpcChannel:
         )
         connection.schedule()
         return ClientStream(connection, wire_stream, method, timeout)
+
+    def drain(self) -> None:
+        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
+        self._connection.drain()
 
     async def close(self) -> None:
         """See :class:`svc.interfaces.rpc.IRpcChannel`."""

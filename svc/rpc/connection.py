@@ -101,13 +101,12 @@ class WireProtocol(Protocol):
         self.end_reason: str | None = None
         self.lost_because = ""
         self.clock = clock
+        self.heard_at = clock.seconds()
         self.told = told
         self._plaintext = plaintext
         self._keepalive = keepalive
         self._handshake_secs = handshake_secs
-        self._is_paused = self._is_holding = False
-        self._is_ready = False
-        self._is_lost = False
+        self._is_paused = self._is_holding = self._is_ready = self._is_lost = False
         self._before: list[Callable[[], object]] = []
         self._timers: dict[str, IDelayedCall] = {}
         self._reading = Reading(lambda: self.transport)
@@ -293,8 +292,9 @@ class WireProtocol(Protocol):
         self.schedule()  # with the answer to what came behind the end of the handshake
 
     def _take(self, data: bytes) -> None:
+        self.heard_at = self.clock.seconds()
         try:
-            events = self.wire.receive(data, self.clock.seconds())
+            events = self.wire.receive(data, self.heard_at)
             if self._is_paused:
                 self.wire.check_held()
         except WireError as broken:

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import define, evolve
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.forwarding import (
@@ -83,6 +84,7 @@ class TwoAuthorities(SynchronousTestCase):
         self.counts = {"forwarded": 0, "failed": 0}
         self.forwarded = ForwardedCalls(self.world.verifier, self.check)
         self.forwarded.methods[METHOD] = Served(self.admit, streaming(self.serve))
+        self.clock = Clock()
         self.connect(leader_service(lambda: self.claim))
         lease: Any = Lease()
         self.lease = lease
@@ -90,11 +92,11 @@ class TwoAuthorities(SynchronousTestCase):
         meters = ForwardMeters(lambda: self.count("forwarded"), lambda: self.count("failed"))
         self.forwarding = Forwarding(self.route, self.pair.clock, meters)
 
-    def connect(self, membership: RpcService) -> None:
+    def connect(self, membership: RpcService, **limits: int) -> None:
         """The connection that is dialed from now on."""
         services = [self.forwarded.service(), membership]
-        limits = WireLimits(resets=4 * MAX_IN_FLIGHT)
-        self.pair = Pair(services, admit=self.forwarded.admit, limits=limits)
+        bounds = WireLimits(resets=4 * MAX_IN_FLIGHT, **limits)
+        self.pair = Pair(services, admit=self.forwarded.admit, limits=bounds, clock=self.clock)
         self.pair.server.peer = peer_of(self.follower)
 
     def count(self, what: str) -> None:
@@ -348,19 +350,87 @@ class RouteTests(TwoAuthorities):
         self.refusal = CertificateRefused("it is someone else", reason="certificate_name")
         self.assertFalse(self.successResultOf(self.is_there()))
 
-    def test_silent(self) -> None:
-        """A leader that says nothing is left within the check's time, and its calls end."""
+    async def silent(self, _call: IRpcCall) -> None:
+        """A look at the leader that is never answered."""
+        await Deferred()
 
-        async def silent(_call: IRpcCall) -> None:
-            await Deferred()
+    def pass_time(self, seconds: float, *, cut: bool = False) -> None:
+        """Time, and what it brings about; *cut*: nothing passes between the two."""
+        for _ in range(int(2 * seconds)):
+            self.clock.advance(0.5)
+            if not cut:
+                self.pair.turn(5)
 
-        self.connect(RpcService("gate.v1.Membership", {"Leader": streaming(silent)}))
-        self.route.clock = self.forwarding.clock = self.pair.clock
-        self.answer = Deferred
+    def slow(self, **limits: int) -> None:
+        """From now on the leader answers no look, and its calls when a test says so."""
+        self.connect(RpcService("gate.v1.Membership", {"Leader": streaming(self.silent)}), **limits)
+        self.answered: list[Deferred[bytes]] = []
+
+        def answer() -> Deferred[bytes]:
+            self.answered.append(Deferred())
+            return self.answered[-1]
+
+        self.answer = answer
+
+    def test_slow(self) -> None:
+        """A leader that answers no look in time keeps its calls: what it does arrives."""
+        self.slow()
         asked, checked = self.ask(), self.is_there()
-        self.assertNoResult(checked)
-        for _ in range(12):
-            self.pair.clock.advance(0.5)
-            self.pair.turn(5)
+        self.pass_time(5)
         self.assertFalse(self.successResultOf(checked))
+        self.ask()
+        self.assertEqual(self.dials, ["a1"], "it is slow, not silent")
+        self.answered[0].callback(b"late")
+        self.pair.turn()
+        self.assertEqual((asked.outcome, asked.sent), ([None], [b"lateask!"]))
+
+    def test_silent(self) -> None:
+        """A connection that stays silent takes no further call; each under way ends in its time."""
+        self.slow()
+        old, asked = self.pair, self.ask()
+        for _ in range(2):
+            Deferred.fromCoroutine(self.route.is_there())
+            self.pass_time(9, cut=True)
+        self.connect(leader_service(lambda: self.claim))
+        self.assertTrue(self.successResultOf(self.is_there()))
+        self.assertEqual(self.dials, ["a1", "a1"])
+        self.assertEqual((asked.outcome, self.counts["failed"]), ([], 0))
+        self.pass_time(13, cut=True)
+        self.assertEqual((asked.error.fault, self.counts["failed"]), (Fault.DEADLINE, 1))
+        self.assertTrue(old.client_side.disconnecting or old.client_side.disconnected)
+
+    def test_leader_changes(self) -> None:
+        """A call under way at the leader of before is answered by it; the next goes to the new."""
+        self.slow()
+        old, asked = self.pair, self.ask()
+        self.lease.leader = "a3"
+        self.connect(leader_service(lambda: self.claim))
+        self.answer, slow = b"answer", self.answered[0]
+        self.assertEqual((self.ask().outcome, self.dials), ([None], ["a1", "a3"]))
+        slow.callback(b"late")
+        old.turn()
+        self.assertEqual(asked.sent, [b"lateask!"])
+
+    def test_never_sent(self) -> None:
+        """Of calls that a connection is left with, one that was never sent is nobody's doing."""
+        self.slow(max_streams=1)
+        first, second = self.ask(), self.ask()
+        self.lease.leader = "a3"
+        self.refusal = Unavailable("nobody answers", reason="cannot_connect")
+        self.ask()
+        self.assertIsInstance(second.error, LeaseLost)
+        self.assertEqual(first.outcome, [])
+
+    def test_stop(self) -> None:
+        """A stop ends every connection, those that were left too."""
+        self.slow()
+        left, asked = self.pair, self.ask()
+        self.lease.leader = "a3"
+        self.connect(leader_service(lambda: self.claim))
+        self.ask(turns=0)
+        stopped = Deferred.fromCoroutine(self.route.stop())
+        for _ in range(3):
+            self.pair.turn()
+            left.turn()
+        self.successResultOf(stopped)
         self.assertEqual(asked.error.reason, "forward_lost")

@@ -27,9 +27,10 @@ class Pair:
         *,
         limits: WireLimits | None = None,
         keepalive: Keepalive | None = None,
+        clock: Clock | None = None,
         **server: Any,
     ) -> None:
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.told: list[tuple[str, str]] = []
         self.factory = RpcServerFactory(
             services,

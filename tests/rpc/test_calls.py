@@ -309,6 +309,20 @@ class CallsTests(SynchronousTestCase):
         self.pair.turn()
         self.assertEqual(self.pair.server.end_reason, "going_away")
 
+    def test_drained_by_the_caller(self) -> None:
+        """A caller that drains begins no call, has those under way served, then closes."""
+        channel, reasons = self.pair.channel, list[str]()
+        stream = channel.stream("/test.Echo/Both")
+        channel.on_close(reasons.append)
+        self.pair.turn()
+        channel.drain()
+        channel.drain()
+        with self.assertRaises(Unprocessed):
+            channel.stream("/test.Echo/Both")
+        self.assertEqual(self.pair.settle(echo_once(stream)), [b"still here"])
+        self.pair.turn()
+        self.assertEqual(reasons, ["going_away"])
+
     def test_drain_has_an_end(self) -> None:
         """Calls that outlast the drain are broken off."""
         stream = self.pair.channel.stream("/test.Echo/Stall")
