@@ -59,6 +59,7 @@ class PolicyInForce:
     in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
     engine: CompiledPolicy | None = None
     _text: str = ""
+    _is_anew: bool = False
     _stuck: int = 0
     _absent: frozenset[str] = frozenset()
     _refused: tuple[bytes, int] | None = None
@@ -76,6 +77,10 @@ class PolicyInForce:
         finally:
             self._lock.release()
 
+    def begin_anew(self) -> None:
+        """Take the version of the next facts, though it be older: an older store goes on."""
+        self._is_anew = True
+
     async def trial(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
         """An engine of *text* as it would be in force; nothing changes.
 
@@ -90,7 +95,7 @@ class PolicyInForce:
         stored, engine = facts.policy, self.engine
         if stored is None:
             return
-        is_newer = engine is None or stored.version > engine.version
+        is_newer = engine is None or self._is_anew or stored.version > engine.version
         if is_newer and await self._new_text(stored, facts):
             return
         if engine is not None and self._differ(engine, facts):
@@ -116,6 +121,8 @@ class PolicyInForce:
             self._keep_away(stored, facts, refusal)
             return False
         await self._take(made, stored.text)
+        if self._is_anew:
+            self._stuck, self._is_anew = 0, False
         self._absent = facts.absent
         _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
         self._refused = None

@@ -105,8 +105,12 @@ class Loading(AsyncService):
         self.told.load(self.keeper.restored())
 
 
-def audit_heads(p: Parts, ready: Readiness) -> AuditHeads:
-    """Wire them; nothing is read before the services start."""
+def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) -> AuditHeads:
+    """Wire them; nothing is read before the services start.
+
+    Args:
+        began_anew: Told when the leader went on from an older store.
+    """
     keeper = AnchorDirectory(p.state / "anchor")
     judge = head_verifier(p.keys.root_der, p.settings.cluster)
     exchange = _exchange(p, keeper, judge)
@@ -119,6 +123,7 @@ def audit_heads(p: Parts, ready: Readiness) -> AuditHeads:
             told.signed(head)
             # It may name records of the lost line; without it every record is verified anew.
             p.keeper.anchor.set_aside()
+            began_anew()
 
         exchange.is_given_up, exchange.went_on = watch.is_given_up, went_on
     sinks = head_sinks(p.runtime.reactor, p.settings.audit.witness)

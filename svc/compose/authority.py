@@ -151,7 +151,8 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     rooms, listeners = _rooms(p), made_listeners(p)
     queue = audit_queue(p, rooms.knowledge)
     role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, AUDIT), listeners)
-    heads = audit_heads(p, role.ready)
+    snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
+    heads = audit_heads(p, role.ready, follower.begin_anew)
     queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
     control = _control(p, rooms, listeners, queue, heads.told)
@@ -167,9 +168,8 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
         stopped_by, rooms.unsigned, rooms.issuers,
     )  # fmt: skip
-    snapshot, follow = p.settings.snapshot, _follower(p, rooms, stopped_by).follow
     turn = Turn(
-        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follow,
+        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follower.follow,
         snapshot.reload_secs, queue.own,
     )  # fmt: skip
     for service in (

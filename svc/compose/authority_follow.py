@@ -37,15 +37,26 @@ class Follower:
     issuers: IssuersInForce
     stored: Callable[[int], object]
     stopped_by: Callable[[SvcError], object]
-    _has_begun: bool = False
+    _line: int = 0
+    _begun: int = -1
     _said: str = ""
+
+    def begin_anew(self) -> None:
+        """The log goes on from an older store: what is known here is of the lost line.
+
+        The next pass verifies every record from the first on, and goes by what the store holds.
+        """
+        self._line += 1
+        self.policy.begin_anew()
 
     async def follow(self) -> None:
         """One pass; what keeps it from its end is said once, and the next one tries again."""
         try:
-            if not self._has_begun:
+            line = self._line
+            if self._begun != line:
                 await self.beginning.follow()
-                self._has_begun = True
+                self.policy.begin_anew()
+                self._begun = line
             survey = await self.knowledge.survey()
         except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:
             self.stopped_by(refused)
