@@ -11,11 +11,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from math import inf
 from typing import NoReturn
 
 from attrs import asdict, frozen
 
-from svc.errors import Malformed
+from svc.errors import AuditBroken, Malformed
 from svc.model.audit import Head, RestoredProof, SignedHead
 from svc.model.canonical import Json, decode, encode
 from svc.model.certificate import SignerCallable
@@ -31,10 +32,15 @@ _TEXTS = ("cluster", "log_id", "time", "leader", "key_id")
 
 @frozen
 class AnchorKey:
-    """The key that signs heads: a signer for that purpose, and its certificates in DER."""
+    """The key that signs heads: a signer for that purpose, and its certificates in DER.
+
+    Attributes:
+        ends_at: When the certificate ends, in seconds since the epoch.
+    """
 
     sign: SignerCallable
     chain: tuple[bytes, ...]
+    ends_at: float = inf
 
     @property
     def key_id(self) -> str:
@@ -53,7 +59,17 @@ def payload(head: Head) -> bytes:
 
 
 def sign_head(head: Head, key: AnchorKey, edge: Sequence[bytes] = ()) -> SignedHead:
-    """*head* with the key's signature."""
+    """*head* with the key's signature.
+
+    Raises:
+        AuditBroken: the key's certificate has ended: nobody could ever verify the head.
+    """
+    if head_time(head) >= key.ends_at:
+        raise AuditBroken(
+            "the certificate of the audit heads has ended; make the next one with "
+            "`svc authority keys renew anchor`",
+            reason="audit_key_expired",
+        )
     data = payload(head)
     return SignedHead(head, Signed(data, key.sign(data), key.chain), tuple(edge))
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from itertools import pairwise
+from math import inf
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -59,10 +60,15 @@ class StateBroken(AuditBroken):
 
 @frozen
 class OriginKey:
-    """The key that signs records of state: a signer for that purpose, and its certificate (DER)."""
+    """The key that signs records of state: a signer for that purpose, and its certificate (DER).
+
+    Attributes:
+        ends_at: When the certificate ends, in seconds since the epoch.
+    """
 
     sign: SignerCallable
     certificate: bytes = field(repr=False)
+    ends_at: float = inf
     key_id: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -10,6 +10,7 @@ from attrs import define
 from svc.audit.record import Sealer
 from svc.audit.state import OriginKey, StateBroken, StateLedger
 from svc.authority.signed_rows import SignedRows, StateUnsigned, refuse_unsigned
+from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction
 from svc.model.audit import NOTHING, Actor, AuditRecord, Event
 from svc.model.canonical import Json
@@ -88,15 +89,17 @@ class Recorder:
                 records of state before it are not as they were signed; the
                 transaction is then undone, and nothing is granted.
         """
-        at = self.now()
+        at, key = self.now(), self.key  # one key, though a newer one be taken meanwhile
         change = self._change(tx, event, state) if state else None
+        if change is not None:
+            _check_end(key, at)
         record = AuditRecord(
             event_id=event_id(at, self.entropy),
             time=at,
             event=event,
             actor=actor,
             origin=self.origin,
-            key_id=None if change is None else self.key.key_id,
+            key_id=None if change is None else key.key_id,
             details=details,
             state=change,
             **fields,
@@ -104,8 +107,8 @@ class Recorder:
         sealed = self.sealer.seal(record)
         row = tx.audit.append(sealed.canonical, sealed.personal, entities)
         if change is not None:
-            signature = self.key.sign(sealed.canonical)
-            tx.state.append(change.n, row.seq, self.key.key_id, signature, self.key.certificate)
+            signature = key.sign(sealed.canonical)
+            tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
             self.ledger.remember(row.hash, change)
         return row
 
@@ -123,3 +126,13 @@ class Recorder:
             if catalog <= seen.catalog and event is not STATE_ADOPT:
                 raise refuse_unsigned(CATALOG)
         return StateChange(seen.n + 1, seen.hash, tuple(state), catalog)
+
+
+def _check_end(key: OriginKey, at: float) -> None:
+    """Refuse to sign what could never be verified."""
+    if at >= key.ends_at:
+        raise Unavailable(
+            "the certificate of the records of state has ended, so nothing is changed; make the "
+            "next one with `svc authority keys renew audit-origin`",
+            reason="audit_key_expired",
+        )

@@ -14,10 +14,12 @@ import click
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.output import hint, moment, say
 
-KINDS = ("transport", "spiffe")
+ISSUERS = ("transport", "spiffe")
+PURPOSES = ("anchor", "audit-origin", "grant", "snapshot")
+ALL = "all"
 _COPY = (
-    "copy {kind}.pem and {kind}.key to keys/ of every other Authority; until then they sign by "
-    "the one before, and svc_ca_bundle_stale says so"
+    "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then each "
+    "signs by the one before, and svc_ca_bundle_stale says so of an issuing CA"
 )
 
 
@@ -27,24 +29,31 @@ def keys() -> None:
 
 
 @keys.command("renew")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice((*ISSUERS, *PURPOSES, ALL)))
 @click.option(
     "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
 )
 @click.pass_context
 def renew(context: click.Context, kind: str, root_key: Path | None) -> None:
-    """Make the next issuing CA of KIND, with a key of its own.
+    """Make the next issuing CA or signing key of KIND; `all` makes each of them.
 
-    A running Authority that leads puts it in force at its next reload pass.  What the
-    one before has signed stays good to its own end.
+    `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
+    of the audit log, `audit-origin` the records of state, `snapshot` and `grant` what Proxies and
+    Connectors go by.  A running Authority takes it at its next reload pass, an issuing CA where it
+    leads.  What the one before has signed stays good.
     """
-    from svc.pki.keyring import renew_issuer
+    from svc.pki.keyring import renew_issuer, renew_purpose
     from svc.pki.profile import DAY
 
     settings = authority_settings(context)
     directory = authority_state(settings) / "keys"
     lifetime = settings.identity.issuing_ca_days * DAY
-    made = renew_issuer(directory, kind, time.time, os.urandom, lifetime, root_key)
-    until = moment(made.not_valid_after_utc.timestamp())
-    say([f"made the issuing CA {kind}, good until {until}"])
-    hint([_COPY.format(kind=kind)])
+    kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
+    for one in kinds:
+        if one in ISSUERS:
+            made = renew_issuer(directory, one, time.time, os.urandom, lifetime, root_key)
+        else:
+            made = renew_purpose(directory, one, time.time, os.urandom, root_key)
+        sort = "issuing CA" if one in ISSUERS else "signing key"
+        say([f"made the {sort} {one}, good until {moment(made.not_valid_after_utc.timestamp())}"])
+    hint([_COPY.format(kinds=", ".join(kinds))])

@@ -14,7 +14,6 @@ from zope.interface import implementer
 
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
-from svc.audit.heads import AnchorKey
 from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
 from svc.audit.witness import FileSink, Witness
 from svc.audit.witness_http import HttpSink
@@ -25,12 +24,12 @@ from svc.authority.noticing import StoredChain
 from svc.authority.restoring import WISH, Confirmed, RestoreWishFile, Restoring
 from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
+from svc.compose.state import anchor_key
 from svc.compose.store_place import StorePlace, store_place
 from svc.errors import AuditBroken
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
-from svc.model.signing import Purpose
 from svc.own_thread import OwnThread
 from svc.service import AsyncService, Readiness
 
@@ -190,12 +189,10 @@ def _writer(
     exchange: HeadExchange | None,
     told: Callable[[SignedHead], object],
 ) -> HeadWriter:
-    anchor = p.keys.signer(Purpose.AUDIT_HEAD)
-    chain = anchor(b"").chain
     return HeadWriter(
         StoredChain(p.store),
         keeper,
-        AnchorKey(lambda data: anchor(data).signature, chain),
+        anchor_key(p.keys),
         judge,
         p.settings.cluster,
         p.settings.cluster,

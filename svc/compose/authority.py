@@ -12,6 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 from svc.audit.record import Sealer
 from svc.audit.state import StateLedger
 from svc.audit.state_anchor import StateAnchor, StateKeeper
+from svc.audit.writer import HeadWriter
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService
@@ -50,6 +51,7 @@ from svc.compose.authority_life import (
     Serves,
     StoreLife,
     issuers_in_force,
+    purposes_in_force,
     state_beginning,
     status_of,
 )
@@ -178,7 +180,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p.leadership,
         *peers.services,
         Standing(p.opened.store, p.leadership, role.ready, clock, peers.route.is_there),
-        _renewal_loop(p, rooms.renewals),
+        *_renewals(p, rooms.renewals, heads.writer),
         queue.watching,
         *heads.services(turn),
         p.keeper,
@@ -303,9 +305,12 @@ def _in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[o
     return lambda call: deferToThreadPool(runtime.reactor, pool(), call)
 
 
-def _renewal_loop(p: Parts, renewals: RenewalDesk) -> RenewalLoop:
+def _renewals(
+    p: Parts, renewals: RenewalDesk, heads: HeadWriter
+) -> tuple[RenewalLoop, PeriodicTask]:
+    """Of our own leaf, and of the keys that we sign with."""
     own = OwnLeaf(p.identity, p.desk, p.serving, renewals.renew)
-    return RenewalLoop(
+    leaf = RenewalLoop(
         p.identity,
         p.identity_store,
         own.renew,
@@ -314,3 +319,6 @@ def _renewal_loop(p: Parts, renewals: RenewalDesk) -> RenewalLoop:
         entropy=p.runtime.entropy,
         told=identity_meters(p.metrics, "authority", p.identity.seconds_left),
     )
+    every = p.settings.snapshot.reload_secs
+    keys = purposes_in_force(p, heads)
+    return leaf, PeriodicTask(p.runtime.reactor, every, keys.follow, "keys that end")

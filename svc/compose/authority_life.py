@@ -12,11 +12,13 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from svc import __version__
+from svc.audit.writer import HeadWriter
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
 from svc.authority.issuers import IssuersInForce
 from svc.authority.policies import PolicyDesk
 from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.purposes import PurposesInForce
 from svc.authority.records import node
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
@@ -26,9 +28,9 @@ from svc.authority.unsigned import UnsignedRows
 from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
-from svc.compose.state import WISH, StateBeginning, WishFile
+from svc.compose.state import WISH, StateBeginning, WishFile, anchor_key, origin_key
 from svc.compose.store_opening import AwaitedStore
-from svc.compose.telemetry import stale_meter
+from svc.compose.telemetry import key_meter, stale_meter
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
 from svc.model.audit import Event
@@ -37,7 +39,8 @@ from svc.model.node import Leaf, Node, NodeState
 from svc.model.outbox import QueueCounts
 from svc.pki.identity import TransportIdentity
 from svc.pki.issue import IssuingAuthority
-from svc.pki.keyring import load_issuer
+from svc.pki.keyring import load_issuer, newer_purpose
+from svc.pki.root import PurposeKey
 from svc.proto.gate.v1 import admin_pb2
 from svc.service import AsyncMultiService, AsyncService, Readiness
 
@@ -240,6 +243,30 @@ def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
     return IssuersInForce(
         p.desk, knowledge, p.store, p.recorder, runtime.now, load,
         lambda call: deferToThreadPool(runtime.reactor, pool(), call), stale_meter(p.metrics),
+    )  # fmt: skip
+
+
+def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
+    """The keys of ``keys/`` that this Authority signs with itself."""
+    runtime, cluster, desk = p.runtime, p.settings.cluster, p.desk
+
+    def load(used: PurposeKey) -> PurposeKey | None:
+        return newer_purpose(p.state / "keys", used, cluster, runtime.now, runtime.entropy)
+
+    def taken(_word: str) -> None:
+        # Snapshots and grants are signed by whichever key is the newest.
+        p.recorder.key, heads.key = origin_key(p.keys), anchor_key(p.keys)
+
+    def issuers() -> dict[str, float]:
+        return {
+            kind: one.certificate.not_valid_after_utc.timestamp()
+            for kind, one in desk.keys.issuers.items()
+        }
+
+    return PurposesInForce(
+        p.keys, issuers, load, runtime.now,
+        lambda call: deferToThreadPool(runtime.reactor, runtime.reactor.getThreadPool(), call),
+        taken, key_meter(p.metrics),
     )  # fmt: skip
 
 

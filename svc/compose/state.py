@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import define
 
 from svc.audit.anchor import replace
+from svc.audit.heads import AnchorKey
 from svc.audit.state import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
 from svc.audit.state_anchor import StateAnchor, StateKeeper, check_anchor
 from svc.authority.adoption import Wish, adopt_wished
@@ -15,6 +16,7 @@ from svc.authority.records import Recorder
 from svc.errors import ConfigError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.signing import Purpose, Signed
+from svc.pki.profile import SIGNED_BY
 from svc.pki.root import ClusterKeys
 from svc.pki.verify import ChainVerifier
 
@@ -33,10 +35,21 @@ def origin_verifier(root: bytes, cluster: str) -> OriginVerifier:
 
 
 def origin_key(keys: ClusterKeys) -> OriginKey:
-    """The key of this cluster that signs records of state."""
-    sign = keys.signer(Purpose.AUDIT_ORIGIN)
-    (certificate,) = sign(b"").chain
-    return OriginKey(lambda data: sign(data).signature, certificate)
+    """The key of this cluster that signs records of state; a newer one changes it not."""
+    used = keys.purposes[SIGNED_BY[Purpose.AUDIT_ORIGIN]]
+    (certificate,) = used.sign(Purpose.AUDIT_ORIGIN, b"").chain
+    return OriginKey(
+        lambda data: used.sign(Purpose.AUDIT_ORIGIN, data).signature, certificate, used.ends_at
+    )
+
+
+def anchor_key(keys: ClusterKeys) -> AnchorKey:
+    """The key of this cluster that signs audit heads; of now, as :func:`origin_key`."""
+    used = keys.purposes[SIGNED_BY[Purpose.AUDIT_HEAD]]
+    chain = used.sign(Purpose.AUDIT_HEAD, b"").chain
+    return AnchorKey(
+        lambda data: used.sign(Purpose.AUDIT_HEAD, data).signature, chain, used.ends_at
+    )
 
 
 @define

@@ -185,6 +185,15 @@ def stale_meter(metrics: Metrics) -> Callable[[str, bool], None]:
     return lambda kind, is_stale: gauges[kind].set(int(is_stale))
 
 
+def key_meter(metrics: Metrics) -> Callable[[str, float], None]:
+    """Shows what each key of the cluster has left."""
+
+    def told(key: str, seconds: float) -> None:
+        metrics.gauge("svc_authority_key_expires_in_seconds", key=key).set(seconds)
+
+    return told
+
+
 def identity_meters(
     metrics: Metrics, role: str, seconds_left: Callable[[], float]
 ) -> Callable[[str], None]:

@@ -86,12 +86,31 @@ def add_purpose(
     files.check_directory(directory, os.geteuid())
     if (directory / f"{word}.pem").exists():
         return False
+    renew_purpose(directory, word, now, entropy, root_key)
+    return True
+
+
+def renew_purpose(
+    directory: Path,
+    word: str,
+    now: profile.WallTime,
+    entropy: Entropy,
+    root_key: Path | None = None,
+) -> x509.Certificate:
+    """Make the next key of a purpose, with its certificate, in the place of the one before.
+
+    Called by ``svc authority keys renew``; blocks for the disk.  As with :func:`renew_issuer` a
+    running Authority takes it, and a pair that was cut is made whole by the same command.
+
+    Raises:
+        ConfigError: the root's key is missing, or not to be trusted.
+    """
     root, signer, cluster = _root_signer(directory, root_key)
     made = make_purpose_key(word, cluster, root, signer, now(), entropy)
     # The key first: what is found by its certificate is whole.
     files.replace_private(directory / f"{word}.key", files.key_pem(made.key))
     files.replace_private(directory / f"{word}.pem", files.certificates_pem(made.certificate))
-    return True
+    return made.certificate
 
 
 def renew_issuer(
@@ -180,6 +199,23 @@ def load_issuer(
     return _Reader(directory, os.geteuid(), now, entropy).issuer(kind, cluster)
 
 
+def newer_purpose(
+    directory: Path, used: PurposeKey, cluster: str, now: profile.WallTime, entropy: Entropy
+) -> PurposeKey | None:
+    """The key of a purpose that lies where *used* did; None while it is the same, or ends sooner.
+
+    Blocks for the disk; the files are looked at as :func:`load_keys` does.
+
+    Raises:
+        ConfigError: as :func:`load_keys`.
+    """
+    reader = _Reader(directory, os.geteuid(), now, entropy)
+    if reader.certificate(used.word) == used.certificate:
+        return None
+    found = reader.purpose(used.word, cluster)
+    return found if found.ends_at >= used.ends_at else None
+
+
 def _contents(keys: ClusterKeys) -> dict[str, bytes]:
     pairs: dict[str, tuple[x509.Certificate, PrivateKey]] = {
         kind: (each.certificate, each.key) for kind, each in keys.issuers.items()
@@ -213,6 +249,14 @@ class _Reader:
         issuers = {kind: self._issuer(kind, name, root) for kind in profile.ISSUERS}
         purposes = {word: self._purpose(word, name, root) for word in profile.PURPOSES}
         return ClusterKeys(name, root, root_key, issuers, purposes)
+
+    def certificate(self, word: str) -> x509.Certificate:
+        files.check_directory(self._directory, self._uid)
+        return self._certificate(word)
+
+    def purpose(self, word: str, cluster: str) -> PurposeKey:
+        files.check_directory(self._directory, self._uid)
+        return self._purpose(word, cluster, self._root(cluster))
 
     def issuer(self, kind: str, cluster: str) -> issue.IssuingAuthority:
         files.check_directory(self._directory, self._uid)
@@ -257,8 +301,8 @@ class _Reader:
                 raise CertificateRefused(f"it is the certificate of {standing.word}")
             if not standing.not_before <= self._now() < standing.not_after:
                 raise CertificateRefused(
-                    "it is not valid now; make a new one with the root key (an issuing CA: "
-                    "`svc authority keys renew`)"
+                    "it is not valid now; make a new one with the root key: "
+                    f"`svc authority keys renew {name}`"
                 )
         except CertificateRefused as refused:
             raise ConfigError(str(self._directory / f"{name}.pem"), refused.text) from None

@@ -7,7 +7,7 @@ CAs and purpose keys goes on without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 
 from attrs import field, frozen
 from cryptography import x509
@@ -35,6 +35,11 @@ class PurposeKey:
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False, eq=False)
 
+    @property
+    def ends_at(self) -> float:
+        """When its certificate ends, in seconds since the epoch: what it signs later is void."""
+        return self.certificate.not_valid_after_utc.timestamp()
+
     def sign(self, purpose: Purpose, data: bytes) -> Signed:
         """Sign for a purpose that this key is for.
 
@@ -49,13 +54,17 @@ class PurposeKey:
 
 @frozen
 class ClusterKeys:
-    """Everything an Authority signs with."""
+    """Everything an Authority signs with.
+
+    Attributes:
+        purposes: By word; :meth:`take` puts a newer one in the place of the one before.
+    """
 
     cluster: str
     root: x509.Certificate
     root_key: ec.EllipticCurvePrivateKey | None = field(repr=False, eq=False)
     issuers: Mapping[str, issue.IssuingAuthority]
-    purposes: Mapping[str, PurposeKey]
+    purposes: MutableMapping[str, PurposeKey]
 
     @property
     def root_der(self) -> bytes:
@@ -72,9 +81,16 @@ class ClusterKeys:
         return self.issuers[profile.kind_of(role) or role.value]
 
     def signer(self, purpose: Purpose) -> Callable[[bytes], Signed]:
-        """What ``compose`` hands to rooms that sign: bytes in, signature and chain out."""
-        key = self.purposes[profile.SIGNED_BY[purpose]]
-        return lambda data: key.sign(purpose, data)
+        """What ``compose`` hands to rooms that sign: bytes in, signature and chain out.
+
+        It signs with whichever key of that purpose is the newest as it is called.
+        """
+        word = profile.SIGNED_BY[purpose]
+        return lambda data: self.purposes[word].sign(purpose, data)
+
+    def take(self, newer: PurposeKey) -> None:
+        """Sign with *newer* from now on; on the reactor's thread."""
+        self.purposes[newer.word] = newer
 
 
 def make_cluster(

@@ -168,6 +168,11 @@ def _relays() -> tuple[Series, ...]:
         _gauge("svc_ca_bundle_stale", _A,
                "1 while the CA of this kind that is in force could not be loaded.",
                kind=("user_ssh", "onward_ssh", "host_tls", "spiffe", "jwt_signing")),
+        _gauge("svc_authority_key_expires_in_seconds", _A,
+               "Seconds left on each key that the cluster's root has signed; negative after its "
+               "end. Make the next one with `svc authority keys renew` before.",
+               key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot"),
+               absent=True),
         _gauge("svc_license_expires_unix", _A, "Unix time the running license expires.",
                later=True),
         _counter("svc_authority_forward_requests_total", _A,

@@ -198,7 +198,15 @@ class SeveralAuthorities(SynchronousTestCase):
                 shutil.copy(keys, gateway.files.state(process) / "keys" / name)
         for process in ("authority2", "authority3"):
             gateway.await_metric(process, stale, 0, kind="spiffe")
+        for key in ("anchor", "snapshot"):
+            gateway.operator("keys", "renew", key)
+            until(f"{key} is signed with", partial(self.is_taken, key))
         self.assertTrue(self.person("eve", "proxy").directory.exists())
+
+    def is_taken(self, key: str) -> bool:
+        """Whether the first Authority has said that it signs with a newer key of this word."""
+        lines = self.gateway.roles["authority"].text().splitlines()
+        return any("a newer key is signed with" in one and f'"{key}"' in one for one in lines)
 
     def check_same_owner(self) -> None:
         """Another process under the name of one that lives ends, and says why."""

@@ -1,0 +1,97 @@
+"""The keys this Authority signs with, each of which ends: newer ones are taken, ends are told.
+
+A purpose key (heads of the audit log, records of state, policy snapshots, grants) is good because
+of its certificate, which travels with each signature.  So a newer one needs nobody's leave: it is
+signed by the cluster's root, lies in ``keys/``, and is signed with from then on.  What the one
+before has signed is judged by the time of its own.  The root's key makes it, and nothing that
+runs has that (rule R14): an operator does, in time, as the log and a metric say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from svc.errors import SvcError
+from svc.pki.profile import DAY
+from svc.pki.root import ClusterKeys, PurposeKey
+
+WARN_SECS = 30 * DAY
+"""So long before its end a key is named in the log, once a day."""
+
+URGENT_SECS = 7 * DAY
+"""And as an error."""
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class PurposesInForce:
+    """See the module.
+
+    Attributes:
+        keys: Given the newer ones.
+        issuers: When the issuing CAs that are signed with end, by kind; their ends are told too.
+        load: Reads the key in ``keys/`` where it is newer than this one; blocks, raises SvcError.
+        taken: Told the word of each that is signed with from now on.
+        ends_in: Told of each key the seconds that are left; none or less: it has ended.
+    """
+
+    keys: ClusterKeys
+    issuers: Callable[[], Mapping[str, float]]
+    load: Callable[[PurposeKey], PurposeKey | None]
+    now: Callable[[], float]
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    taken: Callable[[str], object]
+    ends_in: Callable[[str, float], object]
+    _unread: dict[str, str] = field(factory=dict)
+    _named: dict[str, int] = field(factory=dict)
+
+    async def follow(self) -> None:
+        """One pass; what cannot be read is said once, and the key there is goes on."""
+        for word, used in tuple(self.keys.purposes.items()):
+            newer = await self._newer(used)
+            if newer is not None:
+                self.keys.take(newer)
+                self.taken(word)
+                _log.info("a newer key is signed with", key=word, days=self._days(newer.ends_at))
+        ends = {word: one.ends_at for word, one in self.keys.purposes.items()}
+        for word, at in {**ends, **self.issuers()}.items():
+            self.ends_in(word, at - self.now())
+            self._warn(word, at)
+
+    async def _newer(self, used: PurposeKey) -> PurposeKey | None:
+        def load() -> PurposeKey | SvcError | None:
+            try:
+                return self.load(used)
+            except SvcError as refused:
+                return refused
+
+        found = await self.in_thread(load)
+        if isinstance(found, SvcError):
+            if self._unread.get(used.word) != found.text:
+                _log.error("a key in keys/ is not taken", key=used.word, reason=found.text)
+            self._unread[used.word] = found.text
+            return None
+        self._unread.pop(used.word, None)
+        assert found is None or isinstance(found, PurposeKey)
+        return found
+
+    def _warn(self, word: str, at: float) -> None:
+        """Once a day, from a month before its end on."""
+        left, today = at - self.now(), int(self.now() // DAY)
+        if left > WARN_SECS:
+            self._named.pop(word, None)
+        elif self._named.get(word) != today:
+            self._named[word] = today
+            say = _log.warn if left > URGENT_SECS else _log.error
+            say(
+                "a key of the cluster ends; make the next one with `svc authority keys renew`",
+                key=word,
+                days=self._days(at),
+            )
+
+    def _days(self, at: float) -> int:
+        return int((at - self.now()) // DAY)
