@@ -9,14 +9,17 @@ outside the store, and the next start takes over exactly that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
+from svc.audit.wish_file import WishFile
 from svc.authority.records import Recorder, operator
 from svc.authority.signed_rows import rows_now
-from svc.errors import Fault, SvcError
+from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit import Actor
 from svc.model.canonical import encode
@@ -72,6 +75,21 @@ class Wish:
     fingerprint: str
     at: float
     uid: int
+
+
+def adoption_wish_file(path: Path) -> WishFile[Wish]:
+    """Where ``svc authority state adopt`` leaves that wish."""
+
+    def form_of(wish: Wish) -> Mapping[str, object]:
+        return {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
+
+    def wish_of(form: Mapping[str, Any]) -> Wish:
+        return Wish(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
+
+    def refused(text: str) -> SvcError:
+        return ConfigError(str(path), text.removeprefix(f"{path}: "))
+
+    return WishFile(path, form_of, wish_of, refused)
 
 
 def adopt_wished(tx: ITransaction, recorder: Recorder, wish: Wish | None) -> None:

@@ -10,23 +10,24 @@ still keeps the greater head.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
-from svc.audit.anchor import AnchorDirectory, replace
+from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
 from svc.audit.heads import from_line, head_time, to_line
 from svc.audit.restored import Restoration, lost_head
 from svc.audit.state import StateBroken, StateView
 from svc.audit.state_anchor import StateAnchor, check_anchor
 from svc.audit.watch import LogWatch
+from svc.audit.wish_file import WishFile
 from svc.audit.writer import HeadWriter, RunBlocking
 from svc.authority.records import Recorder, operator
-from svc.errors import Fault, Malformed, SvcError
+from svc.errors import Fault, SvcError
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import SignedHead, rfc3339
@@ -76,48 +77,30 @@ class RestoreWish:
         return size < self.differs and time <= self.lost.head.time
 
 
-@define
-class RestoreWishFile:
-    """The wish, outside of the store.  Every method blocks on a disk."""
+def restore_wish_file(path: Path) -> WishFile[RestoreWish]:
+    """Where that wish is left."""
+    return WishFile(path, _form_of, _wish_of, NotRestored)
 
-    path: Path
 
-    def read(self) -> RestoreWish | None:
-        """What is wished for; None where nothing is.
+def _form_of(wish: RestoreWish) -> Mapping[str, object]:
+    return {
+        "reason": wish.reason,
+        "uid": wish.uid,
+        "lost": to_line(wish.lost).decode("ascii"),
+        "differs": wish.differs,
+        "seq": wish.end.seq,
+        "hash": wish.end.hash.hex(),
+    }
 
-        Raises:
-            SvcError: the file is not of its form.
-        """
-        try:
-            form = json.loads(self.path.read_bytes())
-            return RestoreWish(
-                str(form["reason"]),
-                int(form["uid"]),
-                from_line(str(form["lost"]).encode(), {}),
-                int(form["differs"]),
-                ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
-            )
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, Malformed):
-            raise NotRestored(f"{self.path}: cannot be read; remove it") from None
 
-    def write(self, wish: RestoreWish) -> None:
-        """Ask the next start to go on from there."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        form = {
-            "reason": wish.reason,
-            "uid": wish.uid,
-            "lost": to_line(wish.lost).decode("ascii"),
-            "differs": wish.differs,
-            "seq": wish.end.seq,
-            "hash": wish.end.hash.hex(),
-        }
-        replace(self.path, json.dumps(form).encode() + b"\n")
-
-    def done(self) -> None:
-        """It was done, or is not needed."""
-        self.path.unlink(missing_ok=True)
+def _wish_of(form: Mapping[str, Any]) -> RestoreWish:
+    return RestoreWish(
+        str(form["reason"]),
+        int(form["uid"]),
+        from_line(str(form["lost"]).encode(), {}),
+        int(form["differs"]),
+        ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
+    )
 
 
 def newest_in(heads: Sequence[SignedHead], holds: Callable[[SignedHead], bool]) -> int:
@@ -160,7 +143,7 @@ class Restoring(AsyncService):
     store: IStore
     chain: IChain
     recorder: Recorder
-    file: RestoreWishFile
+    file: WishFile[RestoreWish]
     keeper: AnchorDirectory
     state: StateAnchor
     watch: LogWatch

@@ -43,9 +43,9 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     and the next start takes over exactly the rows shown; should any of them change before, the
     start is refused.
     """
-    from svc.authority.adoption import Wish, counts, fingerprint
+    from svc.authority.adoption import Wish, adoption_wish_file, counts, fingerprint
     from svc.authority.signed_rows import rows_now
-    from svc.compose.state import WISH, WishFile
+    from svc.compose.state import WISH
     from svc.compose.store_place import store_place
     from svc.pki.keyring import add_purpose
 
@@ -74,5 +74,5 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
         return
     if add_purpose(directory / "keys", "audit-origin", time.time, os.urandom, root_key):
         hint(["made the key audit-origin"])
-    WishFile(directory / "anchor" / WISH).write(wish)
+    adoption_wish_file(directory / "anchor" / WISH).write(wish)
     hint(["the next start of this Authority takes over these rows"])

@@ -21,7 +21,7 @@ from svc.audit.writer import HeadWriter, shared_by_nobody
 from svc.authority.heads import HeadsToTell
 from svc.authority.leading import FencedStore
 from svc.authority.noticing import StoredChain
-from svc.authority.restoring import WISH, Confirmed, RestoreWishFile, Restoring
+from svc.authority.restoring import WISH, Confirmed, Restoring, restore_wish_file
 from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
 from svc.compose.state import anchor_key
@@ -138,7 +138,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
     p.store.committed, p.store.watch = writer.appended, watch
     restoring = Restoring(
         FencedStore(p.opened.store, p.leadership.epoch), watch.chain, p.recorder,
-        RestoreWishFile(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
+        restore_wish_file(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
         exchange, p.runtime.now, _in_thread(p),
     )  # fmt: skip
     return AuditHeads(exchange, told, watch, writer, restoring, Loading(keeper, told), witnesses)

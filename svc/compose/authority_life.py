@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from svc import __version__
 from svc.audit.writer import HeadWriter
+from svc.authority.adoption import adoption_wish_file
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge
 from svc.authority.issuers import IssuersInForce
@@ -28,7 +29,7 @@ from svc.authority.unsigned import UnsignedRows
 from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records
-from svc.compose.state import WISH, StateBeginning, WishFile, anchor_key, origin_key
+from svc.compose.state import WISH, StateBeginning, anchor_key, origin_key
 from svc.compose.store_opening import AwaitedStore
 from svc.compose.telemetry import key_meter, stale_meter
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
@@ -229,7 +230,7 @@ class Serves(AsyncService):
 
 def state_beginning(p: Parts) -> StateBeginning:
     """How this Authority comes to go by the records of its store."""
-    wish = WishFile(p.state / "anchor" / WISH)
+    wish = adoption_wish_file(p.state / "anchor" / WISH)
     return StateBeginning(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
 
 

@@ -22,7 +22,8 @@ from svc.audit.restored import restorations
 from svc.audit.state import StateView
 from svc.audit.state_anchor import check_anchor
 from svc.audit.verify import stretches, verify
-from svc.authority.restoring import WISH, RestoreWish, RestoreWishFile
+from svc.audit.wish_file import WishFile
+from svc.authority.restoring import WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_rows import batches, personal_of
 from svc.compose.backup_check import Backup, Verifying
@@ -175,9 +176,9 @@ class Restoring:
             filling.commit()
         self.crash_point("committed")
 
-    def _wish(self, within: str) -> RestoreWishFile:
+    def _wish(self, within: str) -> WishFile[RestoreWish]:
         """Where the next start finds that it is to go on from an older store."""
-        return RestoreWishFile(self._staged / within / "anchor" / WISH)
+        return restore_wish_file(self._staged / within / "anchor" / WISH)
 
     def _require_apart(self) -> None:
         """Refuse a file that would come to lie over the store that the configuration names."""
@@ -278,4 +279,4 @@ class Restoring:
         for directory in {own, self.place.base}:
             files.sync_directory(directory)
         shutil.rmtree(staged)
-        return RestoreWishFile(own / "anchor" / WISH).read()
+        return restore_wish_file(own / "anchor" / WISH).read()

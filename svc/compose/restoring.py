@@ -12,7 +12,7 @@ from svc.audit.anchor import AnchorDirectory, heads_in
 from svc.audit.greatest import GreatestHead, check_place
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
-from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, RestoreWishFile, common_head
+from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, common_head, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import RoleSettings
@@ -103,7 +103,7 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
             fault=Fault.INVALID,
         )
     wish = RestoreWish(reason.strip(), os.getuid(), found.lost, found.differs, found.end)
-    RestoreWishFile(state / "anchor" / WISH).write(wish)
+    restore_wish_file(state / "anchor" / WISH).write(wish)
 
 
 def witness_files(settings: RoleSettings) -> list[Path]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from attrs import define
 
-from svc.audit.anchor import replace
 from svc.audit.heads import AnchorKey
 from svc.audit.state import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
 from svc.audit.state_anchor import StateAnchor, StateKeeper, check_anchor
+from svc.audit.wish_file import WishFile
 from svc.authority.adoption import Wish, adopt_wished
 from svc.authority.records import Recorder
-from svc.errors import ConfigError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.signing import Purpose, Signed
 from svc.pki.profile import SIGNED_BY
@@ -53,37 +49,6 @@ def anchor_key(keys: ClusterKeys) -> AnchorKey:
 
 
 @define
-class WishFile:
-    """What ``svc authority state adopt`` leaves for the next start, outside the store."""
-
-    path: Path
-
-    def read(self) -> Wish | None:
-        """The rows to take over; None where nobody asked.
-
-        Raises:
-            ConfigError: the file is not of its form.
-        """
-        try:
-            form = json.loads(self.path.read_bytes())
-            return Wish(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError):
-            raise ConfigError(str(self.path), "cannot be read; remove it") from None
-
-    def write(self, wish: Wish) -> None:
-        """Ask the next start to take these over."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        form = {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
-        replace(self.path, json.dumps(form).encode() + b"\n")
-
-    def done(self) -> None:
-        """They were taken over."""
-        self.path.unlink(missing_ok=True)
-
-
-@define
 class StateBeginning:
     """How an Authority comes to go by the records of its store, before it does anything else."""
 
@@ -92,7 +57,7 @@ class StateBeginning:
     anchor: StateAnchor
     keeper: StateKeeper
     recorder: Recorder
-    wish: WishFile
+    wish: WishFile[Wish]
 
     async def begin(self) -> None:
         """Verify what came after the checkpoint; take over an older store where that was asked for.

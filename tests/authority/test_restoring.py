@@ -22,7 +22,7 @@ from svc.audit.writer import HeadWriter, run_inline
 from svc.authority.heads import HeadsToTell
 from svc.authority.noticing import StoredChain
 from svc.authority.records import node
-from svc.authority.restoring import NotRestored, RestoreWish, RestoreWishFile, Restoring
+from svc.authority.restoring import NotRestored, RestoreWish, Restoring, restore_wish_file
 from svc.compose.heads import head_verifier
 from svc.errors import SvcError
 from svc.model.audit import SignedHead, chain_hash
@@ -68,7 +68,7 @@ class RestoringTests(SynchronousTestCase):
             tasks, told=self.told.signed,
         )  # fmt: skip
         restoring = Restoring(
-            self.store, chain, self.writes, RestoreWishFile(self.base / "adopt-log.json"),
+            self.store, chain, self.writes, restore_wish_file(self.base / "adopt-log.json"),
             self.keeper, StateAnchor(self.base), watch, writer, None, now, run_inline,
         )  # fmt: skip
         return watch, writer, restoring
@@ -152,7 +152,7 @@ class RestoringTests(SynchronousTestCase):
         lost = lost or self.newest()
         end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
         wish = RestoreWish(WHY, 7, lost, size, end)
-        RestoreWishFile(self.base / "adopt-log.json").write(evolve(wish, **changed))
+        restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
 
     def record(self) -> dict[str, Any]:
         """The last record's details."""

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state import StateLedger
 from svc.audit.state_anchor import StateAnchor, StateKeeper
-from svc.authority.adoption import Wish, fingerprint
+from svc.authority.adoption import Wish, adoption_wish_file, fingerprint
 from svc.authority.enrollment import Enrollment
 from svc.authority.facts import Knowledge
 from svc.authority.members import MemberDesk
@@ -21,7 +21,7 @@ from svc.authority.policies import PolicyDesk
 from svc.authority.records import operator
 from svc.authority.signed_rows import rows_now
 from svc.authority.unsigned import UnsignedRows
-from svc.compose.state import StateBeginning, WishFile, origin_verifier
+from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.node import JoinToken, TokenRole
 from svc.model.spool import prove_audit_key
 from svc.model.token import make_token
@@ -70,7 +70,7 @@ class StateCase(SynchronousTestCase):
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = WishFile(self.anchor.path / "wish.json")
+        wish = adoption_wish_file(self.anchor.path / "wish.json")
         beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         value_of(beginning.begin())
         return Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
@@ -423,7 +423,7 @@ class OlderStoreTests(SynchronousTestCase):
         self.house = House()
         self.house.by_sql("DELETE FROM state_changes", "DELETE FROM state_signers")
         self.anchor = StateAnchor(Path(self.mktemp()))
-        self.wish = WishFile(self.anchor.path / "wish.json")
+        self.wish = adoption_wish_file(self.anchor.path / "wish.json")
         self.ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
 
     def beginning(self) -> StateBeginning:

@@ -8,8 +8,9 @@ from attrs import evolve
 
 from svc.audit.state import OriginKey, StateBroken, StateLedger
 from svc.audit.state_anchor import StateKeeper
+from svc.authority.adoption import adoption_wish_file
 from svc.authority.signed_rows import StateUnsigned
-from svc.compose.state import StateBeginning, WishFile, origin_key, origin_verifier
+from svc.compose.state import StateBeginning, origin_key, origin_verifier
 from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
 from svc.model.events import GROUP_ADD
@@ -161,6 +162,6 @@ class RecordTests(StateCase):
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = WishFile(self.anchor.path / "wish.json")
+        wish = adoption_wish_file(self.anchor.path / "wish.json")
         begin = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         return refusal_of(begin.begin()).reason

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import TestCase
 
-from svc.authority.restoring import MAX_REASON, WISH, RestoreWishFile
+from svc.authority.restoring import MAX_REASON, WISH, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from tests.cli.logs import LoggedPlace
 from tests.proof import proves
@@ -74,7 +74,7 @@ class AdoptTests(AdoptCase):
         self.assertEqual(place.files(), before)
         done = place.run("audit", "adopt", "--reason", "a disk failed")
         self.assertIn("the next start", done.stderr)
-        wish = RestoreWishFile(place.state / "anchor" / WISH).read()
+        wish = restore_wish_file(place.state / "anchor" / WISH).read()
         assert wish is not None
         self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))
         self.assertEqual(wish.end.seq, 7)

@@ -16,7 +16,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from svc.audit.anchor import heads_in
-from svc.authority.restoring import WISH, RestoreWishFile
+from svc.authority.restoring import WISH, restore_wish_file
 from svc.backup import manifest as form
 from svc.backup.classes import CLASSES, NONE, PRESENT
 from svc.compose import restore
@@ -359,7 +359,7 @@ class RestoreTests(BackupCase):
         place.lose()
         self.refused(place.restore(out, place.key), "--reason TEXT", 6)
         self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
-        wish = RestoreWishFile(place.state / "anchor" / WISH).read()
+        wish = restore_wish_file(place.state / "anchor" / WISH).read()
         assert wish is not None
         self.assertEqual((wish.end.seq, wish.lost.head.tree_size), (43, 48))
         self.assertEqual((wish.reason, wish.uid), ("the disk broke", os.getuid()))

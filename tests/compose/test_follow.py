@@ -11,10 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state import StateLedger, StateView
 from svc.audit.state_anchor import StateAnchor, StateKeeper
+from svc.authority.adoption import adoption_wish_file
 from svc.authority.facts import Knowledge
 from svc.authority.policy_in_force import PolicyInForce
 from svc.compose.authority_follow import Follower
-from svc.compose.state import StateBeginning, WishFile, origin_verifier
+from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.audit import chain_hash
 from svc.policy.engine import CompiledPolicy
 from svc.service import BackgroundTasks
@@ -42,7 +43,7 @@ class FollowerTests(SynchronousTestCase):
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         self.knowledge = Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = WishFile(self.anchor.path / "wish.json")
+        wish = adoption_wish_file(self.anchor.path / "wish.json")
         beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         self.policy = PolicyInForce(
             CLUSTER, WORDS, KINDS, lambda text: succeed(None),

@@ -1,0 +1,53 @@
+"""What an operator wishes the next start to do, left beside the anchor and outside of the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from attrs import define
+
+from svc.audit.anchor import replace
+from svc.errors import Malformed, SvcError
+
+_Wish = TypeVar("_Wish")
+
+
+@define
+class WishFile(Generic[_Wish]):
+    """One wish, or none.  Every method blocks on a disk.
+
+    Attributes:
+        form_of: The members that the file holds.
+        wish_of: The wish of them; raises what reading a form of another kind raises.
+        refused: Makes the refusal of a file that is not of its form, of a sentence.
+    """
+
+    path: Path
+    form_of: Callable[[_Wish], Mapping[str, object]]
+    wish_of: Callable[[Mapping[str, Any]], _Wish]
+    refused: Callable[[str], SvcError]
+
+    def read(self) -> _Wish | None:
+        """What is wished for; None where nothing is.
+
+        Raises:
+            SvcError: the file is not of its form.
+        """
+        try:
+            return self.wish_of(json.loads(self.path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, Malformed):
+            raise self.refused(f"{self.path}: cannot be read; remove it") from None
+
+    def write(self, wish: _Wish) -> None:
+        """Ask the next start for it, in the place of what was asked for before."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace(self.path, json.dumps(dict(self.form_of(wish))).encode() + b"\n")
+
+    def done(self) -> None:
+        """It was done, or is not needed."""
+        self.path.unlink(missing_ok=True)
