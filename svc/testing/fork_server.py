@@ -155,6 +155,9 @@ def _become(order: _Order) -> None:
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environ)
+    places = order.environ.get("PYTHONPATH", "").split(os.pathsep)
+    # An interpreter of its own would begin with these.
+    sys.path[:0] = [place for place in places if place and place not in sys.path]
     sys.argv = ["svc", *order.arguments]
 
 

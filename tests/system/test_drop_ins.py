@@ -10,7 +10,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.system.starts import Start, faults, svc_words
+from svc.testing.processes import svc_command
+from tests.system.starts import Start, faults, from_nothing, svc_words
 
 SOURCES = Path(__file__).resolve().parent.parent.parent
 INSTALLED = {"PYTHONPATH": f"{{dir}}/site-packages{os.pathsep}{SOURCES}"}
@@ -80,7 +81,7 @@ def start(
     words: tuple[str, ...] = (),
 ) -> Start:
     """A Connector that names one more kind."""
-    command = words or tuple(svc_words("--config", "{dir}/c.toml", "connector"))
+    command = words or tuple(svc_command("--config", "{dir}/c.toml", "connector"))
     wanted = (says,) if says else NO_IDENTITY
     config = CONFIG.replace(', "WORD"', f', "{word}"' if word else "")
     return Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
@@ -88,6 +89,7 @@ def start(
 
 # With -u it is not what `svc_command` gives, so not forked: the interpreter's path is the point.
 UNSAFE = (sys.executable, "-u", "-m", "svc", "--config", "{dir}/c.toml", "connector")
+SVC = tuple(svc_words("--config", "{dir}/c.toml", "connector"))
 TWISTD = (
     str(Path(sys.executable).parent / "twistd"),
     *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
@@ -108,16 +110,17 @@ BROKEN = [
 ]  # fmt: skip
 
 NOT_RUN = [
-    start("in the working directory", "kind extra: no such drop-in", put("MARK", place=".")),
+    start("in the working directory", "kind extra: no such drop-in", put("MARK", place="."),
+          words=SVC),
     start("there, by python -m", "kind extra: no such drop-in", put("MARK", place="."),
           words=UNSAFE),
     start("there, under twistd", "kind extra: no such drop-in", put("MARK", place="."),
           words=TWISTD),
-    start("a package there", "", shadowed, word=""),
+    start("a package there", "", shadowed, word="", words=SVC),
     start("a package there, under twistd", "", shadowed, word="", words=TWISTD),
-    start("installed but not named", "", put("MARK"), word=""),
+    start("installed but not named", "", put("MARK"), word="", words=SVC),
     start("installed but not named, under twistd", "", put("MARK"), word="", words=TWISTD),
-    start("a poisoned cache", "", poisoned, word=""),
+    start("a poisoned cache", "", poisoned, word="", words=SVC),
     start("a poisoned cache, under twistd", "", poisoned, word="", words=TWISTD),
 ]  # fmt: skip
 
@@ -132,14 +135,16 @@ class DropInTests(SynchronousTestCase):
 
     def test_sound(self) -> None:
         """A drop-in that is installed and named is loaded, and makes the mark looked for."""
-        found = faults([start("sound", "", put("MARK" + SOUND))], Path(self.mktemp()).absolute())
+        sound = from_nothing(start("sound", "", put("MARK" + SOUND)))
+        found = faults([sound], Path(self.mktemp()).absolute())
         self.assertEqual(len(found), 1)
         self.assertIn("sound: left behind: ", found[0])
         self.assertIn("/ran'", found[0])
 
     def test_broken(self) -> None:
         """A named drop-in that is missing, doubled, broken or open to others stops the start."""
-        self.refused(*BROKEN)
+        first, *others = BROKEN
+        self.refused(from_nothing(first), *others)
 
     def test_not_run(self) -> None:
         """What the configuration does not name is never run, wherever it lies."""
