@@ -4,7 +4,7 @@ Any number of Authorities may run on one store; :class:`Leadership` of each
 looks at the lease again and again, takes it when it may, and keeps it by
 beats.  Who cannot beat in time writes nothing before anybody else may take over, and
 goes on if nobody did; whoever was stopped meanwhile and does not know yet is refused by the store,
-because :class:`FencedStore` compares the epoch inside every write transaction.
+because :class:`FencedStore` compares epoch, owner and process inside every write transaction.
 """
 
 from __future__ import annotations
@@ -104,15 +104,23 @@ class Leadership(AsyncService):
         self._waiting.append(waiting)
         return waiting
 
-    def epoch(self) -> int:
-        """The epoch to write under.
+    def held(self) -> Lease:
+        """The lease to write under.
 
         Raises:
             LeaseLost: we do not lead.
         """
         if self._lease is None:
             raise LeaseLost("" if self.leader == self.owner else self.leader)
-        return self._lease.epoch
+        return self._lease
+
+    def epoch(self) -> int:
+        """Of the lease to write under.
+
+        Raises:
+            LeaseLost: we do not lead.
+        """
+        return self.held().epoch
 
     async def start(self) -> None:
         """Look for the first time, take the lease if it may be taken, and go on looking.
@@ -243,14 +251,14 @@ def _beaten(mine: Lease, tx: ITransaction) -> Lease | None:
 @implementer(IStore)
 @define
 class FencedStore:
-    """A store written to under the epoch of a lease only.
+    """A store written to under a lease only.
 
     Attributes:
-        epoch: The epoch to write under; raises LeaseLost where there is none.
+        lease: The lease to write under; raises LeaseLost where there is none.
     """
 
     store: IStore
-    epoch: Callable[[], int]
+    lease: Callable[[], Lease]
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """See :class:`IStore`.
@@ -258,10 +266,10 @@ class FencedStore:
         Raises:
             LeaseLost: we do not lead, or lead no more; nothing was written.
         """
-        epoch = self.epoch()
+        mine = self.lease()
 
         def fenced(tx: ITransaction) -> _T:
-            tx.lease.require(epoch)
+            tx.lease.require(mine)
             return fn(tx)
 
         return await self.store.run(desc, fenced)

@@ -137,7 +137,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
     writer = _writer(p, keeper, judge, exchange, signed)
     p.store.committed, p.store.watch = writer.appended, watch
     restoring = Restoring(
-        FencedStore(p.opened.store, p.leadership.epoch), watch.chain, p.recorder,
+        FencedStore(p.opened.store, p.leadership.held), watch.chain, p.recorder,
         restore_wish_file(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
         exchange, p.runtime.now, _in_thread(p),
     )  # fmt: skip

@@ -120,7 +120,7 @@ def make_authority(
         opened.store, owner_of(settings, identity), runtime.entropy(8).hex(), runtime.reactor,
         not opened.is_shared, settings.store_lease_secs,
     )  # fmt: skip
-    store = NoticingStore(FencedStore(opened.store, leadership.epoch))
+    store = NoticingStore(FencedStore(opened.store, leadership.held))
     tasks = BackgroundTasks()
     keeper = StateKeeper(recorder.ledger, StateAnchor(state / "anchor"), tasks, _in_thread(runtime))
     parts = Parts(

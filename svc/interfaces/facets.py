@@ -54,11 +54,14 @@ class ILease(Interface):
     def leave(mine: Lease) -> bool:
         """Give the lease up; whether it still was *mine*.  The epoch stays."""
 
-    def require(epoch: int) -> None:
-        """Return if the lease is held in *epoch*; called first in every write transaction.
+    def require(mine: Lease) -> None:
+        """Return if the lease is *mine*, whatever its beats; called first in each write.
+
+        Epoch, owner and process are compared: a database that failed over to a replica without
+        the newest epoch gives one epoch to two.
 
         Raises:
-            LeaseLost: another epoch has begun, or nobody holds the lease.
+            LeaseLost: another epoch has begun, another process holds it, or nobody does.
         """
 
     def members() -> list[Member]:

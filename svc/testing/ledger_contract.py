@@ -194,7 +194,7 @@ class LedgerContract:
             assert later == Lease(1, "n1", "i1", 1)
             self.assertIsNone(tx.lease.beat(mine), "that beat was counted")
             self.assertIsNone(tx.lease.take("n2", "i2", mine), "it has beaten since")
-            tx.lease.require(1)
+            tx.lease.require(mine)
             theirs = tx.lease.take("n2", "i2", later)
             assert theirs == Lease(2, "n2", "i2", 0)
             self.assertFalse(tx.lease.leave(later))
@@ -203,9 +203,29 @@ class LedgerContract:
             self.assertEqual(tx.lease.held(), Lease(2))
 
         await self.store.run("lease", story)
-        for epoch in (1, 2, 3):
+        for lease in (Lease(1, "n1", "i1", 1), Lease(2, "n2", "i2"), Lease(2)):
             with self.assertRaises(LeaseLost):
-                await self.store.run("write", lambda tx, e=epoch: tx.lease.require(e))
+                await self.store.run("write", lambda tx, one=lease: tx.lease.require(one))
+
+    async def test_one_epoch_twice(self: Any) -> None:
+        """Of two that began one epoch, because the store was put back, one writes."""
+
+        def begin(tx: ITransaction) -> Lease:
+            taken = tx.lease.take("n1", "i1", tx.lease.held())
+            assert taken is not None
+            kept = tx.lease.beat(taken)
+            assert kept is not None
+            return kept
+
+        held = await self.store.run("begin", begin)
+        await self.store.run("write", lambda tx: tx.lease.require(evolve(held, beats=7)))
+        for other in (
+            evolve(held, owner="n2"), evolve(held, instance="i2"), evolve(held, epoch=2),
+            evolve(held, epoch=0), Lease(1),
+        ):  # fmt: skip
+            with self.assertRaises(LeaseLost) as lost:
+                await self.store.run("write", lambda tx, one=other: tx.lease.require(one))
+            self.assertEqual(lost.exception.leader, "n1")
 
     async def test_members(self: Any) -> None:
         """A member's row is replaced only as it was seen; rows come by name."""

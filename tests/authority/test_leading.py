@@ -91,7 +91,7 @@ class Member:
 
     def write(self, text: bytes = b"{}") -> Deferred[Any]:
         """One write of it."""
-        fenced = FencedStore(self.way, self.leadership.epoch)
+        fenced = FencedStore(self.way, self.leadership.held)
         return Deferred.fromCoroutine(fenced.run("write", lambda tx: tx.audit.append(text)))
 
 
@@ -132,7 +132,7 @@ class LeadingTests(World):
         self.successResultOf(a.write())
         refusal = self.failureResultOf(b.write(), LeaseLost).value
         self.assertEqual((refusal.reason, refusal.leader), ("not_leader", "a"))
-        verifyObject(IStore, FencedStore(self.store, a.leadership.epoch))
+        verifyObject(IStore, FencedStore(self.store, a.leadership.held))
 
     def test_stopped(self) -> None:
         """A leader that stops gives the lease up: the next look of another takes it."""
@@ -207,6 +207,30 @@ class LeadingTests(World):
         for waiting in a.way.held:
             waiting.callback(None)
         self.assertEqual(self.failureResultOf(late, LeaseLost).value.leader, "b")
+        self.assertEqual(self.rows(), before)
+
+    def test_one_epoch_twice(self) -> None:
+        """Of two that both began an epoch, because the store forgot the first one, one writes.
+
+        So it is after a failover to a replica that had not heard of the newest epoch.
+        """
+        a, b = self.member("a"), self.member("b")
+        on_its_way: list[Deferred[None]] = []
+        a.way.held, a.way.only = on_its_way, "write"
+        writing = a.write()
+
+        def fail_over(tx: Any) -> None:
+            self.assertIsNotNone(tx.lease._replace(tx.lease.held(), Lease()))
+
+        self.successResultOf(Deferred.fromCoroutine(self.store.run("fail over", fail_over)))
+        self.after(2 * BEAT_SECS)
+        self.assertEqual((a.leads, b.leads), (False, True))
+        self.assertEqual(b.leadership.epoch(), 1)
+        self.successResultOf(b.write())
+        before = self.rows()
+        for waiting in on_its_way:
+            waiting.callback(None)
+        self.assertEqual(self.failureResultOf(writing, LeaseLost).value.leader, "b")
         self.assertEqual(self.rows(), before)
 
     def test_answer_lost(self) -> None:

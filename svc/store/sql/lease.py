@@ -36,10 +36,10 @@ class LeaseRow:
         """See :class:`ILease`."""
         return self._replace(mine, Lease(mine.epoch)) is not None
 
-    def require(self, epoch: int) -> None:
+    def require(self, mine: Lease) -> None:
         """See :class:`ILease`."""
         held = self.held()
-        if held.epoch != epoch or held.is_free:
+        if held.is_free or held.epoch != mine.epoch or not held.is_of(mine.owner, mine.instance):
             raise LeaseLost(held.owner)
 
     def _replace(self, old: Lease, new: Lease) -> Lease | None:
