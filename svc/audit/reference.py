@@ -172,7 +172,8 @@ witness in a file has (`audit_rolled_back`), a log without any head past the fir
 (`audit_anchor_missing`) and heads of another log (`audit_head_foreign`). While it runs it looks at
 the store every five seconds, or at each `snapshot.reload_secs` where that is shorter, and compares
 every write with the end it knows: a store that is behind is `audit_rolled_back` in `/readyz`, and
-nothing is written to it.
+nothing is written to it. While it leads nobody else appends: a record past the end that its own
+writes left is `audit_foreign_record`, nothing is written behind it, and no head covers it.
 
 ## Exports
 

@@ -5,7 +5,9 @@ A store that was put back to an older state, or holds other records, is
 looked at again and again, and each write compares the end that it goes on from
 with the newest one known.  What is known: the end that our own writes left,
 the newest head in the anchor directory, and the greatest head that others
-showed us and that our records contradict, which is kept beside it.
+showed us and that our records contradict, which is kept beside it.  While we
+lead, a record past the end that our own writes left is ``audit_foreign_record``,
+and stops the writing as well.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from twisted.logger import Logger
 
 from svc.audit.greatest import GreatestHead, check_place, parse_head
 from svc.audit.heads import head_time, to_line
+from svc.audit.own_end import NAMED, ForeignRecord, OwnEnd, Rows
 from svc.audit.restored import Restoration
 from svc.audit.witness import ANSWER_SECS
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit import SignedHead
-from svc.model.ledger import ChainHead
+from svc.model.ledger import ChainHead, ChainRow
 from svc.service import AsyncService, PeriodicTask, bounded
 
 LOOK_SECS = 5.0
@@ -67,6 +70,16 @@ async def _none() -> Iterable[bytes]:
     return ()
 
 
+async def _not_leading() -> ChainHead | None:
+    """Others may append."""
+    return None
+
+
+def _no_rows(_from: int, _limit: int) -> Iterable[ChainRow]:
+    """Where nobody asks for the records between."""
+    return ()
+
+
 @define(slots=False, eq=False)
 class LogWatch(AsyncService):
     """Looks at the log while the role runs.
@@ -79,6 +92,7 @@ class LogWatch(AsyncService):
         restorations: The lines of the log that were given up on purpose.
         sources: Witnesses that can be read; looked at before anything is written.
         others: What other Authorities show us through the store, newer than our own heads.
+        led_end: Where the log ends, in a snapshot in which we lead; None where we do not.
         told: Given the refusal when it is found, and None when all is right again.
         heals: Whether a store that is right again is written to again.  A file may have been
             replaced while we held it open, so what we would write goes nowhere: it does not.
@@ -94,11 +108,12 @@ class LogWatch(AsyncService):
     run_blocking: RunBlocking = run_inline
     sources: Iterable[IHeadSource] = ()
     others: Callable[[], Awaitable[Iterable[bytes]]] = _none
+    led_end: Callable[[], Awaitable[ChainHead | None]] = _not_leading
     told: Callable[[AuditBroken | None], object] = _nobody
     heals: bool = True
     every: float = LOOK_SECS
     fault: AuditBroken | None = field(default=None, init=False)
-    _seen: ChainHead = field(factory=ChainHead, init=False)
+    own: OwnEnd = field(factory=OwnEnd, init=False)
     _given_up: Restoration | None = field(default=None, init=False)
     _looks: PeriodicTask = field(init=False)
 
@@ -114,22 +129,30 @@ class LogWatch(AsyncService):
         """Look no more."""
         await self._looks.stopService()
 
+    def left(self, before: ChainHead, end: ChainHead) -> None:
+        """Say where a transaction would leave the log; in the store's thread, before its commit."""
+        self.own.left(before, end)
+
     def committed(self, end: ChainHead) -> None:
         """Say where a committed transaction left the log; on the reactor."""
-        if end.seq > self._seen.seq:
-            self._seen = end
+        self.own.committed(end)
 
-    def require(self, end: ChainHead) -> None:
+    def require(self, end: ChainHead, rows: Rows = _no_rows) -> None:
         """Return if a write may go on from *end*; in the store's thread, in each write.
 
+        Args:
+            rows: The log, as the transaction sees it.
+
         Raises:
-            AuditBroken: the store is behind what is known; nothing is written.
+            AuditBroken: the store is behind what is known, or goes on past what we wrote;
+                nothing is written.
         """
         if self.fault is not None:
             raise _again(self.fault)
-        seen = self._seen
+        seen = self.own.known
         if end.seq < seen.seq or (end.seq == seen.seq and end.hash != seen.hash):
             raise _amiss(end, Mark(seen.seq, seen.hash, "this Authority"))
+        self.own.require(end, rows)
 
     def found(self, fault: AuditBroken) -> None:
         """Write nothing from now on; on the reactor."""
@@ -234,7 +257,8 @@ class LogWatch(AsyncService):
         return any(one.gives_up(head) for one in self.restorations())
 
     async def _look(self) -> AuditBroken | None:
-        marks = [Mark(self._seen.seq, self._seen.hash, "this Authority")]
+        seen = self.own.known
+        marks = [Mark(seen.seq, seen.hash, "this Authority")]
         kept: list[SignedHead | None] = []
         await self.run_blocking(lambda: kept.append(self.keeper.newest()))
         if kept[0] is not None:
@@ -246,7 +270,15 @@ class LogWatch(AsyncService):
             fault = await self._check(mark)
             if fault is not None:
                 return fault
-        return None
+        return await self._foreign()
+
+    async def _foreign(self) -> AuditBroken | None:
+        """What is there past our own writes: found while nobody writes, too."""
+        end = await self.led_end()
+        if end is None or self.own.is_ours(end):
+            return None
+        seq = self.own.first_foreign(await self.chain.rows(self.own.known.seq + 1, NAMED))
+        return ForeignRecord.at(seq)
 
     async def _check(self, mark: Mark) -> AuditBroken | None:
         if mark.seq == 0:

@@ -3,7 +3,9 @@
 It reads the rows that are durable, checks that each follows from the one
 before, and signs a head at start, after so many records, so long after the
 first record that no head covers, and on stop.  At start it goes on from the greatest
-head kept, and refuses a store that lies behind it.  It never appends.
+head kept, and refuses a store that lies behind it; what it finds there is taken over.
+From then on a head covers what this Authority wrote itself, and nothing past it.  It
+never appends.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from svc.audit.merkle import Tree, leaf_hash, resume
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
 from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
-from svc.model.ledger import ChainRow
+from svc.model.ledger import ChainHead, ChainRow
 from svc.service import AsyncService, BackgroundTasks
 
 HEAD_EVERY = 256
@@ -49,6 +51,15 @@ async def shared_by_nobody(_: SignedHead) -> None:
     """There is no other Authority."""
 
 
+def _all() -> ChainHead | None:
+    """Nobody else writes to the log."""
+    return None
+
+
+def _nobody_asks(_: ChainHead) -> None:
+    """As above."""
+
+
 def _first() -> int:
     """Where there is only one writer, ever."""
     return 1
@@ -74,6 +85,8 @@ class HeadWriter(AsyncService):
         share: Puts a head where the other Authorities find it, before it is kept; once more
             for the same head changes nothing.
         told: Called with each head once it is durable.
+        ours: How far the log is ours, past which nothing is signed; None: all there is.
+        took_over: Told the end of the log that was verified at the start, before a head says so.
         every: How many records without a head bring one at once; the first head is never
             put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
         after: How many seconds after a record without a head one comes; the first within
@@ -96,6 +109,8 @@ class HeadWriter(AsyncService):
     run_blocking: RunBlocking = run_inline
     share: Callable[[SignedHead], Awaitable[object]] = shared_by_nobody
     told: Callable[[SignedHead], object] = _nobody
+    ours: Callable[[], ChainHead | None] = _all
+    took_over: Callable[[ChainHead], object] = _nobody_asks
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     restored_seq: int = 0
@@ -169,7 +184,7 @@ class HeadWriter(AsyncService):
             if self._tree.size < self.restored_seq:
                 await self._catch_up(self.restored_seq)
                 await self._publish(self._signed())
-            await self._catch_up()
+            await self._catch_up_with_ours()
             if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
                 await self._publish(self._signed())
         finally:
@@ -235,6 +250,23 @@ class HeadWriter(AsyncService):
                 reason="audit_rolled_back",
             )
         self._newest = newest
+
+    async def _catch_up_with_ours(self) -> None:
+        ours = self.ours()
+        if ours is None:
+            signed = 0 if self._newest is None else self._newest.head.tree_size
+            await self._catch_up()
+            if self._tree.size > signed:
+                _log.info("records that no head covers are taken over", after=signed)
+            self.took_over(ChainHead(self._tree.size, self._last_hash))
+            return
+        await self._catch_up(ours.seq)
+        if (self._tree.size, self._last_hash) != (ours.seq, ours.hash):
+            raise AuditBroken(
+                f"audit log: record {ours.seq} is not the one that this Authority wrote; "
+                "no head is signed",
+                reason="audit_rolled_back",
+            )
 
     async def _catch_up(self, end: int | None = None) -> None:
         """Take the rows that are not yet in the tree, at most up to *end*."""

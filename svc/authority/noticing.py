@@ -1,7 +1,8 @@
 """The store as this role uses it: its log is looked at in every write.
 
 Whoever signs heads hears of every commit, and nothing is written to a store
-whose log ends before what was seen of it (rule R10).
+whose log ends before what was seen of it, or goes on past what this Authority,
+while it leads, wrote itself (rule R10).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeVar
 from attrs import define, field
 from zope.interface import implementer
 
+from svc.audit.own_end import ForeignRecord, Rows
 from svc.audit.watch import LogWatch, RolledBack
 from svc.errors import AuditBroken
 from svc.interfaces.audit import IChain
@@ -29,8 +31,11 @@ def _nobody(_records: int) -> None:
 class _Unwatched:
     """Before the watch is there."""
 
-    def require(self, end: ChainHead) -> None:
+    def require(self, end: ChainHead, rows: Rows) -> None:
         """Whatever it is."""
+
+    def left(self, before: ChainHead, end: ChainHead) -> None:
+        """Nobody asks."""
 
     def committed(self, end: ChainHead) -> None:
         """Nobody asks."""
@@ -58,15 +63,16 @@ class NoticingStore:
 
         def counted(tx: ITransaction) -> tuple[_T, int, ChainHead]:
             before = tx.audit.head()
-            self.watch.require(before)
+            self.watch.require(before, tx.audit.rows)
             result = fn(tx)
             end = tx.audit.head()
+            self.watch.left(before, end)
             return result, end.seq - before.seq, end
 
         try:
             result, records, end = await self.store.run(desc, counted)
         except AuditBroken as broken:
-            if broken.reason == RolledBack.reason:
+            if broken.reason in (RolledBack.reason, ForeignRecord.reason):
                 self.watch.found(broken)
             raise
         self.watch.committed(end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from zope.interface import implementer
 
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
+from svc.audit.own_end import ForeignRecord
 from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
 from svc.audit.witness import FileSink, Witness
 from svc.audit.witness_http import HttpSink
@@ -26,15 +28,16 @@ from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
 from svc.compose.state import anchor_key
 from svc.compose.store_place import StorePlace, store_place
-from svc.errors import AuditBroken
+from svc.errors import AuditBroken, LeaseLost
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
+from svc.interfaces.store import ITransaction
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
 from svc.own_thread import OwnThread
 from svc.service import AsyncService, Readiness
 
-AUDIT = RolledBack.reason
-"""The condition of readiness, as the word by which what is amiss is known."""
+AUDIT = (RolledBack.reason, ForeignRecord.reason)
+"""The conditions of readiness, as the words by which what is amiss is known."""
 
 GREATEST = "greatest"
 """In the anchor directory: a head of others that our own records contradict."""
@@ -134,7 +137,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
         for witness in witnesses:
             witness.signed(head)
 
-    writer = _writer(p, keeper, judge, exchange, signed)
+    writer = _writer(p, keeper, judge, exchange, watch, signed)
     p.store.committed, p.store.watch = writer.appended, watch
     restoring = Restoring(
         FencedStore(p.opened.store, p.leadership.held), watch.chain, p.recorder,
@@ -165,7 +168,8 @@ def _watch(
         chain = PlaceChain(store_place(p.settings), in_thread)
 
     def told(fault: AuditBroken | None) -> None:
-        (ready.met if fault is None else ready.lost)(AUDIT)
+        for each in AUDIT:
+            (ready.lost if fault is not None and fault.reason == each else ready.met)(each)
         if fault is not None and exchange is not None and p.leadership.lease is None:
             # Whoever writes is to know of what its store lacks.
             p.tasks.spawn("show an audit head", exchange.warn())
@@ -175,11 +179,32 @@ def _watch(
     watch = LogWatch(
         chain, keeper, greatest, judge, reactor, run_blocking=in_thread, told=told,
         heals=is_shared, every=min(LOOK_SECS, p.settings.snapshot.reload_secs),
+        led_end=_led_end(p),
     )  # fmt: skip
     if exchange is not None:
         watch.others = exchange.greater
-    ready.met(AUDIT)
+    for each in AUDIT:
+        ready.met(each)
     return watch
+
+
+def _led_end(p: Parts) -> Callable[[], Awaitable[ChainHead | None]]:
+    """Where the log ends, as one snapshot shows it in which the lease is ours."""
+
+    async def end() -> ChainHead | None:
+        lease = p.leadership.lease
+        if lease is None:
+            return None
+
+        def look(tx: ITransaction) -> ChainHead | None:
+            with suppress(LeaseLost):
+                tx.lease.require(lease)
+                return tx.audit.head()
+            return None
+
+        return await p.opened.store.read("the end of the log", look)
+
+    return end
 
 
 def _writer(
@@ -187,6 +212,7 @@ def _writer(
     keeper: AnchorDirectory,
     judge: HeadVerifier,
     exchange: HeadExchange | None,
+    watch: LogWatch,
     told: Callable[[SignedHead], object],
 ) -> HeadWriter:
     return HeadWriter(
@@ -204,6 +230,8 @@ def _writer(
         run_blocking=_in_thread(p),
         share=shared_by_nobody if exchange is None else exchange.share,
         told=told,
+        ours=lambda: watch.own.to_sign,
+        took_over=watch.own.take_over,
         every=p.settings.audit.head_every_records,
         after=p.settings.audit.head_after_secs,
     )

@@ -152,7 +152,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), made_listeners(p)
     queue = audit_queue(p, rooms.knowledge)
-    role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, AUDIT), listeners)
+    role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT), listeners)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     heads = audit_heads(p, role.ready, follower.begin_anew)
     queue.heads = heads.writer

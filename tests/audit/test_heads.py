@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
@@ -16,11 +17,13 @@ from zope.interface.verify import verifyObject
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
+from svc.audit.own_end import OwnEnd
 from svc.audit.verify import ChainFault, stretches, verify
 from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model.audit import SignedHead
+from svc.model.ledger import ChainHead
 from svc.service import BackgroundTasks
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
 from tests.proof import proves
@@ -323,6 +326,35 @@ class HeadWriterTests(SynchronousTestCase):
     def sizes(self) -> list[int]:
         """What each head kept covers."""
         return [head.head.tree_size for head in self.keeper.kept]
+
+    def test_only_what_is_ours(self) -> None:
+        """A head covers what was taken over and what was written here, and nothing past it."""
+        own = OwnEnd()
+        self.log.fill(3, short_record)
+        writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
+        self.assertEqual(self.sizes(), [3])
+        self.log.fill(2, short_record)
+        own.committed(self.end())
+        self.log.fill(4, short_record)  # by SQL, before the head is due
+        writer.appended(2)
+        self.clock.advance(HEAD_SECONDS)
+        self.assertEqual(self.sizes(), [3, 5])
+        self.successResultOf(writer.stopService())
+        self.assertEqual(self.sizes(), [3, 5])
+
+    def test_not_what_was_written(self) -> None:
+        """Where another record stands in the place of ours nothing is signed."""
+        own = OwnEnd()
+        writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
+        self.log.fill(1, short_record)
+        own.committed(ChainHead(1, b"x" * 32))
+        refused = self.failureResultOf(Deferred.fromCoroutine(writer.write()), AuditBroken).value
+        self.assertEqual(refused.reason, "audit_rolled_back")
+        self.assertEqual(self.sizes(), [])
+
+    def end(self) -> ChainHead:
+        """Of the log."""
+        return self.successResultOf(Deferred.fromCoroutine(self.log.head()))
 
     @proves("G-OPEN-12")
     def test_when(self) -> None:

@@ -152,6 +152,35 @@ class WatchTests(SynchronousTestCase):
         self.watch.found(error)
         self.assertRaises(AuditBroken, self.watch.require, end)
 
+    def test_foreign(self) -> None:
+        """A record past what was written here is named within a pass, while we lead."""
+        leads = True
+
+        async def led_end() -> ChainHead | None:
+            return await self.log.head() if leads else None
+
+        watch = self.watch
+        watch.led_end = led_end
+        self.assertEqual(self.passes(), "")
+        watch.own.take_over(self.end())
+        before = self.end()
+        self.log.fill(1, short_record)
+        watch.left(before, self.end())
+        self.assertEqual(self.passes(), "", "its answer is on the way")
+        watch.committed(self.end())
+        self.assertEqual(self.passes(), "")
+        whole = list(self.log.log)
+        self.log.fill(2, short_record)
+        self.assertIn("record 14 was written by nobody here", self.passes())
+        self.assertEqual([each and each.reason for each in self.told], ["audit_foreign_record"])
+        error = self.assertRaises(AuditBroken, watch.require, self.end())
+        self.assertEqual(error.reason, "audit_foreign_record")
+        self.log.log = whole
+        self.assertEqual(self.passes(), "")
+        leads = False
+        self.log.fill(2, short_record)
+        self.assertEqual(self.passes(), "", "whoever leads now wrote them")
+
     def test_what_others_know(self) -> None:
         """Whoever shows a greater head stops us, over a restart too; what we hold is cheap."""
         for head in self.heads:

@@ -13,9 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.greatest import GreatestHead
 from svc.audit.watch import LogWatch
 from svc.authority.noticing import NoticingStore
-from svc.errors import AuditBroken, SvcError
+from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
+from svc.model.ledger import ChainHead
 from svc.store.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
 
@@ -49,9 +50,7 @@ class NoticingTests(SynchronousTestCase):
     def test_put_back(self) -> None:
         """Nothing is written to a store that ends before what this process has written."""
         told: list[AuditBroken | None] = []
-        clock: Any = Clock()
-        greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
-        watch = LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, clock, told=told.append)
+        watch = _watch(self.mktemp(), told)
         inner = memory_store(chain_hash)
         store = NoticingStore(inner, watch=watch)
         done: list[str] = []
@@ -79,3 +78,60 @@ class NoticingTests(SynchronousTestCase):
         self.assertEqual((len(done), len(told)), (3, 2))
         last = Deferred.fromCoroutine(inner.read("last", lambda tx: tx.audit.head().seq))
         self.assertEqual(self.successResultOf(last), 1)
+
+    def test_put_behind(self) -> None:
+        """Nothing is written behind a record that came into the store otherwise."""
+        told: list[AuditBroken | None] = []
+        watch = _watch(self.mktemp(), told)
+        inner = memory_store(chain_hash)
+        store = NoticingStore(inner, watch=watch)
+        watch.own.take_over(ChainHead())
+
+        def append(tx: ITransaction) -> None:
+            tx.audit.append(b"{}")
+
+        def lost(tx: ITransaction) -> None:
+            tx.audit.append(b'{"n":1}')
+            raise SvcError("undone")
+
+        self.successResultOf(Deferred.fromCoroutine(store.run("write", append)))
+        self.failureResultOf(Deferred.fromCoroutine(store.run("undone", lost)), SvcError)
+        self.successResultOf(Deferred.fromCoroutine(store.run("write", append)))
+        self.successResultOf(Deferred.fromCoroutine(inner.run("by SQL", append)))
+        for _ in range(2):
+            failed = Deferred.fromCoroutine(store.run("write", append))
+            error: Any = self.failureResultOf(failed, AuditBroken).value
+            self.assertEqual(error.reason, "audit_foreign_record")
+            self.assertIn("record 3 was written by nobody here", error.text)
+        self.assertEqual([each and each.reason for each in told], ["audit_foreign_record"] * 2)
+        last = Deferred.fromCoroutine(inner.read("last", lambda tx: tx.audit.head().seq))
+        self.assertEqual(self.successResultOf(last), 3)
+
+    def test_outcome_unknown(self) -> None:
+        """A write that was committed though its caller heard otherwise is gone on from."""
+        watch = _watch(self.mktemp(), [])
+        inner = memory_store(chain_hash)
+        watch.own.take_over(ChainHead())
+
+        class Deaf:
+            """Its answers are lost."""
+
+            async def run(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
+                await inner.run(desc, fn)
+                raise StoreUnavailable("no answer", reason="store_outcome_unknown")
+
+        deaf: Any = Deaf()
+        store = NoticingStore(deaf, watch=watch)
+        writing = store.run("write", lambda tx: tx.audit.append(b"{}"))
+        self.failureResultOf(Deferred.fromCoroutine(writing), StoreUnavailable)
+        store.store = inner
+        link = self.successResultOf(
+            Deferred.fromCoroutine(store.run("write", lambda tx: tx.audit.append(b"{}")))
+        )
+        self.assertEqual((link.seq, watch.own.known.seq), (2, 2))
+
+
+def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
+    greatest, clock = GreatestHead(Path(path), judge, "demo.example", "log"), Clock()
+    reactor: Any = clock
+    return LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, reactor, told=told.append)

@@ -5,6 +5,8 @@ In memory, where every bit can be tried, and in the tables of a real store.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -20,7 +22,8 @@ from svc.audit.verify import ChainFault
 from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import load_settings
 from svc.errors import AuditBroken
-from svc.model.audit import SignedHead
+from svc.model.audit import SignedHead, chain_hash
+from svc.testing.processes import until
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.fault.cluster import Cluster
@@ -33,6 +36,9 @@ SAMPLED = 1000
 WALKS = counted(40, 400)
 STORED = counted(0, 60)
 """Changes in the tables of a store, for each column."""
+
+BEHIND = counted(1, 60)
+"""Records put behind the newest one while others write."""
 
 
 def flips(data: bytes) -> Iterable[bytes]:
@@ -157,6 +163,80 @@ class Altered(ChainCase):
                     own = {**self.memory.personal, seq: (*kept[:at], changed, *kept[at + 1 :])}
                     mixed = MemoryLog(self.rows, own)
                     self.assertFault(seq, "personal", self.rows, personal_of=mixed.personal_of)
+
+
+class Behind(SynchronousTestCase):
+    """A record, rightly chained, that somebody puts behind the newest one by SQL."""
+
+    def setUp(self) -> None:
+        """One Authority on a database, with records under a head."""
+        self.cluster = Cluster.on_postgres(self)
+        files = self.cluster.gateway.files
+        quick = {"snapshot.reload_secs": 0.2, "audit.head_after_secs": 0.1}
+        files.write("authority", files.table("authority") | quick)
+        self.cluster.start()
+        self.latest = files.state("authority") / "anchor" / "latest"
+
+    @proves("G-AUD-02")
+    def test_a_database(self) -> None:
+        """Nothing is appended behind it while many write or nobody does, and no head covers it."""
+        appender = self.cluster.appender(at_once=4)
+        for _ in range(BEHIND):
+            appender.await_acked(10)
+            with self.put() as seq:
+                self.check_found(seq)
+        appender.await_acked(10)
+        appender.child.end()
+        until("a head covers all", lambda: self.covered() == self.last())
+        with self.put() as seq:
+            self.check_found(seq)
+            self.assertEqual(self.covered(), seq - 1)
+        self.cluster.gateway.await_ready("authority")
+        self.cluster.check()
+
+    def check_found(self, seq: int) -> None:
+        """Readiness says it, and the log names the record; nothing follows, no head covers it."""
+        child = self.cluster.child()
+        with TALLY.one(), TALLY.timed():
+            until("not ready", lambda: "audit_foreign_record" in self.readiness(), alive=[child])
+            self.assertIn(f"record {seq} was written by nobody here", child.text())
+            self.assertEqual(self.last(), seq)
+            self.assertLess(self.covered(), seq)
+
+    @contextmanager
+    def put(self) -> Iterator[int]:
+        """One more record, which nobody can tell from one of the Authority's by its form."""
+        with connected(self.cluster.url) as cursor:
+            while True:
+                cursor.execute(
+                    "SELECT seq, hash, canonical FROM audit_log ORDER BY seq DESC LIMIT 1"
+                )
+                last, before, record = cursor.fetchone()
+                own = chain_hash(last + 1, bytes(before), record.encode())
+                with contextlib.suppress(psycopg2.errors.UniqueViolation):
+                    cursor.execute(
+                        "INSERT INTO audit_log (seq, prev_hash, hash, canonical)"
+                        " VALUES (%s, %s, %s, %s)",
+                        (last + 1, before, own, record),
+                    )
+                    break
+            yield last + 1
+            cursor.execute("DELETE FROM audit_log WHERE seq = %s", (last + 1,))
+
+    def readiness(self) -> str:
+        """What ``/readyz`` says."""
+        return self.cluster.gateway.get("authority", "/readyz")[1]
+
+    def last(self) -> int:
+        """The number of the last record."""
+        [[(found,)]] = self.cluster.select("SELECT max(seq) FROM audit_log")
+        return int(found)
+
+    def covered(self) -> int:
+        """By the newest head."""
+        with contextlib.suppress(FileNotFoundError):
+            return int(json.loads(self.latest.read_bytes())["head"]["tree_size"])
+        return 0
 
 
 class Stored(SynchronousTestCase):

@@ -16,7 +16,7 @@ from tests.fault.bad_policies import HOSTILE, bad_policies, policy
 from tests.fault.tally import Tally, counted
 from tests.proof import proves
 from tests.system.common import ada, shared
-from tests.system.second_writer import removed, stored
+from tests.system.second_writer import removed, stored, taken_over
 
 TALLY = Tally("F25")
 MANY = counted(len(HOSTILE), 100)
@@ -34,11 +34,10 @@ class GuardTests(SynchronousTestCase):
         self.version = self.gateway.status()["policy_version"]
 
     def lives(self) -> None:
-        """The same process serves, under the policy that was in force before."""
+        """The same process lives, under the policy that was in force before."""
         os.kill(self.pid, 0)
         self.assertTrue(self.gateway.child(AUTHORITY).is_alive)
         self.assertEqual(self.gateway.child(AUTHORITY).pid, self.pid)
-        self.assertEqual(self.gateway.get(AUTHORITY, "/readyz")[0], 200)
         self.assertEqual(self.gateway.status()["policy_version"], self.version)
 
     def refusal(self, version: int) -> dict[str, Any]:
@@ -60,11 +59,13 @@ class GuardTests(SynchronousTestCase):
             self.assertIn(f"({reason})" if label != "10 MB" else "longer than", ran.stderr, label)
             self.assertLess(len(ran.stderr), 4_000, label)
         self.lives()
+        self.assertEqual(self.gateway.get(AUTHORITY, "/readyz")[0], 200)
 
     @proves("G-POL-02", "G-MET-43", "G-MET-44")
     def test_found_in_store(self) -> None:
-        """Found in the store each is refused as well; sessions go on under the old one."""
+        """Found in the store each is refused as well; the old one stays in force."""
         reasons = {label: reason for label, (_, reason) in HOSTILE.items()}
+        self.addCleanup(self.serves)
         for label, text in bad_policies(MANY):
             with TALLY.one():
                 version = stored(self.gateway, text)
@@ -77,6 +78,11 @@ class GuardTests(SynchronousTestCase):
                 for series, value in ((STORED, version), (APPLIED, self.version)):
                     self.gateway.await_metric(AUTHORITY, series, value)
         self.lives()
+
+    def serves(self) -> None:
+        """Once they are gone, and what was written of them is taken over."""
+        taken_over(self.gateway)
+        self.assertEqual(self.gateway.status()["policy_version"], self.version)
         opened = ada().svc("proxy-ssh", "echo", "--kind", "tcp", stdin=b"through")
         self.assertEqual((opened.status, opened.stdout), (0, "through"), opened.stderr)
 
@@ -93,8 +99,9 @@ class GuardTests(SynchronousTestCase):
                 lambda: self.gateway.get(AUTHORITY, "/readyz") == (503, "not ready: policy\n"),
             )
         finally:
+            self.gateway.child(AUTHORITY).kill()
             removed(self.gateway, version)
-        self.gateway.await_ready(AUTHORITY)
+            taken_over(self.gateway)
         self.assertEqual(self.gateway.status()["policy_version"], self.version)
 
     def test_forbid_that_errs(self) -> None:

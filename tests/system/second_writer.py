@@ -1,4 +1,8 @@
-"""Another Authority's hand in the store: it holds the cluster's keys, so its records count."""
+"""Another Authority's hand in the store: it holds the cluster's keys, so its records count.
+
+It does not lead, so the Authority that runs writes nothing behind them until it is
+started again and takes them over: :func:`taken_over`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from svc.pki.keyring import load_keys
 from svc.store.connection import SqliteStatements, open_writer
 from svc.store.sql.transaction import Transaction
 from svc.testing.gateway import Gateway
+from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY
 
 OTHER = "o" * 26
@@ -59,3 +64,14 @@ def removed(gateway: Gateway, version: int) -> None:
         recorder.append(tx, STATE_ADOPT, node(OTHER), details={"count": 1}, state=state)
 
     write(gateway, change)
+
+
+def taken_over(gateway: Gateway) -> None:
+    """Start the Authority again, which goes on from what was written beside it."""
+    gateway.restart(AUTHORITY)
+
+    def all_are_back() -> bool:
+        status = gateway.status()
+        return bool(status["proxies"] and status["connectors"])
+
+    until("Proxy and Connector are back", all_are_back)

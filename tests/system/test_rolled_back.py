@@ -85,6 +85,7 @@ class RolledBackTests(SynchronousTestCase):
     def test_life(self) -> None:
         """Nothing is appended and the first missing record is named; with a reason it goes on."""
         gateway, kept = self.gateway, self.gateway.directory / "yesterday"
+        self.put_behind()
         before = self.everywhere()
         self.copy(kept)
         gateway.operator("persons", "add", "bob")
@@ -117,6 +118,25 @@ class RolledBackTests(SynchronousTestCase):
         self.witness.write_bytes(lost + self.witness.read_bytes())
         verified = gateway.operator("audit", "verify", "--anchor", str(self.witness))
         self.assertIn("verified", verified.stdout)
+
+    def put_behind(self) -> None:
+        """A record that somebody puts behind the newest one is named, and no head covers it."""
+        before = self.everywhere()
+        with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store:
+            store.execute(
+                "INSERT INTO audit_log (seq, prev_hash, hash, canonical)"
+                " SELECT seq + 1, hash, prev_hash, canonical FROM audit_log WHERE seq = ?",
+                (before,),
+            )
+            store.commit()
+            readiness = until("it is noticed", self.not_ready, alive=[self.child])
+            self.assertIn("audit_foreign_record", readiness)
+            self.assertIn(f"record {before + 1} was written by nobody here", self.child.text())
+            self.child.kill()
+            self.assertEqual((self.last(), self.witnessed()), (before + 1, before))
+            store.execute("DELETE FROM audit_log WHERE seq > ?", (before,))
+            store.commit()
+        self.gateway.start(AUTHORITY)
 
     def not_ready(self) -> str:
         status, body = self.gateway.get(AUTHORITY, "/readyz")

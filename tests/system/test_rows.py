@@ -15,7 +15,7 @@ from svc.testing.processes import run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY
 from tests.proof import proves
 from tests.system.common import ROLES, shared
-from tests.system.second_writer import removed, stored
+from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes, root_of
 from tests.system.test_roles import bea, through
 
@@ -84,6 +84,8 @@ class PolicyVersionTests(SynchronousTestCase):
         finally:
             removed(gateway, version)
         until("seen", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        taken_over(gateway)
+        until("still", lambda: versions(gateway) == (number + 1, number + 1), 5)
 
     @proves("G-ROLE-06")
     def test_history(self) -> None:

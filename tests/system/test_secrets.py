@@ -16,7 +16,7 @@ from svc.testing.settings import AUTHORITY
 from tests.fault.bad_policies import policy
 from tests.proof import proves
 from tests.system.common import ROLES, shared
-from tests.system.second_writer import removed, stored
+from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes
 
 PASSWORD, COOKIE, BEARER = "hunter2-in-a-query", "c00kie-of-a-session", "bearer-of-a-caller"
@@ -124,6 +124,7 @@ class SecretTests(SynchronousTestCase):
         ran = self.gateway.operator("policy", "set", "-", stdin=wrong.encode(), check=False)
         self.assertIn(POLICY_WORD, ran.stderr)  # who wrote it is told what is wrong
         version = stored(self.gateway, wrong)
+        self.addCleanup(taken_over, self.gateway)
         self.addCleanup(removed, self.gateway, version)
         child = self.gateway.child(AUTHORITY)
         until(

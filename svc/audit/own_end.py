@@ -1,0 +1,108 @@
+"""Where this Authority's own writes left the log, for as long as it leads.
+
+The invariant: while one Authority leads nobody else appends.  So a write goes on
+from exactly the end that the write before left, and a record past that end was
+put there by somebody who only can write to the store.
+
+A transaction whose commit is not known yet, or whose answer was lost, may be in
+the store or not.  It is ours by the hash of its last record, which covers every
+record before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+from attrs import define, field
+
+from svc.errors import AuditBroken
+from svc.model.ledger import ChainHead, ChainRow
+
+Rows = Callable[[int, int], Iterable[ChainRow]]
+"""At most so many links from a sequence number on, in order."""
+
+NAMED = 512
+"""Rows looked at to name the first record that is not ours: more than a group commit holds."""
+
+
+class ForeignRecord(AuditBroken):
+    """Somebody else than the Authority that leads put a record into the log; the text names it."""
+
+    reason = "audit_foreign_record"
+
+    @classmethod
+    def at(cls, seq: int) -> ForeignRecord:
+        """The refusal; *seq* is the first such record."""
+        return cls(
+            f"audit log: record {seq} was written by nobody here: it came into the store past this "
+            "Authority, which leads; nothing is appended, and no head will cover it"
+        )
+
+
+@define
+class OwnEnd:
+    """See the module.
+
+    Transactions run in the store's thread and are committed for the reactor's, so a lock
+    guards what both change.  Nothing is refused before :meth:`take_over`.
+    """
+
+    _known: ChainHead = field(factory=ChainHead, init=False)
+    _is_exact: bool = field(default=False, init=False)
+    _unsure: set[ChainHead] = field(factory=set, init=False)
+    _lock: Lock = field(factory=Lock, init=False)
+
+    @property
+    def known(self) -> ChainHead:
+        """The end that a committed transaction of ours left, or that was taken over."""
+        return self._known
+
+    @property
+    def to_sign(self) -> ChainHead | None:
+        """How far the log is ours; None before it was taken over."""
+        return self._known if self._is_exact else None
+
+    def take_over(self, end: ChainHead) -> None:
+        """Lead from *end* on, whose records were verified; nobody else writes from now on."""
+        with self._lock:
+            self._known, self._is_exact = end, True
+
+    def left(self, before: ChainHead, end: ChainHead) -> None:
+        """A transaction that is about to be committed went on from *before*; in its thread."""
+        with self._lock:
+            # What was left past it by others of ours was undone: one transaction writes at a time.
+            self._unsure = {one for one in self._unsure if one.seq <= before.seq}
+            self._unsure.add(end)
+
+    def committed(self, end: ChainHead) -> None:
+        """A transaction that left the log there is durable; on the reactor."""
+        with self._lock:
+            if end.seq > self._known.seq:
+                self._known = end
+                self._unsure = {one for one in self._unsure if one.seq > end.seq}
+
+    def require(self, end: ChainHead, rows: Rows) -> None:
+        """Return if everything up to *end* is ours; in the thread of a transaction.
+
+        Raises:
+            ForeignRecord: it is not.
+        """
+        known = self._known
+        if not self.is_ours(end):
+            raise ForeignRecord.at(self.first_foreign(rows(known.seq + 1, NAMED)))
+
+    def is_ours(self, end: ChainHead) -> bool:
+        """Whether the log may end there; what lies before the known end is for others to judge."""
+        with self._lock:
+            is_past = self._is_exact and end.seq > self._known.seq
+            return not is_past or end in self._unsure
+
+    def first_foreign(self, rows: Iterable[ChainRow]) -> int:
+        """The first record that is not ours, of *rows* past the known end."""
+        with self._lock:
+            unsure, last = set(self._unsure), self._known.seq
+        for row in rows:
+            if ChainHead(row.seq, row.hash) in unsure:
+                last = row.seq
+        return last + 1
