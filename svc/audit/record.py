@@ -42,6 +42,7 @@ _CREDENTIAL = re.compile(
     r"|(?<=://)[^/\s:@]*:[^/\s@]*(?=@)",
     re.IGNORECASE | re.DOTALL,
 )
+_CUT = re.compile(r"\[cut, [0-9]{1,9} characters, sha256 [0-9a-f]{64}\]\Z")
 _PLAIN = (
     "key_id",
     "node_id",
@@ -135,6 +136,13 @@ def tidy(text: str) -> str:
     return _CREDENTIAL.sub("[redacted]", text)
 
 
+def is_tidy(text: str) -> bool:
+    """Whether *text* may be what :func:`tidy` left."""
+    cut = _CUT.search(text)
+    kept = text if cut is None else text[: cut.start()]
+    return len(kept) <= MAX_TEXT and "\0" not in kept and _CREDENTIAL.search(kept) is None
+
+
 def _envelope(record: AuditRecord) -> dict[str, Json]:
     event = record.event
     form: dict[str, Json] = {
@@ -204,16 +212,17 @@ def _exact(request: AccessRequest) -> dict[str, Json] | None:
         form: dict[str, Json] = request_form(request)
     except Malformed:
         return None
-    return form if _storable(form) else None
+    return form if is_storable(form) else None
 
 
-def _storable(value: Json) -> bool:
+def is_storable(value: Json) -> bool:
+    """Whether a request's every text may be kept exactly."""
     if isinstance(value, str):
         return len(value) <= MAX_TEXT and "\0" not in value
     if isinstance(value, Mapping):
-        return all(_storable(key) and _storable(item) for key, item in value.items())
+        return all(is_storable(key) and is_storable(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return all(_storable(item) for item in value)
+        return all(is_storable(item) for item in value)
     return True
 
 

@@ -2,8 +2,9 @@
 
 A row enters the log only if all of it holds: the signature is that of a key in
 force, and the record is one that its signer may write, in the very form that
-sealing gives it.  Whoever has a Proxy's key can thus write nothing but what a
-Proxy says, in its own name.  Pure; whether a good row is new is asked of the
+sealing gives it, about members of the cluster.  Whoever has a Proxy's key can
+thus write nothing but what a Proxy says, in its own name, and no text of his own
+choice.  Pure; whether a good row is new is asked of the
 memory of its spool (``svc.model.replay``).
 """
 
@@ -11,22 +12,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 
 from attrs import field, frozen
 
-from svc.audit.record import MAX_RECORD, MAX_TEXTS, PERSONAL
+from svc.audit.record import MAX_RECORD, PERSONAL, is_storable
+from svc.audit.row_forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.verify import is_hidden, marker
 from svc.errors import Malformed
-from svc.model.audit import Event, Sensitivity, Shape
+from svc.model.audit import Event, Sensitivity
+from svc.model.budget import BUDGETS
 from svc.model.canonical import Json, decode
 from svc.model.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
     BY_NAME,
-    RECORDING_DELIVERED,
     REFUSALS_SUMMARY,
-    REQUEST_DECISION,
     ROLE_START,
     ROLE_STOP,
     SPOOL_CLOSE,
@@ -55,17 +55,13 @@ _OWN = frozenset(
 """What an origin says of itself alone."""
 
 MAY_WRITE: Mapping[str, frozenset[str]] = {
-    "proxy": frozenset(
-        event.name
-        for event in (
-            *_OF_A_SPOOL, REQUEST_DECISION, REFUSALS_SUMMARY, RECORDING_DELIVERED, ROLE_START,
-            ROLE_STOP,
-        )
-    ),
+    # What a Proxy of today writes.  A kind whose requests it decides brings request.decision,
+    # one that is recorded recording.delivered: each comes in here with what writes it.
+    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY)),
     "authority": frozenset(
         event.name for event in (*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
     ),
-}  # fmt: skip
+}
 """The events of each role that may come through the queue."""
 
 _NEEDED = frozenset(
@@ -79,12 +75,25 @@ _TEXTS = frozenset(
 )  # fmt: skip
 _NUMBERS = frozenset(["policy_version", "catalog_version"])
 _KNOWN = _NEEDED | _TEXTS | _NUMBERS | {"policies", "request", "details"}
+_OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
+"""What there is to say of oneself; a summary in particular says nothing of what was asked for."""
+
+_REASONS = frozenset((*BUDGETS, "other"))
+_MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
 _REQUEST = frozenset(["request_kind", "principal", "action", "resource", "context"])
 _ACTORS = frozenset(["person", "node", "service", "anonymous"])
 _EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
+
+
+Members = Callable[[str, str], bool]
+"""``is_member(kind, id)``: whether there is, or was, such a ``person`` or ``node``."""
+
+
+def anybody(_kind: str, _id: str) -> bool:
+    """Where it is not asked who is a member."""
+    return True
 
 
 @frozen
@@ -102,7 +111,7 @@ class Judged:
     def former(self) -> dict[str, int]:
         """The spools that a ``spool.open`` says are still kept, with the last row of each."""
         texts = self.details.get("former_spools", ())
-        found = (_FORMER.match(str(one)) for one in _list(texts))
+        found = (_FORMER.match(str(one)) for one in listed(texts))
         return {one[1]: int(one[2]) for one in found if one is not None}
 
 
@@ -120,7 +129,11 @@ class Verdict:
 
 
 def judge(
-    row: SpoolRow, signer: Callable[[str], Node | None], facts: Mapping[str, AttributeTerm]
+    row: SpoolRow,
+    signer: Callable[[str], Node | None],
+    facts: Mapping[str, AttributeTerm],
+    members: Members = anybody,
+    may_write: Mapping[str, frozenset[str]] = MAY_WRITE,
 ) -> Verdict:
     """Judge *row*, in the order unsigned, unknown key, forged; the first that fits is the reason.
 
@@ -128,6 +141,8 @@ def judge(
         row: As it came.
         signer: The node whose audit key has that id and is in force, or None.
         facts: The context facts of the vocabulary, by name.
+        members: Of whom a record may be.
+        may_write: The events of each role.
     """
     if not row.is_signed:
         return Verdict(hold=Hold.UNSIGNED)
@@ -136,12 +151,19 @@ def judge(
         return Verdict(hold=Hold.UNKNOWN_KEY)
     try:
         verify_row(row, node.audit_key)
-        return Verdict(_read(row, node, facts))
+        judged, record = _read(row, node, facts, may_write)
+        _check_members(record, judged.details, members)
+        return Verdict(judged)
     except (BadSignature, Malformed) as refused:
         return Verdict(hold=Hold.FORGED, why=refused.text)
 
 
-def _read(row: SpoolRow, node: Node, facts: Mapping[str, AttributeTerm]) -> Judged:
+def _read(
+    row: SpoolRow,
+    node: Node,
+    facts: Mapping[str, AttributeTerm],
+    may_write: Mapping[str, frozenset[str]],
+) -> tuple[Judged, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")
     record = decode(row.canonical)
@@ -151,21 +173,25 @@ def _read(row: SpoolRow, node: Node, facts: Mapping[str, AttributeTerm]) -> Judg
         raise Malformed("audit row: not of the members of a record")
     if (origin, record["key_id"]) != (node.id, row.key_id):
         raise Malformed("audit row: it names another origin or key than the one that signed it")
-    event = _event(record, node.role)
+    event = _event(record, may_write.get(node.role, frozenset()), node.role)
     _check_forms(record)
     _check_actor(record, event, node.id)
-    details = _mapping(record.get("details", {}))
+    details = mapping(record.get("details", {}))
     _check_details(details, event)
     _check_spool(details, event, place, row.key_id)
+    if event.name in _OWN:
+        _check_own(record, details, event)
     if "request" in record:
-        _check_request(_mapping(record["request"]), facts)
+        _check_request(mapping(record["request"]), facts)
     _check_personal(row, record)
-    return Judged(origin, event, str(record["event_id"]), place, details, row_hash(row.canonical))
+    event_id = str(record["event_id"])
+    judged = Judged(origin, event, event_id, place, details, row_hash(row.canonical))
+    return judged, record
 
 
-def _event(record: Mapping[str, Json], role: str) -> Event:
+def _event(record: Mapping[str, Json], known: frozenset[str], role: str) -> Event:
     event = BY_NAME.get(str(record["event"]))
-    if event is None or event.name not in MAY_WRITE.get(role, ()):
+    if event is None or event.name not in known:
         raise Malformed(f"audit row: a {role} writes no such event")
     said = (record["code"], record["class"], record["severity"])
     if said != (event.code, event.event_class.value, event.severity.value):
@@ -174,27 +200,21 @@ def _event(record: Mapping[str, Json], role: str) -> Event:
 
 
 def _check_forms(record: Mapping[str, Json]) -> None:
-    if _EVENT_ID.match(_text(record["event_id"])) is None:
+    if _EVENT_ID.match(text(record["event_id"])) is None:
         raise Malformed("audit row: the event id is not of its form")
-    time = _text(record["time"])
-    try:
-        if _TIME.match(time) is None:
-            raise ValueError
-        datetime.fromisoformat(time)
-    except ValueError:
-        raise Malformed("audit row: the time is not of its form") from None
+    check_time(text(record["time"]))
     for name, value in record.items():
         if name in _TEXTS:
-            _text(value)
+            text(value)
         elif name in _NUMBERS and (type(value) is not int or value < 0):
             raise Malformed(f"audit row: {name} is not a count")
-    for policy in _list(record.get("policies", ())):
-        _text(policy)
+    for policy in listed(record.get("policies", ())):
+        text(policy)
 
 
 def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
-    actor = _mapping(record["actor"])
-    kind, id = _text(actor.get("kind")), _text(actor.get("id"))
+    actor = mapping(record["actor"])
+    kind, id = text(actor.get("kind")), text(actor.get("id"))
     if len(actor) != 2 or kind not in _ACTORS:
         raise Malformed("audit row: the actor is none that it may name")
     if kind in ("person", "node") and not is_opaque_id(id):
@@ -203,9 +223,41 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
         raise Malformed("audit row: somebody else than its origin is the actor")
     if event.name in _OWN and record.get("node_id", origin) != origin:
         raise Malformed("audit row: it is about another node than its origin")
-    said = _mapping(record.get("details", {})).get("proxy_id", origin)
+    said = mapping(record.get("details", {})).get("proxy_id", origin)
     if said != origin:
         raise Malformed("audit row: it names another Proxy than its origin")
+
+
+def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: Event) -> None:
+    """What an origin says of itself, in words that are known: it has nothing to tell by text."""
+    if not set(record) <= _OF_ITSELF:
+        raise Malformed("audit row: it says more than an origin has to say of itself")
+    if event is not REFUSALS_SUMMARY:
+        return
+    if record.get("reason", "other") not in _REASONS:
+        raise Malformed("audit row: the reason is no budget")
+    count = details.get("count", 1)
+    if not isinstance(count, int) or count < 1:
+        raise Malformed("audit row: the count is none")
+    times = [details[name] for name in ("since", "until") if name in details]
+    for time in times:
+        check_time(text(time))
+    if times != sorted(times, key=str):
+        raise Malformed("audit row: it ends before it began")
+    if {"person_id", "connector_id"} <= set(details):
+        raise Malformed("audit row: one caller is a person and a node")
+
+
+def _check_members(
+    record: Mapping[str, Json], details: Mapping[str, Json], members: Members
+) -> None:
+    """Whoever a record names is one whose certificate this cluster signed, at some time."""
+    actor = mapping(record["actor"])
+    named = [(str(actor["kind"]), str(actor["id"]))] if actor["kind"] in ("person", "node") else []
+    named += [(_MEMBERS[name], str(details[name])) for name in _MEMBERS if name in details]
+    for kind, id in named:
+        if not members(kind, id):
+            raise Malformed(f"audit row: it names a {kind} that is no member")
 
 
 def _check_details(details: Mapping[str, Json], event: Event) -> None:
@@ -216,18 +268,8 @@ def _check_details(details: Mapping[str, Json], event: Event) -> None:
             raise Malformed(f"audit row: details.{name} is not classified, or a secret")
         if each.sensitivity is Sensitivity.PERSONAL:
             _require_marker(f"details.{name}", value)
-        elif not _is_shaped(each.shape, value):
+        elif not is_shaped(each.shape, value):
             raise Malformed(f"audit row: details.{name} is not of its shape")
-
-
-def _is_shaped(shape: Shape, value: Json) -> bool:
-    if shape is Shape.TEXTS:
-        return (
-            isinstance(value, list)
-            and len(value) <= MAX_TEXTS + 1
-            and all(isinstance(one, str) for one in value)
-        )
-    return type(value) is {Shape.TEXT: str, Shape.NUMBER: int, Shape.FLAG: bool}[shape]
 
 
 def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, key_id: str) -> None:
@@ -240,8 +282,8 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
         raise Malformed("audit row: it is about another spool than its own")
     if event is SPOOL_OPEN and details.get("key_digest") != key_id:
         raise Malformed("audit row: the spool is announced for another key")
-    for one in _list(details.get("former_spools", ())):
-        former = _FORMER.match(_text(one))
+    for one in listed(details.get("former_spools", ())):
+        former = _FORMER.match(text(one))
         if former is None or int(former[2]) > LARGEST_N:
             raise Malformed("audit row: a former spool is not of its form")
     if event is SPOOL_CLOSE and details.get("last_n") != place.n:
@@ -251,14 +293,16 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
 def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTerm]) -> None:
     if set(request) != _REQUEST:
         raise Malformed("audit row: the request is not of its form")
+    if not is_storable(request):
+        raise Malformed("audit row: a text of the request is too long, or holds NUL")
     for name in ("request_kind", "action"):
-        _text(request[name])
+        exact_text(request[name])
     for name in ("principal", "resource"):
-        entity = _mapping(request[name])
+        entity = mapping(request[name])
         if set(entity) != {"type", "id"}:
             raise Malformed(f"audit row: request.{name} is not an entity")
-        _text(entity["type"]), _text(entity["id"])
-    _check_context("request.context", _mapping(request["context"]), facts)
+        exact_text(entity["type"]), exact_text(entity["id"])
+    _check_context("request.context", mapping(request["context"]), facts)
 
 
 def _check_context(
@@ -292,7 +336,7 @@ def _hidden(record: Mapping[str, Json]) -> Iterator[str]:
     if isinstance(details, dict):
         yield from _markers("details", details)
     if isinstance(request, dict) and isinstance(request.get("context"), dict):
-        yield from _markers("request.context", _mapping(request["context"]))
+        yield from _markers("request.context", mapping(request["context"]))
 
 
 def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:
@@ -314,21 +358,3 @@ def _is_marker(value: Json) -> bool:
 def _require_marker(path: str, value: Json) -> None:
     if not _is_marker(value):
         raise Malformed(f"audit row: {path} is personal, and not hidden")
-
-
-def _text(value: Json) -> str:
-    if not isinstance(value, str):
-        raise Malformed("audit row: a text is none")
-    return value
-
-
-def _mapping(value: Json) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise Malformed("audit row: a member is not an object")
-    return value
-
-
-def _list(value: Json) -> list[Json]:
-    if not isinstance(value, (list, tuple)):
-        raise Malformed("audit row: a member is not a list")
-    return list(value)

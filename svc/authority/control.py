@@ -20,7 +20,6 @@ from svc.authority.issuance import Issuance
 from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.rates import AskRates
 from svc.authority.records import node
-from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
@@ -40,7 +39,6 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
-from svc.messages.refusals import REFUSED_METHOD, read_refused
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.messages.spooled import read_spooled, state_message
@@ -55,7 +53,7 @@ _log = Logger(namespace="svc_authority")
 _ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD})
 """What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
 
-FORWARDED = frozenset({AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD, REFUSED_METHOD})
+FORWARDED = frozenset({AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD})
 """What an Authority that stands by forwards.  The greeting is not among it: its answer says whom
 the connection leads to, and the sessions claimed in it are given up unless a stream follows."""
 
@@ -75,7 +73,6 @@ class ControlService:
         lanes: What this Authority says of itself to a Proxy that greets it.
         seen: Writes down that a node was here, and which version it runs.
         rates: What one Proxy may ask at once.
-        refused: Takes what a Proxy's own budgets refused.
         spooled: Takes the rows of a Proxy's spool.
         heads: The audit log's signed heads, for Proxies to keep.
     """
@@ -91,7 +88,6 @@ class ControlService:
     clock: IReactorTime
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
-    refused: ToldRefusals
     spooled: OutboxIntake
     heads: HeadsToTell = field(factory=HeadsToTell)
     _present: dict[str, int] = field(factory=dict)
@@ -114,7 +110,6 @@ class ControlService:
                 "EndSessions": unary(pb.EndSessionsRequest, self._end),
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
-                "Refused": unary(pb.RefusedRequest, self._refused),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
             lasting=frozenset({"RegisterConnector", "Snapshot"}),
@@ -240,12 +235,6 @@ class ControlService:
         with self.rates.asking(proxy.id):
             said = await self.explainer.explain(*read_why(request), proxy)
         return explanation_message(said)
-
-    async def _refused(self, request: pb.RefusedRequest, call: IRpcCall) -> pb.RefusedResponse:
-        proxy = self._proxy(call.peer)
-        with self.rates.reporting(proxy.id):
-            await self.refused.take(proxy, *read_refused(request))
-        return pb.RefusedResponse()
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
         proxy = self._proxy(call.peer)

@@ -8,13 +8,13 @@ it is, marked once, and those behind it go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field, frozen
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.rows import Verdict, judge
+from svc.audit.rows import MAY_WRITE, Verdict, judge
 from svc.authority.draining import Drained, Draining, Vanished
 from svc.authority.origins import OriginKeys
 from svc.authority.records import Recorder
@@ -54,6 +54,7 @@ class OutboxDrain:
     Attributes:
         store: Written to under the lease only.
         held: Told the reason of each row that is held from now on.
+        may_write: The events of each role.
     """
 
     store: IStore
@@ -61,6 +62,7 @@ class OutboxDrain:
     keys: OriginKeys
     now: Callable[[], float]
     held: Callable[[str], object]
+    may_write: Mapping[str, frozenset[str]] = MAY_WRITE
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
@@ -89,10 +91,14 @@ class OutboxDrain:
     async def _look(self, after: int) -> _Look:
         keys = self.keys.now()
 
+        def judged_row(row: QueuedRow) -> Verdict:
+            facts, members = self.recorder.sealer.facts, self.keys.is_member
+            return judge(row.row, keys.get, facts, members, self.may_write)
+
         def look(tx: ITransaction) -> _Look:
             known = [key for key in tx.outbox.unknown_keys() if key in keys]
             rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
-            judged = [(row, judge(row.row, keys.get, self.recorder.sealer.facts)) for row in rows]
+            judged = [(row, judged_row(row)) for row in rows]
             return _Look(judged, bool(tx.spools.holed(self.now() - GAP_SECS, 1)))
 
         return await self.store.read("look at the audit queue", look)

@@ -16,7 +16,10 @@ from svc.model.spool import audit_key_id
 
 @define
 class OriginKeys:
-    """The audit keys in force: of active nodes whose row a signed record stands behind."""
+    """The audit keys in force: of active nodes whose row a signed record stands behind.
+
+    And of whom their rows may be.
+    """
 
     knowledge: Knowledge
     _of: ClusterFacts | None = field(default=None, init=False)
@@ -33,6 +36,11 @@ class OriginKeys:
             }
             self._of = facts
         return self._keys
+
+    def is_member(self, kind: str, id: str) -> bool:
+        """Whether there is, or was, such a ``person`` or ``node``."""
+        facts = self.knowledge.facts
+        return id in (facts.people if kind == "person" else facts.nodes)
 
 
 def is_in_force(rows: SignedRows, node_id: str, key_id: str) -> bool:

@@ -8,7 +8,7 @@ log, in the operator's own record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from attrs import define
 
@@ -38,11 +38,16 @@ class NotReleasable(SvcError):
 
 @define
 class OutboxDesk:
-    """What operators do with held rows."""
+    """What operators do with held rows.
+
+    Attributes:
+        may_write: The events of each role.
+    """
 
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
+    may_write: Mapping[str, frozenset[str]] = MAY_WRITE
 
     async def release(self, request: pb.ReleaseRowRequest, actor: Actor) -> pb.ReleaseRowResponse:
         """Append a held row whose signature is good.
@@ -97,7 +102,9 @@ class OutboxDesk:
             found = known.get(key_id)
             return None if found is None else rows.node(found.id)
 
-        verdict = judge(row.row, signer, self.recorder.sealer.facts)
+        facts = self.recorder.sealer.facts
+        # Whom it names the operator has seen: that alone is no word against its origin.
+        verdict = judge(row.row, signer, facts, may_write=self.may_write)
         judged = verdict.judged
         if judged is None:
             assert verdict.hold is not None

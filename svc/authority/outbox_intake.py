@@ -2,8 +2,9 @@
 
 A row is taken as it came; the leader judges it later.  Here it is only seen that
 the caller brings its own rows, that nobody takes more than its share of the
-queue, and that a row which is there already is not queued again: a Proxy sends
-until it is told that a signed head covers what it sent.
+queue or brings rows faster than an honest Proxy writes them, and that a row
+which is there already is not queued again: a Proxy sends until it is told that a
+signed head covers what it sent.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import define
 
+from svc.authority.rates import AskRates
 from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.spooled import SpoolState
@@ -42,12 +44,14 @@ class OutboxIntake:
         store: Tells heads of what is committed.
         covered: How many records the newest signed head covers.
         arrived: Told when rows are in the queue.
+        rates: How fast one Proxy may bring rows.
     """
 
     store: IStore
     now: Callable[[], float]
     covered: Callable[[], int]
     arrived: Callable[[], object]
+    rates: AskRates
     max_rows: int = MAX_ROWS
     max_bytes: int = MAX_BYTES
 
@@ -58,6 +62,7 @@ class OutboxIntake:
             Malformed: a row says nothing of its place.
             Denied: ``other_origin``: a row is another node's, or of another spool.
             QueueFull: it would have more than its share; nothing was queued.
+            TooMany: it brings them too fast; nothing was queued.
             StoreUnavailable, LeaseLost: nothing is promised.
         """
         offered = [self._placed(proxy, spool_id, row) for row in rows]
@@ -75,7 +80,9 @@ class OutboxIntake:
         if not offered:
             asked = await self.store.read("how far a spool is", run)
             return asked[0]
-        state, queued = await self.store.run("queue rows of a spool", run)
+        with self.rates.queueing(proxy.id, len(offered)) as told:
+            state, queued = await self.store.run("queue rows of a spool", run)
+            told(queued)
         if queued:
             self.arrived()
         return state

@@ -8,7 +8,7 @@ nor take the store from another Proxy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from attrs import define, field
@@ -23,8 +23,10 @@ _UNPROVEN = Rate(per_minute=6_000, burst=3_000)
 """Requests that prove nothing, of one Proxy whoever it names."""
 
 _GREETINGS = Rate(per_minute=60, burst=60)
-_SUMMARIES = Rate(per_minute=100, burst=200)
-"""Summary records of one Proxy."""
+_ROWS = Rate(per_minute=100, burst=200)
+"""Rows of one Proxy's spool: what its budgets refused, summed up once a minute for 64 callers at
+most, and the begin and end of a spool.  Rows of requests, where a kind writes them, are bounded by
+the budgets that the requests pass."""
 
 _REPORTS_AT_ONCE = 8
 """Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
@@ -43,7 +45,7 @@ class AskRates:
         denials: Of a person: those of them that were not granted.
         registrations: Of a Connector.
         renewals: Of a node.
-        unproven: Of a Proxy, as are the greetings and the records of what it refused.
+        unproven: Of a Proxy, as are the greetings and the rows of its spool.
         at_once: Requests of one Proxy in work; a person has half as many, over all.
     """
 
@@ -54,7 +56,7 @@ class AskRates:
     renewals: Budget
     unproven: Budget
     greetings: Budget
-    summaries: Budget
+    rows: Budget
     at_once: int
     _claims: Buckets
     _proxies: Shares = field(init=False)
@@ -86,7 +88,7 @@ class AskRates:
             budget("renewals", calls),
             budget("unproven", _UNPROVEN),
             budget("greetings", _GREETINGS),
-            budget("summaries", _SUMMARIES),
+            budget("rows", _ROWS),
             at_once,
             Buckets(denials),
         )
@@ -120,6 +122,29 @@ class AskRates:
         """
         with self._held(self._reports, proxy_id, "reports"):
             yield
+
+    @contextmanager
+    def queueing(self, proxy_id: str, count: int) -> Iterator[Callable[[int], None]]:
+        """A Proxy brings so many rows; to be told how many of them were new.
+
+        What was there already costs nothing.  More than a full bucket holds is paid with a full
+        one, so that no batch waits for ever.
+
+        Raises:
+            TooMany: it brings them too fast.
+        """
+        caller, fresh = node(proxy_id), 0
+        cost = min(float(count), self.rows.buckets.rate.burst)
+        self.rows.spend(caller, cost)
+
+        def queued(rows: int) -> None:
+            nonlocal fresh
+            fresh = rows
+
+        try:
+            yield queued
+        finally:
+            self.rows.give_back(caller, cost - min(cost, fresh))
 
     def claims(self, proxy_id: str, person_id: str) -> None:
         """A Proxy brings a request it says is this person's; nothing is proven yet.

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from attrs import define, evolve, field
+from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.facts import Knowledge
-from svc.authority.rates import AskRates
-from svc.authority.records import ANONYMOUS, Recorder, node
+from svc.authority.records import ANONYMOUS, Recorder
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor, rfc3339
 from svc.model.canonical import Json
 from svc.model.events import REFUSALS_SUMMARY
-from svc.model.node import Node
 from svc.model.rate import Buckets, Rate
-from svc.model.tally import OTHERS, Refused, Tally
+from svc.model.tally import Refused, Tally
 from svc.service import AsyncService
 
 _log = Logger(namespace="svc_authority")
@@ -97,69 +94,21 @@ class RefusalRecords:
 
     def _summaries(self, tx: ITransaction, owed: Iterable[Refused]) -> None:
         for one in owed:
+            details: dict[str, Json] = {
+                "count": one.count,
+                "since": rfc3339(one.first),
+                "until": rfc3339(one.last),
+            }
             # Of a Proxy it may be what it brought, of the others what they asked themselves.
             node_id = one.caller.id if one.caller.kind == "node" else None
-            self._summary(tx, one.caller, one, node_id=node_id)
-
-    def told(self, tx: ITransaction, proxy: Node, refused: Iterable[Refused]) -> None:
-        """Record what a Proxy says it refused by its own budgets: its word, not ours (R1)."""
-        for one in refused:
-            callers = {"person": "person_id", "node": "connector_id"}
-            whom = {callers[one.caller.kind]: one.caller.id} if one.caller != OTHERS else {}
-            self._summary(tx, node(proxy.id), one, node_id=proxy.id, proxy_id=proxy.id, **whom)
-
-    def _summary(
-        self, tx: ITransaction, actor: Actor, one: Refused, node_id: str | None, **whom: Json
-    ) -> None:
-        details: dict[str, Json] = {
-            "count": one.count,
-            "since": rfc3339(one.first),
-            "until": rfc3339(one.last),
-            **whom,
-        }
-        self.recorder.append(
-            tx, REFUSALS_SUMMARY, actor, node_id=node_id, reason=one.budget, details=details
-        )
-
-
-@define
-class ToldRefusals:
-    """Takes the summaries that Proxies bring.
-
-    A summary is a record: each Proxy may bring so many, and each of its reports
-    counts once, though it is sent again when its answer was lost.
-
-    Only Proxies of an older version bring them so; others write them to their spool.  Before
-    this goes, the drain must do what is done here: name members only, and bound how many
-    summaries one Proxy brings in a minute.
-    """
-
-    store: IStore
-    records: RefusalRecords
-    knowledge: Knowledge
-    rates: AskRates
-    _last: dict[str, str] = field(factory=dict)
-
-    async def take(self, proxy: Node, uid: str, refused: tuple[Refused, ...]) -> None:
-        """Record one report.
-
-        Raises:
-            SvcError: it brings too many, or the store did not take them.
-        """
-        if self._last.get(proxy.id) == uid:
-            return
-        self.rates.summaries.spend(node(proxy.id), max(1.0, len(refused)))
-        known = tuple(self._known(one) for one in refused)
-        await self.store.run(
-            "record a Proxy's refusals", lambda tx: self.records.told(tx, proxy, known)
-        )
-        self._last[proxy.id] = uid
-
-    def _known(self, one: Refused) -> Refused:
-        """Only members are named; what a Proxy makes up is nobody's."""
-        facts = self.knowledge.facts
-        members = facts.people if one.caller.kind == "person" else facts.nodes
-        return one if one.caller.id in members else evolve(one, caller=OTHERS)
+            self.recorder.append(
+                tx,
+                REFUSALS_SUMMARY,
+                one.caller,
+                node_id=node_id,
+                reason=one.budget,
+                details=details,
+            )
 
 
 @define(slots=False, eq=False)

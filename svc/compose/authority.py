@@ -33,7 +33,7 @@ from svc.authority.policy_in_force import PolicyInForce
 from svc.authority.publishing import Publishing
 from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
-from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords, ToldRefusals
+from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords
 from svc.authority.registrations import Registrations
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
@@ -151,7 +151,7 @@ class Rooms:
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     clock = p.runtime.reactor
     rooms, listeners = _rooms(p), made_listeners(p)
-    queue = audit_queue(p, rooms.knowledge)
+    queue = audit_queue(p, rooms.knowledge, rooms.rates)
     role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT), listeners)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     heads = audit_heads(p, role.ready, follower.begin_anew)
@@ -271,8 +271,7 @@ def _control(
 
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: lanes_of(p, listeners), clock, seen, rooms.rates,
-        ToldRefusals(p.store, rooms.refusals, rooms.knowledge, rooms.rates), queue.intake, heads,
+        lambda: lanes_of(p, listeners), clock, seen, rooms.rates, queue.intake, heads,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.outbox_watch import WATCH_SECS, OutboxWatch, QueueMeters
 from svc.authority.own_spool import OwnSpool
+from svc.authority.rates import AskRates
 from svc.compose.authority_parts import Parts
 from svc.model.outbox import Hold
 from svc.service import PeriodicTask
@@ -36,7 +37,7 @@ class AuditQueue:
     heads: HeadWriter | None = field(default=None, init=False)
 
 
-def audit_queue(p: Parts, knowledge: Knowledge) -> AuditQueue:
+def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
     """Wire it."""
     clock, now = p.runtime.reactor, p.runtime.now
     counters = {
@@ -69,7 +70,7 @@ def audit_queue(p: Parts, knowledge: Knowledge) -> AuditQueue:
         drains,
         watch,
         OutboxDesk(p.store, p.recorder, now),
-        OutboxIntake(p.store, now, covered, drains.arrived),
+        OutboxIntake(p.store, now, covered, drains.arrived, rates),
         OwnSpool(p.opened.store, maker),
         PeriodicTask(clock, WATCH_SECS, watch.watch, "watch over the audit queue"),
         PeriodicTask(clock, DRAIN_SECS, drains.turn, "drain of the audit queue"),

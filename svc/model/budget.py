@@ -19,7 +19,7 @@ from svc.model.tally import Tally
 
 BUDGETS = (
     "opens", "denials", "sessions", "registrations", "carries", "messages", "renewals", "asks",
-    "reports", "greetings", "summaries", "unproven",
+    "reports", "greetings", "rows", "unproven",
 )  # fmt: skip
 """Every budget's word: a metric's label and a summary's reason."""
 
@@ -109,9 +109,9 @@ class Budget:
         """Take for what has happened, whether it is there or not."""
         self.buckets.charge(caller.id, self._now)
 
-    def give_back(self, caller: Actor) -> None:
-        """Undo one :meth:`spend`: it was not the caller's doing."""
-        self.buckets.give_back(caller.id, self._now)
+    def give_back(self, caller: Actor, cost: float = 1.0) -> None:
+        """Undo a :meth:`spend`, or a part of it: it was not the caller's doing."""
+        self.buckets.give_back(caller.id, self._now, cost)
 
     @property
     def _now(self) -> float:

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from zope.interface import implementer
 
 from svc.audit.record import Sealer
+from svc.audit.rows import MAY_WRITE
 from svc.audit.spool_rows import RowMaker
 from svc.authority.drain import OutboxDrain
 from svc.authority.origins import OriginKeys
@@ -22,7 +23,13 @@ from svc.messages.spooled import SpoolState
 from svc.model.access import AccessRequest, EntityUid
 from svc.model.audit import Actor, AuditRecord, Event
 from svc.model.canonical import Json
-from svc.model.events import REFUSALS_SUMMARY, REQUEST_DECISION
+from svc.model.events import (
+    RECORDING_DELIVERED,
+    REFUSALS_SUMMARY,
+    REQUEST_DECISION,
+    ROLE_START,
+    ROLE_STOP,
+)
 from svc.model.ids import event_id, random_id
 from svc.model.ledger import GENESIS
 from svc.model.outbox import Offered, QueuedRow
@@ -32,6 +39,12 @@ from svc.model.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_sign
 from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
+WITH_REQUESTS = {
+    **MAY_WRITE,
+    "proxy": MAY_WRITE["proxy"]
+    | {event.name for event in (REQUEST_DECISION, RECORDING_DELIVERED, ROLE_START, ROLE_STOP)},
+}
+"""With what Proxies write once there are kinds whose requests they decide."""
 
 
 class Origin:
@@ -139,11 +152,14 @@ class Leader:
         self.held: list[str] = []
         self.size = 0
         self.drains = OutboxDrain(
-            house.store, house.recorder, OriginKeys(house.knowledge), house.now, self.held.append
-        )
-        self.desk = OutboxDesk(house.store, house.recorder, house.now)
+            house.store, house.recorder, OriginKeys(house.knowledge), house.now, self.held.append,
+            WITH_REQUESTS,
+        )  # fmt: skip
+        self.desk = OutboxDesk(house.store, house.recorder, house.now, WITH_REQUESTS)
         self.nudged = 0
-        self.intake = OutboxIntake(house.store, house.now, lambda: self.size, self.nudge)
+        self.intake = OutboxIntake(
+            house.store, house.now, lambda: self.size, self.nudge, house.rates
+        )
 
     def nudge(self) -> None:
         """Rows came."""

@@ -13,7 +13,6 @@ from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
 from svc.authority.outbox_intake import OutboxIntake
-from svc.authority.refusals import ToldRefusals
 from svc.authority.sessions import SessionEnds
 from svc.errors import AuditBroken, Denied, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
@@ -29,15 +28,12 @@ from svc.messages.control import (
     ended_message,
     hello_message,
 )
-from svc.messages.refusals import refused_message
 from svc.messages.snapshot import SnapshotFrame, decode_frame, decode_snapshot
 from svc.messages.spooled import SpoolState, read_state, spooled_message
-from svc.model.audit import Actor
 from svc.model.principal import Role
 from svc.model.rate import Rate
 from svc.model.session import Session, SessionState
 from svc.model.signing import Purpose
-from svc.model.tally import Refused
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.service import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
@@ -70,8 +66,7 @@ class ControlTests(SynchronousTestCase):
             house.knowledge, house.world.verifier, house.issuance(), intake, self.ends,
             house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
             self.seen, house.rates,
-            ToldRefusals(house.store, house.refusals, house.knowledge, house.rates),
-            OutboxIntake(house.store, house.now, lambda: 0, lambda: None),
+            OutboxIntake(house.store, house.now, lambda: 0, lambda: None, house.rates),
         )  # fmt: skip
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
@@ -121,13 +116,6 @@ class ControlTests(SynchronousTestCase):
         with self.assertRaises(TooMany):
             self.control.admit(AUTHORIZE_METHOD, self.peer)
         self.control.admit(END_METHOD, self.peer)
-
-    def test_what_a_proxy_refused(self) -> None:
-        """A Proxy's summary is on record when it is answered."""
-        one = Refused(Actor("person", ADA), "denials", 7, 100.0, 130.5)
-        _, got = self.call("Refused", refused_message("1" * 32, [one]))
-        self.successResultOf(got)
-        self.assertEqual(len(self.house.records("refusals.summary")), 1)
 
     def test_rows_of_a_spool(self) -> None:
         """Rows are in the queue when they are answered; only the caller's own are taken."""

@@ -23,7 +23,7 @@ from svc.model.replay import GAP_SECS
 from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, House, refusal_of, value_of
-from tests.authority.spools import FACTS, Leader, Origin, Reading
+from tests.authority.spools import FACTS, WITH_REQUESTS, Leader, Origin, Reading
 from tests.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
@@ -189,7 +189,8 @@ class DrainTests(Queue):
         rows.append(evolve(row, personal=(*row.personal, row.personal[0])))
         rows.append(evolve(row, personal=(evolve(row.personal[0], value='"x"'), row.personal[1])))
         for each in rows:
-            verdict = judge(each, self.leader.drains.keys.now().get, FACTS)
+            signer = self.leader.drains.keys.now().get
+            verdict = judge(each, signer, FACTS, may_write=WITH_REQUESTS)
             self.assertIs(verdict.hold, Hold.FORGED, each)
         self.leader.inject(*rows)
         self.leader.drain()

@@ -9,18 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.enrollment import RenewalDesk
-from svc.authority.refusals import LastSummary, ToldRefusals
+from svc.authority.refusals import LastSummary
 from svc.errors import SvcError, TooMany
-from svc.messages.refusals import MAX_REFUSED, read_refused, refused_message
 from svc.model.audit import Actor
 from svc.model.principal import Role
 from svc.model.rate import Rate
-from svc.model.tally import OTHERS, Refused
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import bootstrap_pb2
-from svc.proto.gate.v1 import control_pb2 as pb
 from tests.authority.house import ADA, EVE, Call, House, outcome, value_of
 
 TOO_MANY = "too_many_requests"
@@ -189,102 +186,8 @@ class ProxyTests(HouseTests):
 
 
 class SummaryTests(HouseTests):
-    def setUp(self) -> None:
-        super().setUp()
-        self.told = ToldRefusals(
-            self.house.store, self.house.refusals, self.house.knowledge, self.house.rates
-        )
-
-    def tell(self, *refused: Refused, report: str = "1" * 32) -> None:
-        value_of(self.told.take(self.proxy, *read_refused(refused_message(report, refused))))
-
     def records(self) -> list[dict[str, Any]]:
         return self.house.records("refusals.summary")
-
-    def test_of_a_proxy(self) -> None:
-        """What a Proxy refused is its word: its node is the actor, the person is named by id."""
-        self.tell(Refused(Actor("person", ADA), "denials", 7, 100.0, 130.5))
-        [record] = self.records()
-        self.assertEqual(record["actor"], {"kind": "node", "id": self.proxy.id})
-        self.assertEqual((record["code"], record["reason"]), ("SVC1011W", "denials"))
-        self.assertEqual(
-            record["details"],
-            {
-                "count": 7,
-                "since": "1970-01-01T00:01:40.000000Z",
-                "until": "1970-01-01T00:02:10.500000Z",
-                "proxy_id": self.proxy.id,
-                "person_id": ADA,
-            },
-        )
-
-    def test_of_a_connector(self) -> None:
-        """A Connector's is named as a Connector."""
-        self.tell(Refused(Actor("node", self.house.connector.id), "registrations", 2, 1.0, 2.0))
-        self.assertEqual(self.records()[0]["details"]["connector_id"], self.house.connector.id)
-
-    def test_made_up(self) -> None:
-        """A name that a Proxy made up is nobody's, and an unknown budget is just another."""
-        self.tell(
-            Refused(Actor("person", "z" * 26), "opens", 2, 1.0, 2.0),
-            Refused(Actor("person", self.house.connector.id), "opens", 2, 1.0, 2.0),
-            Refused(OTHERS, "fancy", 3, 1.0, 2.0),
-        )
-        for record in self.records():
-            self.assertEqual(set(record["details"]), {"count", "since", "until", "proxy_id"})
-        self.assertEqual([one["reason"] for one in self.records()], ["opens", "opens", "other"])
-
-    def test_once(self) -> None:
-        """A report that is sent again because its answer was lost is recorded once."""
-        one = Refused(Actor("person", ADA), "denials", 7, 100.0, 130.5)
-        self.tell(one)
-        self.tell(one)
-        self.assertEqual(len(self.records()), 1)
-        self.tell(one, report="2" * 32)
-        self.assertEqual(len(self.records()), 2)
-
-    def test_not_taken(self) -> None:
-        """A report that the store did not take is taken when it is sent again."""
-        one = Refused(Actor("person", ADA), "denials", 7, 100.0, 130.5)
-        self.house.store.mood = "down"
-        self.assertRaises(SvcError, self.tell, one)
-        self.house.store.mood = "well"
-        self.tell(one)
-        self.assertEqual(len(self.records()), 1)
-
-    def test_cannot_fill_the_log(self) -> None:
-        """A Proxy that reports without end writes so many records, and is counted past them."""
-        many = [Refused(OTHERS, "opens", 1, 1.0, 2.0)] * MAX_REFUSED
-        reasons = []
-        for number in range(20):
-            try:
-                self.tell(*many, report=f"{number:032x}")
-            except SvcError as e:
-                reasons.append(e.reason)
-        self.assertEqual(len(self.records()), 200)
-        self.assertEqual(reasons, [TOO_MANY] * 18)
-        self.assertRaises(SvcError, self.tell, *many, *many)
-
-    def test_bounded_and_read(self) -> None:
-        """Counts and times that no record could hold are refused or cut."""
-        huge = pb.RefusedCalls(budget="opens", count=2**64 - 1, first_ms=1, last_ms=2)
-        report = bytes(16)
-        _, [one] = read_refused(pb.RefusedRequest(report=report, refused=[huge]))
-        self.assertEqual(one.count, 2**53)
-        for bad in (
-            {"first_ms": -1},
-            {"first_ms": 5, "last_ms": 4},
-            {"last_ms": 2**62},
-            {"budget": ""},
-            {"caller": pb.RefusedCalls.PERSON, "caller_id": "../x"},
-        ):
-            call = pb.RefusedCalls(budget="opens", count=1)
-            call.MergeFrom(pb.RefusedCalls(**bad))
-            if "budget" in bad:
-                call.ClearField("budget")
-            message = pb.RefusedRequest(report=report, refused=[call])
-            self.assertRaises(SvcError, read_refused, message)
-        self.assertRaises(SvcError, read_refused, pb.RefusedRequest(report=b"x"))
 
     def test_exact_over_minutes(self) -> None:
         """Each refusal is in one summary, whichever minute it fell in, and in no second."""

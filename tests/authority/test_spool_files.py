@@ -15,6 +15,7 @@ from svc.messages.spooled import SpoolState
 from svc.model.audit import Actor, AuditRecord
 from svc.model.canonical import Json
 from svc.model.events import REFUSALS_SUMMARY
+from svc.model.rate import Rate
 from svc.model.replay import GAP_SECS
 from svc.model.spool import SpoolRow
 from tests.audit.spools import FaultyDisk, Killed
@@ -28,6 +29,7 @@ class SpoolFilesTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = House()
         self.origin, self.leader = Origin(self.house, "proxy-1"), Leader(self.house)
+        self.house.rates.rows.buckets.rate = Rate(60_000, 60_000)
         directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, directory)
         self.root, self.disk = Path(directory) / "spool", FaultyDisk()

@@ -53,7 +53,7 @@ class Spool:
                 AuditRecord(
                     event_id=event_id(at, os.urandom), time=at, event=REFUSALS_SUMMARY,
                     actor=actor, origin=self.origin, reason="opens",
-                    details={"count": number, "proxy_id": self.origin},
+                    details={"count": number + 1, "proxy_id": self.origin},
                 ),
             )  # fmt: skip
         self._add(maker, maker.closing(self.spool_id, count))

@@ -1,7 +1,6 @@
 from svc.proto.gate.v1 import session_pb2 as _session_pb2
 from svc.proto.gate.v1 import tunnel_pb2 as _tunnel_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -232,42 +231,6 @@ class DepartureAnswer(_message.Message):
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     outcomes: _containers.RepeatedCompositeFieldContainer[SessionOutcome]
     def __init__(self, outcomes: _Optional[_Iterable[_Union[SessionOutcome, _Mapping]]] = ...) -> None: ...
-
-class RefusedRequest(_message.Message):
-    __slots__ = ("report", "refused")
-    REPORT_FIELD_NUMBER: _ClassVar[int]
-    REFUSED_FIELD_NUMBER: _ClassVar[int]
-    report: bytes
-    refused: _containers.RepeatedCompositeFieldContainer[RefusedCalls]
-    def __init__(self, report: _Optional[bytes] = ..., refused: _Optional[_Iterable[_Union[RefusedCalls, _Mapping]]] = ...) -> None: ...
-
-class RefusedCalls(_message.Message):
-    __slots__ = ("caller", "caller_id", "budget", "count", "first_ms", "last_ms")
-    class Caller(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        OTHERS: _ClassVar[RefusedCalls.Caller]
-        PERSON: _ClassVar[RefusedCalls.Caller]
-        NODE: _ClassVar[RefusedCalls.Caller]
-    OTHERS: RefusedCalls.Caller
-    PERSON: RefusedCalls.Caller
-    NODE: RefusedCalls.Caller
-    CALLER_FIELD_NUMBER: _ClassVar[int]
-    CALLER_ID_FIELD_NUMBER: _ClassVar[int]
-    BUDGET_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    FIRST_MS_FIELD_NUMBER: _ClassVar[int]
-    LAST_MS_FIELD_NUMBER: _ClassVar[int]
-    caller: RefusedCalls.Caller
-    caller_id: str
-    budget: str
-    count: int
-    first_ms: int
-    last_ms: int
-    def __init__(self, caller: _Optional[_Union[RefusedCalls.Caller, str]] = ..., caller_id: _Optional[str] = ..., budget: _Optional[str] = ..., count: _Optional[int] = ..., first_ms: _Optional[int] = ..., last_ms: _Optional[int] = ...) -> None: ...
-
-class RefusedResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
 
 class SpooledRequest(_message.Message):
     __slots__ = ("spool_id", "rows")

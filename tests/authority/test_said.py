@@ -1,0 +1,147 @@
+"""What a Proxy may say in rows that it signs, and how fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svc.audit.record import MAX_TEXT
+from svc.audit.rows import MAY_WRITE, Verdict, judge
+from svc.errors import SvcError, TooMany
+from svc.model.audit import Actor
+from svc.model.canonical import decode, encode
+from svc.model.events import REFUSALS_SUMMARY, REQUEST_DECISION
+from svc.model.outbox import Hold
+from svc.model.spool import SpoolRow
+from svc.proto.gate.v1 import admin_pb2 as pb
+from tests.authority.house import ADA, value_of
+from tests.authority.spools import FACTS, WITH_REQUESTS, Origin
+from tests.authority.test_outbox import OPERATOR, Queue
+
+SINCE, UNTIL = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z"
+
+
+class SaidTests(Queue):
+    """The texts, numbers and names of a row whose signature is good."""
+
+    def test_what_no_proxy_writes_yet(self) -> None:
+        """A record of a request is forged while no Proxy of this version writes one."""
+        self.assertIs(self.judged(self.origin.decision()).hold, Hold.FORGED)
+        self.assertIsNone(self.judged(self.origin.summary()).hold)
+
+    def test_a_summary(self) -> None:
+        """A summary says who was refused, by which budget and how often; no text of any choice."""
+        good = {"count": 7, "since": SINCE, "until": UNTIL, "person_id": ADA}
+        self.assertEqual(self.summed(good), "")
+        self.assertEqual(self.summed({**good, "count": 2**53 - 1}), "")
+        connector = self.house.connector.id
+        self.assertEqual(self.summed({"connector_id": connector}, reason="registrations"), "")
+        self.assertEqual(self.summed({}, reason="other"), "")
+        for details, fields in (
+            ({"count": 0}, {}),
+            ({"count": -1}, {}),
+            ({"since": "yesterday"}, {}),
+            ({"since": UNTIL, "until": SINCE}, {}),
+            ({"person_id": ADA, "connector_id": connector}, {}),
+            ({"person_id": "a lie about somebody"}, {}),
+            ({}, {"reason": "ada was at it again"}),
+            ({}, {"resource_id": "db1"}),
+            ({}, {"session_uid": "1" * 32}),
+            ({}, {"policies": ("staff",)}),
+            ({}, {"trace_id": "x"}),
+        ):
+            self.assertNotEqual(self.summed(details, **fields), "", (details, fields))
+
+    def test_somebody_who_is_no_member(self) -> None:
+        """Whom nobody let in is not named; an operator who knows better may release the row."""
+        connector = self.house.connector.id
+        for name, id in (
+            ("person_id", "z" * 26), ("connector_id", "z" * 26), ("person_id", connector),
+            ("connector_id", ADA),
+        ):  # fmt: skip
+            self.assertIn("no member", self.summed({"count": 1, name: id}))
+        record = self.origin.record(
+            REFUSALS_SUMMARY, Actor("node", self.origin.id), reason="opens",
+            details={"count": 1, "person_id": "z" * 26},
+        )  # fmt: skip
+        self.leader.inject(self.origin.first, self.origin.add(record))
+        self.leader.drain()
+        self.assertEqual(self.leader.holds(), [Hold.FORGED.value])
+        [held] = self.leader.queue()
+        request = pb.ReleaseRowRequest(id=held.id, note="of before the restore")
+        value_of(self.leader.desk.release(request, OPERATOR))
+        self.assertEqual(self.leader.queue(), ())
+
+    def test_texts_are_as_sealing_leaves_them(self) -> None:
+        """A credential, NUL and endless text are forged wherever they stand."""
+        row = self.origin.decision()
+        record = decode(row.canonical)
+        assert isinstance(record, dict)
+        request = record["request"]
+        assert isinstance(request, dict)
+        for text in ("password=hunter2", "x\0y", "x" * (MAX_TEXT + 1)):
+            for changed in (
+                {"reason": text},
+                {"action": text},
+                {"policies": [text]},
+                {"details": {"proxy_id": text}},
+            ):
+                bad = self.origin.signed(row, encode({**record, **changed}))
+                self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
+        endless = {**request, "resource": {"type": "x" * (MAX_TEXT + 1), "id": "db1"}}
+        bad = self.origin.signed(row, encode({**record, "request": endless}))
+        self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED)
+        for text in ("y" * 9000, "password=hunter2 " + "y" * 9000):
+            sealed = self.origin.add(
+                self.origin.record(REQUEST_DECISION, Actor("person", ADA), reason=text)
+            )
+            self.assertIsNone(self.judged(sealed, WITH_REQUESTS).hold)
+
+    def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> Verdict:
+        """What a leader makes of a row."""
+        keys = self.leader.drains.keys
+        return judge(row, keys.now().get, FACTS, keys.is_member, may_write)
+
+    def summed(self, details: dict[str, Any], reason: str = "opens", **fields: Any) -> str:
+        """What is wrong with a summary of the Proxy's; nothing: it is good."""
+        actor = Actor("node", self.origin.id)
+        record = self.origin.record(
+            REFUSALS_SUMMARY, actor, reason=reason, details=details, **fields
+        )
+        return self.judged(self.origin.add(record)).why
+
+
+class RateTests(Queue):
+    """Rule R12, for whom the records are his own."""
+
+    def test_too_fast(self) -> None:
+        """A Proxy brings so many rows a minute; sent again they cost nothing; no other waits."""
+        rows = [self.origin.first, *(self.origin.summary() for _ in range(399))]
+        self.leader.send(self.origin, rows[:150])
+        for _ in range(20):
+            self.leader.send(self.origin, rows[:50])
+        refused = self.assertRaises(TooMany, self.leader.send, self.origin, rows[150:250])
+        self.assertEqual((refused.reason, refused.retry_after), ("too_many_requests", 30.0))
+        self.assertEqual(len(self.leader.queue()), 150)
+        other = Origin(self.house, "edge8")
+        self.leader.send(other, [other.first])
+        self.house.clock.advance(30.0)
+        self.leader.send(self.origin, rows[150:250])
+        self.house.clock.advance(120.0)
+        self.assertEqual(self.leader.send(self.origin, rows[250:400]).received, 400)
+
+    def test_more_than_a_full_bucket(self) -> None:
+        """The longest batch waits for a full bucket, and not for ever; so do new spools."""
+        rows = [self.origin.first, *(self.origin.summary() for _ in range(255))]
+        self.assertEqual(self.leader.send(self.origin, rows).received, 256)
+        self.origin.begin()
+        self.assertRaises(TooMany, self.leader.send, self.origin, [self.origin.first])
+        self.house.clock.advance(1.0)
+        self.leader.send(self.origin, [self.origin.first])
+
+    def test_not_queued(self) -> None:
+        """Rows that the store did not take cost nothing."""
+        rows = [self.origin.first, *(self.origin.summary() for _ in range(149))]
+        self.house.store.mood = "down"
+        self.assertRaises(SvcError, self.leader.send, self.origin, rows)
+        self.house.store.mood = "well"
+        self.leader.send(self.origin, rows)
