@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from svc.audit.heads import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.merkle import Tree, leaf_hash, resume
-from svc.errors import AuditBroken, SvcError
+from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
 from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.model.ledger import ChainHead, ChainRow
@@ -150,11 +150,14 @@ class HeadWriter(AsyncService):
         await self.write()
 
     async def stop(self) -> None:
-        """Sign what no head covers yet."""
+        """Sign what no head covers yet, unless another Authority leads: then it does."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        await self.write()
+        try:
+            await self.write()
+        except LeaseLost as lost:
+            _log.info("no last audit head is signed: another one leads", leader=lost.leader)
 
     def appended(self, count: int = 1) -> None:
         """Say that *count* records have been committed; called by whoever ran the store."""
@@ -210,6 +213,10 @@ class HeadWriter(AsyncService):
         """Write; what fails is logged and tried again soon."""
         try:
             await self.write()
+        except LeaseLost as lost:
+            _log.info("no audit head is signed while the lead is lost", leader=lost.leader)
+            if self.running:
+                self._again()
         except (SvcError, OSError) as failed:
             _log.error("an audit head was not signed", reason=str(failed))
             if self.running:

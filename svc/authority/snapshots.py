@@ -12,8 +12,14 @@ from hashlib import sha256
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred
 
+from svc.errors import LeaseLost
 from svc.messages.snapshot import Revocation, Snapshot, SnapshotFrame, encode_snapshot
 from svc.model.signing import Signed
+
+
+def _first() -> int:
+    """Where there is only one Authority, ever."""
+    return 1
 
 
 @frozen
@@ -40,12 +46,15 @@ class SnapshotPublisher:
     Attributes:
         sign: Signs with the snapshot key.
         valid_secs: How long a Proxy may decide by one without a heartbeat (R15).
+        epoch: Of the lease under which we sign; raises LeaseLost where we do not lead: what
+            another Authority signs is newer, whatever our clock says.
     """
 
     cluster: str
     sign: Callable[[bytes], Signed]
     now: Callable[[], float]
     valid_secs: int
+    epoch: Callable[[], int] = _first
     published: Published | None = None
     _serial: int = 0
     _issued_at_ms: int = 0
@@ -80,10 +89,16 @@ class SnapshotPublisher:
             self.beat()
 
     def beat(self) -> None:
-        """Sign what is in force again and tell every Proxy; nothing while there is none."""
+        """Sign what is in force again and tell every Proxy; nothing while there is none.
+
+        Nothing either while we do not lead: it is told with the first heartbeat after that.
+        """
         if self.published is None:
             return
-        self.sign_anew()
+        try:
+            self.sign_anew()
+        except LeaseLost:
+            return
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.called:  # one that wakes may have ended another
@@ -94,9 +109,13 @@ class SnapshotPublisher:
 
         For a Proxy that begins to follow.  Another Authority that led until now may have gone on
         signing, so what we signed last can be older than what the Proxy has, and be refused.
+
+        Raises:
+            LeaseLost: we do not lead; nothing is signed.
         """
         if self.published is None:
             return
+        epoch = self.epoch()
         # Neither goes back with the host's clock: a Proxy takes nothing older than it has.
         self._issued_at_ms = max(self._issued_at_ms, int(self.now() * 1000))
         self._serial = max(self._serial + 1, self._issued_at_ms)
@@ -109,6 +128,7 @@ class SnapshotPublisher:
             valid_secs=self.valid_secs,
             bundle_sha256=self.published.digest,
             revocations=self.published.revocations,
+            lease_epoch=epoch,
         )
         self._signed = self.sign(encode_snapshot(snapshot))
 

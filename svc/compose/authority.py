@@ -217,8 +217,9 @@ def _rooms(p: Parts) -> Rooms:
     knowledge = Knowledge(p.store, p.recorder.ledger, now, p.keeper.advanced)
     registrations = Registrations()
     publisher = SnapshotPublisher(
-        cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs)
-    )
+        cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs),
+        p.leadership.epoch,
+    )  # fmt: skip
     applied = p.metrics.gauge("svc_policy_version_applied")
     publishing = Publishing(cluster, publisher, _in_thread(p.runtime), applied.set)
     guard = PolicyGuard(clock)

@@ -24,7 +24,11 @@ class Revocation:
 
 @frozen
 class Snapshot:
-    """What a Proxy may decide by, for how long (rule R15); signed by Authority."""
+    """What a Proxy may decide by, for how long (rule R15); signed by Authority.
+
+    ``lease_epoch`` is that of the Authority that signed it, which orders snapshots before
+    ``serial``: two hosts' clocks differ.  0: an Authority of before, which tells none.
+    """
 
     cluster: str
     serial: int
@@ -34,6 +38,7 @@ class Snapshot:
     valid_secs: int
     bundle_sha256: bytes
     revocations: tuple[Revocation, ...] = ()
+    lease_epoch: int = 0
 
 
 @frozen
@@ -63,6 +68,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             pb.Revocation(principal=one.principal, generation=one.generation)
             for one in snapshot.revocations
         ],
+        lease_epoch=snapshot.lease_epoch,
     ).SerializeToString()
 
 
@@ -78,6 +84,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
         valid_secs=message.valid_secs,
         bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
         revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
+        lease_epoch=message.lease_epoch,
     )
 
 

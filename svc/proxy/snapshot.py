@@ -50,21 +50,29 @@ _AHEAD_SECS = 60.0
 class Floor:
     """The newest state ever taken; nothing below it is taken again.
 
-    ``serial`` counts every signature of Authority's: it tells an older
-    heartbeat, and so older revocations, of one version from a newer.
+    ``serial`` counts every signature of an Authority's: it tells an older
+    heartbeat, and so older revocations, of one version from a newer.  Each new leader begins
+    an epoch, and counts by its own clock: what it signs comes after all of the epoch before.
     """
 
     policy_version: int = 0
     entity_revision: int = 0
     serial: int = 0
+    lease_epoch: int = 0
 
     def is_above(self, other: Floor) -> bool:
         """Whether any part of *other* would go back behind this."""
         return (
             other.policy_version < self.policy_version
             or other.entity_revision < self.entity_revision
-            or other.serial < self.serial
+            or self.is_later_than(other)
         )
+
+    def is_later_than(self, other: Floor) -> bool:
+        """Whether this was signed after *other*; without both epochs the serials say."""
+        if self.lease_epoch and other.lease_epoch and self.lease_epoch != other.lease_epoch:
+            return self.lease_epoch > other.lease_epoch
+        return self.serial > other.serial
 
 
 @define
@@ -82,7 +90,10 @@ class FloorFile:
         try:
             form = json.loads(self.path.read_text("utf-8"))
             return Floor(
-                int(form["policy_version"]), int(form["entity_revision"]), int(form["serial"])
+                int(form["policy_version"]),
+                int(form["entity_revision"]),
+                int(form["serial"]),
+                int(form.get("lease_epoch", 0)),  # earlier builds knew none
             )
         except FileNotFoundError:
             return Floor()
@@ -142,7 +153,9 @@ class SnapshotHolder:
         self._floor = self.floor_file.read()
 
     def restored(self) -> None:
-        """The log goes on from an older store, by a signed record: so do policy and entities.
+        """The log goes on from an older store, by a signed record: so do all but the serial.
+
+        Versions of policy and entities are those of that store, and epochs are counted in it.
 
         Raises:
             SvcError: the floor cannot be written; it stays.
@@ -215,7 +228,7 @@ class SnapshotHolder:
             )
         elif is_new:
             self.floor_file.write(floor)
-        if floor.serial > self._floor.serial or not self._valid_secs:
+        if floor.is_later_than(self._floor) or not self._valid_secs:
             # One that was taken before makes nothing younger; and a newer one is of no earlier
             # moment than that, though our wall clock was set forward meanwhile.
             self._issued = max(self._issued, came - waited)
@@ -239,7 +252,12 @@ class SnapshotHolder:
     def _checked(self, snapshot: Snapshot) -> Floor:
         if snapshot.cluster != self.cluster:
             raise SnapshotRefused("the snapshot is another cluster's", reason="snapshot_cluster")
-        floor = Floor(snapshot.policy_version, snapshot.entity_revision, snapshot.serial)
+        floor = Floor(
+            snapshot.policy_version,
+            snapshot.entity_revision,
+            snapshot.serial,
+            snapshot.lease_epoch or self._floor.lease_epoch,
+        )
         if self._floor.is_above(floor):
             raise SnapshotRefused(
                 "the snapshot is older than one taken before", reason="snapshot_older"

@@ -20,7 +20,7 @@ from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
 from svc.audit.own_end import OwnEnd
 from svc.audit.verify import ChainFault, stretches, verify
 from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
-from svc.errors import AuditBroken, Malformed, SvcError
+from svc.errors import AuditBroken, LeaseLost, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead
@@ -355,6 +355,29 @@ class HeadWriterTests(SynchronousTestCase):
     def end(self) -> ChainHead:
         """Of the log."""
         return self.successResultOf(Deferred.fromCoroutine(self.log.head()))
+
+    def test_the_lead_is_lost(self) -> None:
+        """Who does not lead any more signs nothing and ends in order; who leads again does."""
+        leads = True
+
+        def epoch() -> int:
+            if not leads:
+                raise LeaseLost("another")
+            return 7
+
+        writer = self.started(lease_epoch=epoch)
+        leads = False
+        self.log.fill(1, short_record)
+        writer.appended()
+        self.clock.advance(HEAD_SECONDS)
+        self.assertEqual(self.sizes(), [])
+        leads = True
+        self.clock.advance(HEAD_SECONDS)
+        self.assertEqual(self.sizes(), [1])
+        leads = False
+        self.log.fill(1, short_record)
+        self.successResultOf(writer.stopService())
+        self.assertEqual((self.sizes(), self.clock.getDelayedCalls()), ([1], []))
 
     @proves("G-OPEN-12")
     def test_when(self) -> None:

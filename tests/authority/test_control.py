@@ -14,7 +14,7 @@ from svc.authority.explain import Explainer
 from svc.authority.intake import Intake
 from svc.authority.outbox_intake import OutboxIntake
 from svc.authority.sessions import SessionEnds
-from svc.errors import AuditBroken, Denied, Malformed, SvcError, TooMany, Unauthenticated
+from svc.errors import AuditBroken, Denied, LeaseLost, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
 from svc.messages.control import (
@@ -352,6 +352,27 @@ class ControlTests(SynchronousTestCase):
         first = decode_snapshot(self.frames(call)[0].signed.payload)
         self.assertGreaterEqual(first.serial, int(another * 1000))
         self.assertEqual(len(older.sent), 1)
+
+    def test_who_leads_no_more_signs_no_more(self) -> None:
+        """Nobody is told anything, and who begins to follow hears who leads; then all goes on."""
+
+        def lost() -> int:
+            raise LeaseLost("b")
+
+        call, _ = self.follow()
+        first = decode_snapshot(self.frames(call)[0].signed.payload)
+        leads, self.house.publisher.epoch = self.house.publisher.epoch, lost
+        self.house.publisher.beat()
+        self.house.add_group("ops")
+        self.house.refresh()
+        self.assertEqual(len(call.sent), 1)
+        self.assertEqual(self.refused("Snapshot", pb.SnapshotRequest()), "not_leader")
+        self.house.publisher.epoch = leads
+        self.house.publisher.beat()
+        _, then = self.frames(call)
+        newest = decode_snapshot(then.signed.payload)
+        self.assertGreater(newest.entity_revision, first.entity_revision)
+        self.assertEqual(newest.lease_epoch, leads())
 
     def test_slow_proxy_gets_the_newest_and_can_go_on_from_it(self) -> None:
         """What a Proxy is sent next builds on what it was sent, not on what it missed."""

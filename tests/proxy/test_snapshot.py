@@ -117,6 +117,46 @@ class SnapshotTests(ProxyTests):
         self.assertEqual(self.take(self.authority.frame(newer)), "")
         self.assertFalse(self.stale())
 
+    def test_the_epoch_comes_before_the_serial(self) -> None:
+        """Who took the lead is followed though its clock is behind; who lost it is not, ahead."""
+        frame, bundle, at = self.authority.frame, self.authority.bundle, self.authority.serial
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 900)), "")
+        newer = frame(bundle, lease_epoch=5, serial=at - 20)
+        self.assertEqual(self.take(newer), "")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 901)), "snapshot_older")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=5, serial=at - 21)), "snapshot_older")
+        self.site.holder = self.site.new_holder()
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 902)), "snapshot_older")
+        self.assertEqual(self.take(newer), "")
+        self.assertFalse(self.stale())
+        older = self.authority._bundle(("db1",), 6)
+        self.assertEqual(self.take(frame(older, lease_epoch=6, serial=at - 19)), "snapshot_older")
+
+    def test_an_epoch_that_is_not_told(self) -> None:
+        """An Authority of before tells no epoch: the serial orders, and the epoch known stays."""
+        frame, bundle, at = self.authority.frame, self.authority.bundle, self.authority.serial
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 50)), "")
+        self.assertEqual(self.take(frame(bundle, serial=at + 49)), "snapshot_older")
+        self.assertEqual(self.take(frame(bundle, serial=at + 51)), "")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=3, serial=at + 52)), "snapshot_older")
+
+    def test_a_store_put_back(self) -> None:
+        """Where the log goes on from an older store the epochs do so too."""
+        frame, bundle, at = self.authority.frame, self.authority.bundle, self.authority.serial
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 50)), "")
+        self.site.holder.restored()
+        self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 49)), "snapshot_older")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 51)), "")
+
+    def test_an_older_floor(self) -> None:
+        """A floor that an earlier build left tells no epoch."""
+        self.site.floor.write_text('{"policy_version": 3, "entity_revision": 7, "serial": 50}')
+        self.site.holder = self.site.new_holder()
+        bundle = self.authority.bundle
+        self.assertEqual(self.take(self.authority.frame(bundle, serial=49)), "snapshot_older")
+        newer = self.authority.frame(bundle, lease_epoch=2, serial=51)
+        self.assertEqual(self.take(newer), "")
+
     def test_revocations_are_part_of_the_floor(self) -> None:
         """After a restart a snapshot from before a revocation is not taken again."""
         before = self.authority.frame()

@@ -141,7 +141,7 @@ class SnapshotRequest(_message.Message):
     def __init__(self, have_serial: _Optional[int] = ..., have_digest: _Optional[bytes] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations")
+    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "lease_epoch")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -150,6 +150,7 @@ class Snapshot(_message.Message):
     VALID_SECS_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     serial: int
     policy_version: int
@@ -158,7 +159,8 @@ class Snapshot(_message.Message):
     valid_secs: int
     bundle_sha256: bytes
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
-    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ...) -> None: ...
+    lease_epoch: int
+    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("principal", "generation")
