@@ -448,7 +448,7 @@ class OlderStoreTests(SynchronousTestCase):
         self.assertEqual(self.ledger.view.n, 0)
         ours, self.ledger = self.ledger, StateLedger(self.ledger.verify)
         mine, self.anchor = self.anchor, StateAnchor(Path(self.mktemp()))
-        self.wish = WishFile(self.anchor.path / "wish.json")
+        self.wish = adoption_wish_file(self.anchor.path / "wish.json")
         self.wish.write(self.wished())
         value_of(self.begin())
         self.assertGreater(self.ledger.view.n, 0)
