@@ -9,6 +9,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from contrib.level_life import put
+from contrib.level_rows import Ids, made_ahead
 from svc.errors import AlreadyExists, Malformed, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.copies import CopyHead
 from svc.interfaces.store import ITransaction
@@ -25,7 +27,7 @@ from svc.store.copy_log import CopiedLog
 from tests.postgres import empty_database, migrated_database
 from tests.proof import proves
 from tests.store.places import files_beside, fresh_url, migrated_url, path_of, real_needs
-from tests.store.test_hostile_text import everything, fill
+from tests.store.test_hostile_text import HOSTILE, everything, fill
 
 Factory = Any
 
@@ -40,6 +42,10 @@ def fill_more(tx: ITransaction) -> None:
     tx.lease.take("owner", "instance", tx.lease.held())
     tx.lease.appear(Member("owner", "n" * 26, "instance"), None)
     fill_queue(tx)
+    one, other = (f"{number}{text}" for number, text in enumerate(HOSTILE[:2]))
+    ids = Ids(one, one, one, other, one, one, one, bytes(32), 2, 1)
+    db: Any = tx.state
+    put(db._db, ((table, row) for table, rows in made_ahead(ids).items() for row in rows))
 
 
 def fill_queue(tx: ITransaction) -> None:

@@ -109,8 +109,8 @@ class MigrationCase(SynchronousTestCase):
                 self.check_rows(case, case.good)
                 if case.good[0] == name:
                     self.check_needed(case, case.good)
-            for sql, rows in case.then.items():
-                self.assertEqual(rising.rows(sql), list(rows), sql)
+            for sql, wanted in case.then.items():
+                self.assertEqual(rising.rows(sql), list(wanted), sql)
             if case.found_by:
                 self.assertIn(name, rising.plan(case.found_by))
 

@@ -146,7 +146,8 @@ WHAT = {
         refused=[{"node_id": "ghost"}], clash=[{"kind": "ssh"}], beside=[{"resource_id": "r8"}],
     ),
     "policy_versions": Case(
-        good=POLICY, optional=("activated_at",), refused=[{"version": 0}, {"sha256": SHORT}, {"text": None}],
+        good=POLICY, optional=("activated_at",),
+        refused=[{"version": 0}, {"sha256": SHORT}, {"text": None}],
         clash=[{"text": "other"}], beside=[{"version": 2}],
     ),
     "activated_policies": Case(

@@ -30,7 +30,8 @@ QUEUE = {
         found_by="SELECT id FROM outbox WHERE hold = 'forged' ORDER BY id",
     ),
     "outbox_spools": Case(
-        good=SPOOL, optional=("top", "holed_since"), refused=[{"high": None}, {"holes": None}], clash=[{"high": 4}],
+        good=SPOOL, optional=("top", "holed_since"),
+        refused=[{"high": None}, {"holes": None}], clash=[{"high": 4}],
         beside=[{"origin": "n2"}],
     ),
     "outbox_holed": Case(

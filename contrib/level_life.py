@@ -1,0 +1,260 @@
+"""What a cluster that has lived for a while has in its store, written by the product's own code."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import define, evolve, field
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from contrib.level_cluster import Cluster, InForce
+from contrib.level_rows import Ids, Row, digest, made_ahead
+from svc.audit.spool_rows import RowMaker
+from svc.authority.adoption import adopt
+from svc.authority.drain import OutboxDrain
+from svc.authority.facts import Knowledge
+from svc.authority.origins import OriginKeys
+from svc.authority.outbox_desk import OutboxDesk
+from svc.authority.records import Recorder, operator, person
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.access import EntityUid
+from svc.model.audit import Actor, AuditRecord
+from svc.model.events import REQUEST_DECISION, SESSION_END, SESSION_START
+from svc.model.ids import event_id, node_id, person_id, random_id
+from svc.model.lease import Member
+from svc.model.ledger import GENESIS, EntitySlice
+from svc.model.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.outbox import Hold, Offered
+from svc.model.person import IssuedCertificate, Person
+from svc.model.questions import context_at, may_open
+from svc.model.replay import Hole, SpoolMemory
+from svc.model.resource import Resource, Undeclared
+from svc.model.session import Session, SessionEnd
+from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.policy.entities import cedar_json
+from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.store.sql.statements import Statements
+
+POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+@id("dev-uses-tcp")
+permit (principal in Group::"dev", action in [Action::"tcpConnect", Action::"view"],
+        resource is TcpService)
+unless { resource.hasTag("zone") && resource.getTag("zone") == "vault" };
+"""
+DAY = 86400.0
+LEDGER, VAULT, HOST, SPARE = "ledger", "vault", "host", "spare"
+OPERATOR = operator(0)
+
+
+def put(db: Statements, rows: Iterable[tuple[str, Row]]) -> None:
+    """Put rows into tables that no facet writes."""
+    for table, row in rows:
+        marks = ", ".join("?" * len(row))
+        sql = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"
+        db.change(sql, *row.values())
+
+
+@define
+class Life:
+    """Fills one store; every call ends at once over a store in memory.
+
+    Attributes:
+        signs: Whether rows of the audit queue are signed by who wrote them at that level.
+    """
+
+    cluster: Cluster
+    store: IStore
+    signs: bool
+    at: float = field(factory=time.time)
+    people: dict[str, str] = field(factory=dict)
+    nodes: dict[str, str] = field(factory=dict)
+    recorder: Recorder = field(init=False)
+    knowledge: Knowledge = field(init=False)
+    audit_key: ed25519.Ed25519PrivateKey = field(factory=ed25519.Ed25519PrivateKey.generate)
+    session: str = field(factory=lambda: random_id(os.urandom))
+    spool: str = field(factory=lambda: random_id(os.urandom))
+
+    def __attrs_post_init__(self) -> None:
+        self.recorder = self.cluster.recorder()
+        self.knowledge = Knowledge(self.store, self.recorder.ledger, time.time)
+
+    async def live(self, db: Statements) -> None:
+        """All of it; *db* is the same store for tables without a facet."""
+        await self.store.run("found", self._found)
+        await self.knowledge.refresh()
+        issuers = self.cluster.issuers(self.store, self.knowledge, self.recorder)
+        await issuers.follow(leads=True)
+        await self._sessions(await self.cluster.in_force(self.store))
+        if self.signs:
+            await self._signed_queue()
+        else:
+            await self.store.run("queue of before", self._older_queue)
+        await self.store.run("head", self.cluster.add_head)
+        await self.store.run("Authorities", self._authorities)
+        put(db, ((t, row) for t, rows in made_ahead(self.ids).items() for row in rows))
+        db.change("UPDATE resources SET onward_auth = 'certificate' WHERE id = ?", HOST)
+        db.change("UPDATE agents SET last_seen = 84.5 WHERE id = 'agent1'")
+
+    @property
+    def ids(self) -> Ids:
+        """What rows of tables without a facet refer to."""
+        return Ids(
+            self.cluster.origin, self.nodes["c1"], self.people["ada"], self.people["ben"], "dev",
+            LEDGER, self.session, digest("ben's certificate"), 3, 2,
+        )  # fmt: skip
+
+    def _found(self, tx: ITransaction) -> None:
+        """Who and what there is, all of it under one signed record."""
+        tx.schema.settle("cluster", self.cluster.name)
+        self._nodes(tx)
+        self._people(tx)
+        self._resources(tx)
+        for number, is_active in ((1, True), (2, True), (3, False)):
+            text = POLICY + f"// {number}\n"
+            version = tx.policies.add(text, f"local:{os.geteuid()}", self.at).version
+            if is_active:
+                tx.policies.activate(version, self.at + number)
+        adopt(tx, self.recorder, OPERATOR, self.at)
+
+    def _nodes(self, tx: ITransaction) -> None:
+        tx.nodes.register(self.cluster.node())
+        for name, role in (("edge1", "proxy"), ("c1", "connector"), ("c0", "connector")):
+            id, key = node_id(name.encode()), digest(name)
+            leaf = Leaf(digest(name).hex()[:16], key, self.at + DAY)
+            names: tuple[str, ...] = ()
+            audit_key = digest(f"{name}'s audit key")
+            if role == "proxy":
+                names = ("edge1.example",)
+                audit_key = self.audit_key.public_key().public_bytes_raw()
+            tx.nodes.register(Node(id, name, role, key, audit_key, leaf, self.at, names=names))
+            self.nodes[name] = id
+        tx.nodes.revoke(self.nodes["c0"], self.at + 1)
+        tx.nodes.seen(self.nodes["c1"], self.at + 2, "0.10.0")
+        for id, joins in (("waiting", TokenRole.CONNECTOR), ("spent", TokenRole.PROXY)):
+            token = JoinToken(id, digest(id), joins, self.at + DAY, f"{id}1", ("a.example",))
+            tx.tokens.add(token, self.at)
+        tx.tokens.spend("spent", digest("spent"), self.at + 1)
+
+    def _people(self, tx: ITransaction) -> None:
+        for group in ("dev", "ops"):
+            tx.people.add_group(group, self.at)
+        groups = {"ada": ("dev",), "ben": ("dev", "ops"), "eve": (), "mallory": ("dev",)}
+        for name, those in groups.items():
+            id = self.people[name] = person_id(os.urandom)
+            tx.people.add(Person(id, name, groups=those, salt=os.urandom(16)), self.at)
+            sha256 = digest(f"{name}'s certificate")
+            serial = sha256.hex()[:16]
+            tx.certificates.issued(IssuedCertificate(sha256, serial, id, self.at, self.at + DAY))
+        tx.people.revoke(self.people["mallory"], self.at + 1)
+        tx.certificates.revoke(digest("eve's certificate"), self.at + 1)
+
+    def _resources(self, tx: ITransaction) -> None:
+        c1 = self.nodes["c1"]
+        for one in (
+            Resource(LEDGER, "tcp", {"zone": "books"}, c1),
+            Resource(VAULT, "tcp", {"zone": "vault"}, c1),
+            Resource(HOST, "ssh", {}, c1),
+            Resource(SPARE, "tcp"),
+        ):
+            tx.catalog.add(one, self.at)
+        offered = [Undeclared("attic", "tcp", c1, self.at + 3)]
+        tx.catalog.registered(c1, [LEDGER, VAULT], offered, self.at + 3)
+
+    async def _sessions(self, standing: InForce) -> None:
+        """Two sessions, with what was decided and over which entities."""
+        asked = may_open(
+            "connect", "tcpConnect", self.people["ada"], EntityUid("TcpService", LEDGER),
+            context_at(self.at, "192.0.2.7"),
+        )  # fmt: skip
+        decision = standing.engine.decide(asked)
+        entities = EntitySlice(
+            decision.entities_digest, cedar_json(standing.engine.entity_slice(asked))
+        )
+
+        def open_both(tx: ITransaction) -> None:
+            for uid in (self.session, random_id(os.urandom)):
+                decision_id = random_id(os.urandom)
+                common: dict[str, Any] = {
+                    "node_id": self.nodes["edge1"], "resource_id": LEDGER, "resource_kind": "tcp",
+                    "session_uid": uid, "decision_id": decision_id,
+                }  # fmt: skip
+                self.recorder.append(
+                    tx, SESSION_START, person(self.people["ada"]), **common, decision="allow",
+                    cedar_action="tcpConnect", policies=decision.policies,
+                    policy_version=decision.policy_version, request=asked,
+                    entities_digest=entities.digest, entities=entities,
+                    details={"proxy_id": self.nodes["edge1"], "connector_id": self.nodes["c1"]},
+                )  # fmt: skip
+                session = Session(
+                    uid, self.people["ada"], LEDGER, "tcp", self.nodes["c1"],
+                    self.nodes["edge1"], decision_id, self.at + 4,
+                )  # fmt: skip
+                tx.sessions.insert(session)
+            tx.sessions.end(self.session, SessionEnd(self.at + 9, "closed", 512, 1024))
+            self.recorder.append(
+                tx, SESSION_END, person(self.people["ada"]), session_uid=self.session,
+                reason="closed", details={"bytes_up": 512, "bytes_down": 1024},
+            )  # fmt: skip
+
+        await self.store.run("sessions", open_both)
+
+    def _spool(self, count: int) -> list[SpoolRow]:
+        """The first rows of the Proxy's spool."""
+        edge = self.nodes["edge1"]
+        maker = RowMaker(edge, self.audit_key, self.cluster.sealer(), time.time, os.urandom)
+        records = [maker.opening(self.spool, ())]
+        while len(records) < count:
+            made = AuditRecord(
+                event_id=event_id(self.at, os.urandom), time=self.at, event=REQUEST_DECISION,
+                actor=Actor("person", self.people["ada"]), origin=edge, resource_id=LEDGER,
+                decision="allow", decision_id=random_id(os.urandom), cedar_action="tcpConnect",
+                details={"proxy_id": edge, "source_address": "192.0.2.7"},
+            )  # fmt: skip
+            records.append(made)
+        rows, tip = list[SpoolRow](), GENESIS
+        for n, record in enumerate(records, 1):
+            rows.append(maker.row(record, SpoolPlace(self.spool, n, tip)))
+            tip = row_hash(rows[-1].canonical)
+        return rows
+
+    def _queued(self, tx: ITransaction, rows: Iterable[tuple[int, SpoolRow]]) -> None:
+        origin = self.nodes["edge1"]
+        tx.outbox.add([Offered(row, origin, self.spool, n) for n, row in rows], self.at + 5)
+
+    async def _signed_queue(self) -> None:
+        """Rows in the log, a held one, one that was thrown away, and one that waits."""
+        first, second, third, fourth = self._spool(4)
+        drain = OutboxDrain(
+            self.store, self.recorder, OriginKeys(self.knowledge), time.time, lambda reason: None
+        )
+        await self.knowledge.refresh()
+        bad = evolve(third, signature=bytes(64))
+        come = [(1, first), (2, second), (3, bad), (3, bad)]
+        await self.store.run("queue", lambda tx: self._queued(tx, come))
+        await drain.drain()
+        held = await self.store.read("held", lambda tx: tx.outbox.rows(0, 9)[0].id)
+        desk = OutboxDesk(self.store, self.recorder, time.time)
+        await desk.discard(pb.DiscardRowRequest(id=held, note="forged"), OPERATOR)
+        await self.store.run("queue", lambda tx: self._queued(tx, [(4, fourth)]))
+
+    def _older_queue(self, tx: ITransaction) -> None:
+        """At levels where nothing stands for who wrote a row: one waits, and one is held."""
+        first, second, third = self._spool(3)
+        self._queued(tx, [(2, evolve(second, key_id="", signature=b"")), (3, third)])
+        tx.outbox.hold(tx.outbox.rows(0, 9)[1].id, Hold.UNKNOWN_KEY, self.at + 6)
+        hole = Hole(1, 1, GENESIS, None, self.at + 5)
+        memory = SpoolMemory(2, row_hash(first.canonical), (hole,))
+        tx.spools.keep(self.nodes["edge1"], self.spool, memory)
+
+    def _authorities(self, tx: ITransaction) -> None:
+        """Who led has left the lease; its sign of life stays."""
+        me = Member("authority1", self.cluster.origin, "first", 7)
+        tx.lease.appear(me, None)
+        lease = tx.lease.take(me.owner, me.instance, tx.lease.held())
+        assert lease is not None
+        tx.lease.leave(lease)

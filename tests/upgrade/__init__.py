@@ -1,0 +1,1 @@
+"""Stores of earlier levels, with rows in every table, brought to the last one."""
