@@ -51,6 +51,12 @@ class MigrationStatus:
     level: str = ""
     count: int = 0
 
+    def advanced(self) -> MigrationStatus:
+        """The status once the first of the pending migrations is applied."""
+        level, *pending = self.ids
+        standing = Standing.PENDING if pending else Standing.CURRENT
+        return MigrationStatus(standing, tuple(pending), level, self.count + 1)
+
     def require_current(self) -> None:
         """Raise what stops a start unless the store is current.
 

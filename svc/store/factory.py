@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import field, frozen
@@ -173,9 +174,11 @@ class SqliteFactory:
         return SqliteCopies(store_path(url), chain_hash, now).filled(self._migrations())
 
     def open_memory(self, needs: StoreNeeds, binary_version: str = "memory") -> MemoryStore:
-        """A migrated store in memory, for tests and rehearsals."""
+        """A migrated store in memory, for tests and rehearsals; its ledger knows no times."""
         connection = open_memory()
-        _apply(connection, self._migrations(), binary_version, needs.now)
+        with closing(open_memory()) as image:
+            image.deserialize(_image(self._migrations(), binary_version))
+            image.backup(connection)
         return MemoryStore.over(connection, needs)
 
     def _migrate(
@@ -198,6 +201,14 @@ class SqliteFactory:
 
     def _migrations(self) -> tuple[Migration, ...]:
         return discover(self.folder(), SCHEME)
+
+
+@lru_cache(maxsize=2)
+def _image(migrations: tuple[Migration, ...], version: str) -> bytes:
+    """An empty store; made once, because a process that wants one in memory wants many."""
+    with closing(open_memory()) as connection:
+        _apply(connection, migrations, version, lambda: 0.0)
+        return connection.serialize()
 
 
 def _apply(

@@ -42,6 +42,13 @@ class CompareTests(SynchronousTestCase):
         self.assertIs(status.standing, Standing.PENDING if status.ids else Standing.CURRENT)
         self.assertEqual(status.count, reach)
 
+    def test_advanced(self) -> None:
+        """Without another look at the ledger, the status after each migration is the same."""
+        status = compare(KNOWN, ())
+        for reach in range(1, 9):
+            status = status.advanced()
+            self.assertEqual(status, compare(KNOWN, applied(*range(1, reach + 1))))
+
     @given(st.sets(st.integers(1, 8)), st.integers(0, 8))
     @settings(deadline=None)
     def test_only_a_whole_beginning_is_sound(self, numbers: set[int], drifted: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,20 @@ def fresh_url(case: SynchronousTestCase) -> str:
 def migrated_url(case: SynchronousTestCase) -> str:
     """A URL of an empty store that this build may open."""
     url = fresh_url(case)
-    migrate(url)
+    for name, data in _migrated().items():
+        path = Path(path_of(url)).with_name(name)
+        path.touch(mode=0o600)
+        path.write_bytes(data)
     return url
+
+
+@cache
+def _migrated() -> dict[str, bytes]:
+    """What lies in the directory of such a store; it is migrated once."""
+    with tempfile.TemporaryDirectory() as directory:
+        url = f"sqlite://{directory}/store.db"
+        migrate(url)
+        return files_beside(url)
 
 
 def migrate(url: str, factory: SqliteFactory | None = None) -> MigrationReport:

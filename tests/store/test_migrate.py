@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -13,11 +14,11 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from svc.errors import LockTimeout, MigrationsBroken, SvcError, UnknownApplied
 from svc.model.migration import Standing
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.connection import open_writer
+from svc.store.connection import SqliteDatabase, open_writer, read_ledger
 from svc.store.factory import SqliteFactory
 from svc.store.location import lock_path
 from svc.store.lock import take_lock
-from svc.store.migrate import discover, migrations_folder, split
+from svc.store.migrate import apply_pending, discover, migrations_folder, split
 from tests.proof import proves
 from tests.store.places import (
     files_beside,
@@ -138,6 +139,27 @@ class MigrateTests(FolderCase):
         self.assertEqual(self.factory.migration_status(url).ids, ("m0004_bad",))
         self.write({"m0004_bad.sql": "CREATE TABLE four (d TEXT) STRICT;"})
         self.assertEqual(migrate(url, self.factory).applied, ("m0004_bad",))
+
+    def test_another_one_between_two(self) -> None:
+        """What somebody else applied meanwhile is seen, and not applied again."""
+        url = fresh_url(self)
+        Path(path_of(url)).touch(mode=0o600)
+        known = discover(self.folder, "sqlite")
+        here, there = (SqliteDatabase(open_writer(path_of(url))) for _ in range(2))
+        others: list[str] = []
+
+        def run(database: SqliteDatabase, upto: int, told: Callable[[str], object]) -> list[str]:
+            ledger = partial(read_ledger, database.connection)
+            return [*apply_pending(database, known[:upto], ledger, "t", float, told=told).applied]
+
+        def meanwhile(name: str) -> None:
+            if name == "m0001_first":
+                others.extend(run(there, 2, str))
+
+        self.assertEqual(run(here, 3, meanwhile), ["m0001_first", "m0003_third"])
+        self.assertEqual(others, ["m0002_second"])
+        for database in (here, there):
+            database.connection.close()
 
     @proves("G-ERR-07", "G-STORE-02")
     def test_a_newer_store_is_left_alone(self) -> None:
