@@ -7,7 +7,7 @@ of them may write at all is not decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -65,6 +65,7 @@ ANSWER_SECS = 10.0
 """How long a command, or a start, waits for one answer."""
 MIGRATION_SECS = 3600.0
 """How long one migration may take: it may walk over every row there is."""
+_UNLOCK = f"SELECT pg_advisory_unlock({LOCKS}, {SERVING})"
 
 
 @define(eq=False)
@@ -208,9 +209,11 @@ class PostgresFactory:
         self, url: str, chain_hash: ChainHash, now: Callable[[], float], alone: bool
     ) -> Iterator[PostgresCopy]:
         """See :class:`IStoreCopies`."""
-        with self._connected(database_place(url), "backing up", "backup", STEP_SECS) as connection:
-            if alone:
-                _keep_out(connection)
+        place = database_place(url)
+        with (
+            self._connected(place, "backing up", "backup", STEP_SECS) as connection,
+            self._kept_out(connection) if alone else nullcontext(),
+        ):
             connection.ask(BEGIN_LOOKING)
             yield PostgresCopy(connection, self.seconds, chain_hash)
 
@@ -220,8 +223,10 @@ class PostgresFactory:
     ) -> Iterator[PostgresFilling]:
         """See :class:`IStoreCopies`."""
         place = database_place(url)
-        with self._connected(place, "restoring", "restore", STEP_SECS) as connection:
-            _keep_out(connection)
+        with (
+            self._connected(place, "restoring", "restore", STEP_SECS) as connection,
+            self._kept_out(connection),
+        ):
             connection.ask(BEGIN_FILLING)
             if connection.ask(IS_THERE).fetchone()[0]:
                 raise AlreadyExists("store: the database is not empty; name an empty one")
@@ -235,6 +240,25 @@ class PostgresFactory:
         """Run *fn* over one snapshot and a connection of its own, in the calling thread."""
         with self._connected(place, "looking", desc, ANSWER_SECS) as connection:
             return cast(T, look(connection, fn, chain_hash))
+
+    @contextmanager
+    def _kept_out(self, connection: PostgresConnection) -> Iterator[None]:
+        """Nobody opens the store to write meanwhile.
+
+        The lock is freed before the connection is closed: a server may take its time to see that
+        a session has ended, and would refuse whoever comes next.
+        """
+        if not take_serving(connection, alone=True):
+            raise StoreUnavailable(
+                f"store: it is in use: {holder(connection)} may write to it", reason="store_in_use"
+            )
+        try:
+            yield
+        finally:
+            with suppress(psycopg2.Error):  # then the session's end frees it
+                connection.deadline = self.seconds() + ANSWER_SECS
+                connection.ask("ROLLBACK")
+                connection.ask(_UNLOCK)
 
     @contextmanager
     def _connected(
@@ -272,18 +296,9 @@ class PostgresGlance:
         """See :class:`IReadOnlyStore`.  Nothing is held between two reads."""
 
 
-def _keep_out(connection: PostgresConnection) -> None:
-    """Let nobody open the store to write while the session lasts."""
-    if not take_serving(connection, alone=True):
-        raise StoreUnavailable(
-            f"store: it is in use: {holder(connection)} may write to it", reason="store_in_use"
-        )
-
-
 def _let_go(connection: PostgresConnection) -> None:
     """Free the lock, and see that it was held: it kept two migrations apart."""
-    freed = connection.ask(f"SELECT pg_advisory_unlock({LOCKS}, {SERVING})").fetchone()[0]
-    if not freed:
+    if not connection.ask(_UNLOCK).fetchone()[0]:
         raise StoreUnavailable(
             "store: the migration lock was lost meanwhile; the migrations are applied: check them "
             "with: svc authority store migrate --check"

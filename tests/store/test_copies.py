@@ -185,7 +185,10 @@ class RefusalTests(SynchronousTestCase):
         self.refused(UnknownApplied, "m9999", self.changed(b'"m0030_', b'"m9999_'))
 
     def test_postgresql_keeps_nothing(self) -> None:
-        """Nor does a database of one that is not whole; then it takes a whole one, and only one."""
+        """Nor does a database of one that is not whole; then it takes a whole one, and only one.
+
+        Each attempt frees the lock itself: the server may be slow to end a session.
+        """
         url = empty_database(self)
         self.assertFalse(store_postgresql.is_there(url))
         self.assertRaises(StoreUnavailable, copied, store_postgresql, url)
