@@ -19,7 +19,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ from svc.store.sqlite import MemoryStore
 
 FIRST = 74
 """Levels before it were never a release's, and the numbers of some rows came after them."""
+
+FORMER: Mapping[tuple[str, str], tuple[str, str]] = {}
+"""Of a column that a later level has no more (table, column): its kind, and a query over a store of
+the last level that gives the value it had by the value of the table's first column."""
+
+Former = Mapping[tuple[str, str], tuple[str, Mapping[Any, Any]]]
 
 _SIGNED = "audit_origins"
 """From the level that has this table on, rows of the audit queue are signed by who wrote them."""
@@ -64,7 +71,7 @@ def copy_at(cluster: Cluster, level: int) -> list[bytes]:
     """The lines of a copy (``svc.store.copy_lines``) of a store of that level.
 
     Raises:
-        ValueError: a column of that level is gone since; say here what was in it.
+        ValueError: a column of that level is gone since; say in ``FORMER`` what was in it.
     """
     known, at = migrations(), columns_at(level)
     connection = open_memory()
@@ -75,14 +82,19 @@ def copy_at(cluster: Cluster, level: int) -> list[bytes]:
     store = MemoryStore.over(connection, needs)
     finished(Life(cluster, store, _SIGNED in at).live(database))
     lines = list(SqliteCopy(connection, chain_hash).lines({"made": f"at level {level}"}))
+    former: Former = {
+        place: (kind, dict(database.all(sql))) for place, (kind, sql) in FORMER.items()
+    }
     finished(store.close())
-    return list(_cut(lines, level, at))
+    return list(cut(lines, level, at, former))
 
 
-def _cut(lines: Iterable[bytes], level: int, at: Mapping[str, tuple[str, ...]]) -> Iterator[bytes]:
-    """Of a copy at the last level what an earlier one has."""
+def cut(
+    lines: Iterable[bytes], level: int, at: Mapping[str, tuple[str, ...]], former: Former
+) -> Iterator[bytes]:
+    """Of a copy at the last level what an earlier one has, with the columns that are gone since."""
     counts: dict[str, int] = {}
-    table, places = "", list[int]()
+    table, values = "", list[Callable[[list[Any]], Any]]()
     for number, line in enumerate(b"".join(lines).splitlines()):
         form = json.loads(line)
         if number == 0:
@@ -91,20 +103,32 @@ def _cut(lines: Iterable[bytes], level: int, at: Mapping[str, tuple[str, ...]]) 
             if table not in at:
                 continue
             counts[table] += 1
-            form = [form[place] for place in places]
+            form = [value(form) for value in values]
         elif "end" in form:
             form = {"end": counts}
         else:
             table = form["table"]
             if table not in at:
                 continue
-            if gone := set(at[table]) - set(form["columns"]):
-                raise ValueError(f"{table}: {', '.join(gone)}: no column of the last level")
-            places = [form["columns"].index(column) for column in at[table]]
-            kinds = [form["kinds"][place] for place in places]
-            form = {"table": table, "columns": at[table], "kinds": kinds}
+            found = [_column(form, column, former) for column in at[table]]
+            values = [value for _, value in found]
+            form = {"table": table, "columns": at[table], "kinds": [kind for kind, _ in found]}
             counts.setdefault(table, 0)
         yield json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _column(
+    form: Mapping[str, Any], column: str, former: Former
+) -> tuple[str, Callable[[list[Any]], Any]]:
+    """The kind of a column, and how a row of that section gives its value."""
+    table, columns = form["table"], form["columns"]
+    if column in columns:
+        place = columns.index(column)
+        return form["kinds"][place], itemgetter(place)
+    if (table, column) not in former:
+        raise ValueError(f"{table}.{column}: the last level has no such column")
+    kind, known = former[table, column]
+    return kind, lambda row: known.get(row[0])
 
 
 def fill(place: StorePlace, lines: Iterable[bytes]) -> None:
