@@ -62,7 +62,8 @@ class Echoing(Protocol):
 class Visitor:
     """One of the concurrent users of one connection to the Proxy."""
 
-    def __init__(self, reactor: Any, side: PersonSide, wanted: Namespace) -> None:
+    def __init__(self, reactor: Any, side: PersonSide, wanted: Namespace, number: int) -> None:
+        self._number = number
         self._reactor = reactor
         self._side = side
         self._wanted = wanted
@@ -74,7 +75,8 @@ class Visitor:
             try:
                 await self._visit()
             except SvcError as e:
-                tell("refused", reason=e.reason, decision_id=e.details.get("decision_id", ""))
+                decision_id = e.details.get("decision_id", "")
+                tell("refused", visitor=self._number, reason=e.reason, decision_id=decision_id)
                 if self._channel is not None and not self._wanted.pile:
                     await self._channel.close()
                     self._channel = None
@@ -122,7 +124,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
     wanted = parser.parse_args(words)
     runtime = Runtime(reactor, time.time, os.urandom, os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
-    visitors = (Visitor(reactor, side, wanted) for _ in range(wanted.visitors))
+    visitors = (Visitor(reactor, side, wanted, number) for number in range(wanted.visitors))
     return gatherResults([Deferred.fromCoroutine(one.stay()) for one in visitors])
 
 
