@@ -64,6 +64,15 @@ class AdminService:
                 "ListResources": self._guarded(
                     pb.ListResourcesRequest, VIEW_STATUS, catalog.list_resources
                 ),
+                "AssignResource": self._guarded(
+                    pb.AssignResourceRequest, MANAGE_RESOURCES, catalog.assign
+                ),
+                "RemoveResource": self._guarded(
+                    pb.RemoveResourceRequest, MANAGE_RESOURCES, catalog.remove
+                ),
+                "ListBindings": self._guarded(
+                    pb.ListBindingsRequest, VIEW_STATUS, catalog.list_bindings
+                ),
                 "SetPolicy": self._guarded(pb.SetPolicyRequest, EDIT_POLICY, policies.set),
                 "ShowPolicy": self._guarded(pb.ShowPolicyRequest, VIEW_POLICY, policies.show),
                 "PolicyHistory": self._guarded(

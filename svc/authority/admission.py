@@ -16,7 +16,7 @@ from svc.model.ids import is_resource_id
 from svc.model.node import Node, NodeState
 from svc.model.principal import Role
 from svc.model.registration import Registration, Withheld
-from svc.model.resource import Undeclared
+from svc.model.resource import Assigned, Undeclared
 from svc.model.signing import Purpose, Signed, verify
 
 MALFORMED = "malformed_registration"
@@ -41,8 +41,13 @@ class Admitted:
 
     node: Node
     registration: Registration
-    served: tuple[str, ...]
+    served: tuple[Assigned, ...]
     withheld: tuple[Withheld, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of what it serves."""
+        return tuple(one.id for one in self.served)
 
     def undeclared(self, at: float) -> tuple[Undeclared, ...]:
         """What the catalog should show as offered but not given."""
@@ -140,9 +145,9 @@ def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts
 
 def divide(
     registration: Registration, node: Node, facts: ClusterFacts
-) -> tuple[tuple[str, ...], tuple[Withheld, ...]]:
+) -> tuple[tuple[Assigned, ...], tuple[Withheld, ...]]:
     """What of a registration the catalog gives this node, and what it withholds."""
-    served: list[str] = []
+    served: list[Assigned] = []
     withheld: list[Withheld] = []
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
@@ -151,7 +156,7 @@ def divide(
         elif known.kind != declared.kind:
             withheld.append(Withheld(declared.id, KIND_MISMATCH))
         else:
-            served.append(declared.id)
+            served.append(known.assigned)
     return tuple(served), tuple(withheld)
 
 

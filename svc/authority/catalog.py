@@ -15,10 +15,11 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
-from svc.model.events import RESOURCE_ADD
-from svc.model.ids import is_resource_id
+from svc.model.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
+from svc.model.ids import is_resource_id, random_id
 from svc.model.node import NodeState
 from svc.model.resource import Resource, Undeclared
+from svc.model.state import resource_entry
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _LABEL = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
@@ -31,7 +32,7 @@ NOT_IN_CATALOG = "not_in_catalog"
 
 @define
 class CatalogDesk:
-    """Adds and lists resources."""
+    """Adds, assigns, removes and lists resources."""
 
     knowledge: Knowledge
     registrations: Registrations
@@ -43,12 +44,14 @@ class CatalogDesk:
     async def add(self, request: pb.AddResourceRequest, actor: Actor) -> pb.AddResourceResponse:
         """Add a resource and assign it to a Connector."""
         self._check(request)
+        identity = random_id(self.recorder.entropy)
 
         def add(tx: ITransaction) -> Resource:
             node_id = self._node(tx, request.node) if request.node else None
-            added = tx.catalog.add(
-                Resource(request.id, request.kind, dict(request.labels), node_id), self.now()
+            wanted = Resource(
+                request.id, request.kind, dict(request.labels), node_id, identity=identity
             )
+            added = tx.catalog.add(wanted, self.now())
             labels = [f"{key}={value}" for key, value in sorted(request.labels.items())]
             self.recorder.append(
                 tx,
@@ -57,16 +60,89 @@ class CatalogDesk:
                 resource_id=added.id,
                 resource_kind=added.kind,
                 catalog_version=added.revision,
-                details={"labels": labels, "connector_id": node_id},
+                details={
+                    "labels": labels,
+                    "connector_id": node_id,
+                    "resource_identity": identity,
+                    "assignment_revision": added.assignment_revision,
+                },
                 state=[resource_now(tx, added.id)],
             )
             return added
 
         added = await self.store.run("add a resource", add)
-        await self.knowledge.refresh()
-        if added.assigned_to is not None:
-            self.registrations.ask_again(added.assigned_to)
+        await self._changed(added.assigned_to)
         return pb.AddResourceResponse(catalog_version=added.revision)
+
+    async def assign(
+        self, request: pb.AssignResourceRequest, actor: Actor
+    ) -> pb.AssignResourceResponse:
+        """Assign a resource to another Connector, or to nobody.
+
+        Its sessions over the one before end; so does all that one serves where
+        it goes on offering what is another's.
+        """
+
+        def assign(tx: ITransaction) -> tuple[Resource, Resource]:
+            node_id = self._node(tx, request.node) if request.node else None
+            before = self._known(tx, request.id)
+            now = tx.catalog.assign(before.id, node_id, self.now())
+            if now != before:
+                self._record_change(tx, actor, before, now)
+            return before, now
+
+        before, now = await self.store.run("assign a resource", assign)
+        if now != before:
+            await self._changed(before.assigned_to, now.assigned_to)
+        return pb.AssignResourceResponse(
+            catalog_version=now.revision,
+            assignment_revision=now.assignment_revision,
+            changed=now != before,
+        )
+
+    async def remove(
+        self, request: pb.RemoveResourceRequest, actor: Actor
+    ) -> pb.RemoveResourceResponse:
+        """Remove a resource; its identity and its sessions end with it."""
+
+        def remove(tx: ITransaction) -> tuple[Resource, int]:
+            known = self._known(tx, request.id)
+            tx.catalog.remove(known.id, self.now())
+            revision = tx.catalog.revision()
+            self.recorder.append(
+                tx,
+                RESOURCE_REMOVE,
+                actor,
+                resource_id=known.id,
+                resource_kind=known.kind,
+                catalog_version=revision,
+                details={"resource_identity": known.identity, "connector_id": known.assigned_to},
+                state=[resource_now(tx, known.id)],
+            )
+            return known, revision
+
+        known, revision = await self.store.run("remove a resource", remove)
+        await self._changed(known.assigned_to)
+        return pb.RemoveResourceResponse(catalog_version=revision)
+
+    async def list_bindings(
+        self, request: pb.ListBindingsRequest, actor: Actor
+    ) -> pb.ListBindingsResponse:
+        """Who was ever meant to serve a resource of this id, removed ones included."""
+        found = await self.store.read("list bindings", lambda tx: tx.bindings.of(request.id))
+        rows = [
+            pb.BindingRow(
+                identity=one.identity,
+                node_id=one.node_id or "",
+                node_name=self._name(one.node_id),
+                revision=one.revision,
+                assignment_revision=one.assignment_revision,
+                current=one.is_current,
+                bound_at=int(one.bound_at),
+            )
+            for one in found
+        ]
+        return pb.ListBindingsResponse(bindings=rows)
 
     async def list_resources(
         self, request: pb.ListResourcesRequest, actor: Actor
@@ -80,6 +156,45 @@ class CatalogDesk:
         rows = [self._row(one) for one in known]
         rows += [self._offered(one) for one in undeclared if one.id not in {r.id for r in known}]
         return pb.ListResourcesResponse(resources=rows)
+
+    def _record_change(
+        self, tx: ITransaction, actor: Actor, before: Resource, now: Resource
+    ) -> None:
+        digest = resource_entry(before).digest
+        assert digest is not None, "the row is there"
+        self.recorder.append(
+            tx,
+            RESOURCE_CHANGE,
+            actor,
+            resource_id=now.id,
+            resource_kind=now.kind,
+            catalog_version=now.revision,
+            details={
+                "change": ["assigned_to"],
+                "connector_id": now.assigned_to,
+                "resource_identity": now.identity,
+                "assignment_revision": now.assignment_revision,
+                "previous_digest": digest.hex(),
+            },
+            state=[resource_now(tx, now.id)],
+        )
+
+    async def _changed(self, *node_ids: str | None) -> None:
+        """Let everybody see it, and these Connectors register anew."""
+        await self.knowledge.refresh()
+        for node_id in node_ids:
+            if node_id is not None:
+                self.registrations.ask_again(node_id)
+
+    def _known(self, tx: ITransaction, resource_id: str) -> Resource:
+        known = self.recorder.rows(tx).resource(resource_id)
+        if known is None:
+            raise SvcError(
+                f"resource {resource_id}: not in the catalog; see `svc authority resources list`",
+                reason="unknown_resource",
+                fault=Fault.NOT_FOUND,
+            )
+        return known
 
     def _check(self, request: pb.AddResourceRequest) -> None:
         if not is_resource_id(request.id):
@@ -118,10 +233,12 @@ class CatalogDesk:
             state=self._state(one),
             revision=one.revision,
             source=one.source.value,
+            identity=one.identity,
+            assignment_revision=one.assignment_revision,
         )
 
     def _state(self, one: Resource) -> str:
-        if self.registrations.is_served(one.id):
+        if self.registrations.is_served(one.assigned):
             return "served"
         if one.assigned_to is None:
             return "unassigned"

@@ -189,7 +189,7 @@ class Intake:
             self._record_accepted(tx, proxy, admitted, at)
 
         await self.store.run("register a tunnel", record)
-        self.knowledge.served(admitted.node.id, admitted.served, at)
+        self.knowledge.served(admitted.node.id, admitted.ids, at)
 
     def _known(self, tx: ITransaction, node_id: str) -> Node | None:
         try:
@@ -210,7 +210,7 @@ class Intake:
             proxy.id,
             seen.tunnel_id,
             admitted.registration.instance_id,
-            frozenset(admitted.served),
+            {one.id: one for one in admitted.served},
             self.clock.seconds(),
             partial(_once, evicted),
         )
@@ -223,7 +223,7 @@ class Intake:
             withheld=len(admitted.withheld),
         )
         verdict = Verdict(
-            True, lease_secs=self.lease_secs, served=admitted.served, withheld=admitted.withheld
+            True, lease_secs=self.lease_secs, served=admitted.ids, withheld=admitted.withheld
         )
         reason: str | None = None
         try:
@@ -254,7 +254,7 @@ class Intake:
     def _record_accepted(
         self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float
     ) -> None:
-        tx.catalog.registered(admitted.node.id, admitted.served, admitted.undeclared(at), at)
+        tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
         self.recorder.append(
             tx,
@@ -264,7 +264,7 @@ class Intake:
             details={
                 "proxy_id": proxy.id,
                 "connector_id": admitted.node.id,
-                "resources": list(admitted.served),
+                "resources": list(admitted.ids),
             },
         )
 

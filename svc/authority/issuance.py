@@ -202,7 +202,7 @@ class Issuance:
             return evolve(outcome, word="deny", reason="proxy_denied")
         if wish.resource is None:
             return evolve(outcome, word="not_served", reason="unknown")
-        connector = self.registrations.serving(wish.resource.id, proxy.id)
+        connector = self.registrations.serving(wish.resource.assigned, proxy.id)
         if connector is None:
             served_before = wish.resource.last_served_at is not None
             reason = "departed" if served_before else "unknown"
@@ -218,7 +218,10 @@ class Issuance:
 
     async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
-            _check_standing(self.recorder.rows(tx), wish)
+            rows = self.recorder.rows(tx)
+            _check_standing(rows, wish)
+            if outcome.connector is not None:
+                _check_assignment(rows, wish)
             self._record_proxy_decision(tx, wish, ask, proxy)
             row = self._record_decision(tx, wish, outcome, ask, proxy)
             if outcome.connector is not None:
@@ -327,6 +330,8 @@ class Issuance:
             person_certificate_sha256=wish.certificate.sha256,
             resource=wish.request.resource,
             resource_revision=0 if wish.resource is None else wish.resource.revision,
+            resource_identity="" if wish.resource is None else wish.resource.identity,
+            assignment_revision=(0 if wish.resource is None else wish.resource.assignment_revision),
             kind=wish.kind.name,
             connector_id=connector.node_id,
             proxy_id=proxy.id,
@@ -366,3 +371,12 @@ def _check_standing(rows: SignedRows, wish: Wish) -> None:
     known = rows.person(wish.person.id)
     if known is None or known.state is PersonState.REVOKED:
         raise Denied("the person was revoked", reason="revoked_person")
+
+
+def _check_assignment(rows: SignedRows, wish: Wish) -> None:
+    """Refuse a resource that was changed, assigned anew or removed since the facts were read."""
+    if wish.resource is None or not rows.is_newest_resource(wish.resource):
+        raise Denied(
+            "the resource was changed while this was decided; ask again",
+            reason="resource_changed",
+        )

@@ -6,11 +6,12 @@ however it comes, takes it out of the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from attrs import define, field, frozen
 
 from svc.messages.control import AGAIN
+from svc.model.resource import Assigned
 
 
 @frozen(eq=False)
@@ -18,6 +19,7 @@ class Registered:
     """One accepted registration.
 
     Attributes:
+        resources: What it serves, each as the assignment that let it.
         evict: Called with a reason word to take the registration back, or with
             ``AGAIN`` to have it made anew.
     """
@@ -26,7 +28,7 @@ class Registered:
     proxy_id: str
     tunnel_id: str
     instance_id: str
-    resources: frozenset[str]
+    resources: Mapping[str, Assigned]
     since: float
     evict: Callable[[str], object] = field(repr=False)
 
@@ -59,16 +61,22 @@ class Registrations:
             _discard(self._by_resource, resource, registered)
         return True
 
-    def serving(self, resource: str, proxy_id: str) -> Registered | None:
-        """The newest registration that serves *resource* through this Proxy."""
-        candidates = [
-            one for one in self._by_resource.get(resource, ()) if one.proxy_id == proxy_id
-        ]
+    def serving(self, wanted: Assigned, proxy_id: str) -> Registered | None:
+        """The newest registration that serves this through this Proxy.
+
+        One from before the resource was assigned anew, or was another, does not:
+        until its Connector registered again nobody serves it.
+        """
+        candidates = [one for one in self._serve(wanted) if one.proxy_id == proxy_id]
         return max(candidates, key=lambda one: one.since, default=None)
 
-    def is_served(self, resource: str) -> bool:
+    def is_served(self, wanted: Assigned) -> bool:
         """Whether anybody serves it anywhere."""
-        return resource in self._by_resource
+        return bool(self._serve(wanted))
+
+    def _serve(self, wanted: Assigned) -> list[Registered]:
+        offered = self._by_resource.get(wanted.id, ())
+        return [one for one in offered if one.resources[wanted.id] == wanted]
 
     def evict(self, node_id: str, reason: str) -> int:
         """Take back every registration of a Connector or through a Proxy; how many there were."""

@@ -140,6 +140,17 @@ class SignedRows:
         """The certificate, also when revoked."""
         return self._good(_CERTIFICATE, sha256)
 
+    def resource(self, resource_id: str) -> Resource | None:
+        """The resource, with its assignment."""
+        return self._good(_RESOURCE, resource_id)
+
+    def is_newest_resource(self, resource: Resource) -> bool:
+        """Whether *resource* is what the newest signed record of it says; reads no table."""
+        subject = _RESOURCE.subject(resource.id)
+        signed = self.seen.get(subject)
+        entry = self.ledger.entry(subject, resource, resource_entry)
+        return signed is not None and signed.digest == entry.digest
+
     def policy(self, version: int) -> PolicyVersion | None:
         """One version of the policy."""
         return self._good(_POLICY, version)

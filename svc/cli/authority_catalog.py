@@ -6,7 +6,7 @@ import click
 
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
-from svc.cli.output import document, labels, say, table
+from svc.cli.output import document, labels, moment, say, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -30,6 +30,71 @@ def add_resource(
     )
     answer = admin(context)("AddResource", request, pb.AddResourceResponse)
     say([f"added {resource}, catalog version {answer.catalog_version}"])
+
+
+@resources.command("assign")
+@click.argument("resource", metavar="ID", type=WORD)
+@click.option("--node", required=True, type=WORD, help="A Connector, by id or name.")
+@click.pass_context
+def assign_resource(context: click.Context, resource: str, node: str) -> None:
+    """Let another Connector serve ID; sessions over the one before end.
+
+    A Connector that goes on declaring what is another's is refused as a whole:
+    take ID out of its configuration first.
+    """
+    _assign(context, resource, node)
+
+
+@resources.command("unassign")
+@click.argument("resource", metavar="ID", type=WORD)
+@click.pass_context
+def unassign_resource(context: click.Context, resource: str) -> None:
+    """Let nobody serve ID; its sessions end, it stays in the catalog."""
+    _assign(context, resource, "")
+
+
+def _assign(context: click.Context, resource: str, node: str) -> None:
+    request = pb.AssignResourceRequest(id=resource, node=node)
+    answer = admin(context)("AssignResource", request, pb.AssignResourceResponse)
+    if not answer.changed:
+        say([f"{resource} is assigned so already"])
+        return
+    done = f"assigned {resource} to {node}" if node else f"unassigned {resource}"
+    say([f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"])
+
+
+@resources.command("remove")
+@click.argument("resource", metavar="ID", type=WORD)
+@click.pass_context
+def remove_resource(context: click.Context, resource: str) -> None:
+    """Remove ID for ever; what is added under the same id later is another resource."""
+    request = pb.RemoveResourceRequest(id=resource)
+    answer = admin(context)("RemoveResource", request, pb.RemoveResourceResponse)
+    say([f"removed {resource}, catalog version {answer.catalog_version}"])
+
+
+@resources.command("bindings")
+@click.argument("resource", metavar="ID", type=WORD)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
+    """List who was ever meant to serve ID, oldest first; removed resources of that id included."""
+    request = pb.ListBindingsRequest(id=resource)
+    answer = admin(context)("ListBindings", request, pb.ListBindingsResponse)
+    if as_json:
+        say([document([_binding(row) for row in answer.bindings])])
+        return
+    rows = [
+        [
+            moment(row.bound_at),
+            row.node_name or row.node_id,
+            str(row.assignment_revision),
+            "current" if row.current else "past",
+            row.identity,
+        ]
+        for row in answer.bindings
+    ]
+    say(table(["SINCE", "NODE", "ASSIGNMENT", "STATE", "IDENTITY"], rows))
 
 
 @resources.command("list")
@@ -58,4 +123,18 @@ def _resource(row: pb.ResourceRow) -> dict[str, object]:
         "labels": dict(sorted(row.labels.items())),
         "revision": row.revision,
         "source": row.source or None,
+        "identity": row.identity or None,
+        "assignment_revision": row.assignment_revision or None,
+    }
+
+
+def _binding(row: pb.BindingRow) -> dict[str, object]:
+    return {
+        "identity": row.identity,
+        "node_id": row.node_id or None,
+        "node_name": row.node_name or None,
+        "revision": row.revision,
+        "assignment_revision": row.assignment_revision,
+        "state": "current" if row.current else "past",
+        "bound_at": moment(row.bound_at) or None,
     }

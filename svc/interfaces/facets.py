@@ -186,7 +186,7 @@ class ICatalog(Interface):
         """Add a resource; returns it with its revision.
 
         Raises:
-            AlreadyExists: the id is taken.
+            AlreadyExists: the id is taken, or the identity was another's once.
             NoSuchRow: the node it is assigned to does not exist.
         """
 
@@ -196,11 +196,14 @@ class ICatalog(Interface):
     def all() -> tuple[Resource, ...]:
         """Every resource, by id."""
 
-    def remove(resource_id: str) -> bool:
-        """Remove a resource; whether it was there."""
+    def remove(resource_id: str, at: float) -> bool:
+        """Remove a resource and end its identity; whether it was there."""
 
-    def assign(resource_id: str, node_id: str | None) -> Resource:
-        """Let *node_id* serve it (None: nobody).  Raises NoSuchRow for either."""
+    def assign(resource_id: str, node_id: str | None, at: float) -> Resource:
+        """Let *node_id* serve it (None: nobody); nothing where it does already.
+
+        Raises NoSuchRow for either.
+        """
 
     def registered(
         node_id: str, served: Collection[str], undeclared: Collection[Undeclared], at: float

@@ -165,6 +165,8 @@ def encode_grant(grant: Grant) -> bytes:
         issued_at_ms=grant.issued_at_ms,
         open_before_ms=grant.open_before_ms,
         end_before_ms=grant.end_before_ms,
+        resource_identity=grant.resource_identity,
+        assignment_revision=grant.assignment_revision,
     ).SerializeToString()
 
 
@@ -190,6 +192,10 @@ def decode_grant(data: bytes) -> Grant:
         issued_at_ms=message.issued_at_ms,
         open_before_ms=message.open_before_ms,
         end_before_ms=message.end_before_ms,
+        resource_identity=text(
+            message.resource_identity, _NAME, "grant: resource_identity", empty=True
+        ),
+        assignment_revision=message.assignment_revision,
     )
 
 

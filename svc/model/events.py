@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 4
+CATALOGUE_VERSION = 5
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -31,6 +31,7 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 
 DETAILS: Mapping[str, Field] = _by_name(
+    Field("assignment_revision", _PUBLIC, "how often the resource was assigned", _NUMBER),
     Field("bytes_down", _PUBLIC, "bytes from the target to the client", _NUMBER),
     Field("bytes_up", _PUBLIC, "bytes from the client to the target", _NUMBER),
     Field("certificate_sha256", _PUBLIC, "digest of the certificate concerned"),
@@ -77,6 +78,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they came"),
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
     Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
+    Field("resource_identity", _PUBLIC, "which resource of its id it is"),
     Field("resources", _PUBLIC, "ids of the resources concerned", _TEXTS),
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
@@ -243,15 +245,17 @@ CA_ACTIVATE = _event(
 )  # fmt: skip
 RESOURCE_ADD = _event(
     3030, "resource.add", "I", "a resource was added to the catalog",
-    "labels connector_id row_digest local_uid",
+    "labels connector_id resource_identity assignment_revision row_digest local_uid",
 )  # fmt: skip
 RESOURCE_CHANGE = _event(
     3031, "resource.change", "I", "a resource was changed",
-    "change labels connector_id previous_digest row_digest local_uid",
+    "change labels connector_id resource_identity assignment_revision previous_digest row_digest"
+    " local_uid",
 )  # fmt: skip
 RESOURCE_REMOVE = _event(
-    3032, "resource.remove", "I", "a resource was removed", "row_digest local_uid"
-)
+    3032, "resource.remove", "I", "a resource was removed",
+    "connector_id resource_identity row_digest local_uid",
+)  # fmt: skip
 
 ROLE_START = _event(4001, "role.start", "I", "a role started", "role version plugins")
 ROLE_STOP = _event(4002, "role.stop", "I", "a role stopped", "role version")

@@ -28,6 +28,8 @@ class Grant:
 
     Attributes:
         request_sha256: Of the SessionRequest's bytes as the person signed them.
+        resource_identity: Which resource of that id; empty: by an Authority that kept none.
+        assignment_revision: Of the assignment that makes it this Connector's.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -50,3 +52,5 @@ class Grant:
     issued_at_ms: int
     open_before_ms: int
     end_before_ms: int
+    resource_identity: str = ""
+    assignment_revision: int = 0

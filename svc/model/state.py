@@ -28,7 +28,7 @@ from svc.model.ledger import GENESIS
 from svc.model.node import KeptToken, Node
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
-from svc.model.resource import Resource
+from svc.model.resource import Resource, first_identity
 
 ROW_DOMAIN = b"svc-state-row-v1\0"
 MAX_ROWS = 512
@@ -204,17 +204,23 @@ def certificate_entry(issued: IssuedCertificate) -> StateEntry:
 
 
 def resource_entry(resource: Resource) -> StateEntry:
-    """A resource with its labels and its assignment."""
-    return _entry(
-        f"resource:{resource.id}",
-        {
-            "kind": resource.kind,
-            "labels": [list(pair) for pair in sorted(resource.labels.items())],
-            "assigned_to": resource.assigned_to,
-            "source": resource.source.value,
-            "revision": str(resource.revision),
-        },
-    )
+    """A resource with its labels, its identity and its assignment.
+
+    The first of its id under its first assignment has the form of before
+    identities were kept: so what was signed for then is in force still.
+    """
+    fields: dict[str, Json] = {
+        "kind": resource.kind,
+        "labels": [list(pair) for pair in sorted(resource.labels.items())],
+        "assigned_to": resource.assigned_to,
+        "source": resource.source.value,
+        "revision": str(resource.revision),
+    }
+    if resource.identity != first_identity(resource.id):
+        fields["identity"] = resource.identity
+    if resource.assignment_revision != (0 if resource.assigned_to is None else 1):
+        fields["assignment"] = str(resource.assignment_revision)
+    return _entry(f"resource:{resource.id}", fields)
 
 
 def policy_entry(policy: PolicyVersion) -> StateEntry:

@@ -22,7 +22,7 @@ from svc.model.node import (
     TokenRole,
 )
 from svc.model.person import IssuedCertificate, Person, PersonState
-from svc.model.resource import Resource, Undeclared
+from svc.model.resource import Binding, Resource, Undeclared
 
 TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
@@ -256,16 +256,66 @@ class FacetContract:
         for resource, node in (("db1", "n9"), ("db9", "n1")):
             with self.assertRaises(NoSuchRow):
                 await self.store.run(
-                    "assign", lambda tx, r=resource, n=node: tx.catalog.assign(r, n)
+                    "assign", lambda tx, r=resource, n=node: tx.catalog.assign(r, n, 1.5)
                 )
-        assigned = await self.store.run("assign", lambda tx: tx.catalog.assign("db1", "n1"))
+        assigned = await self.store.run("assign", lambda tx: tx.catalog.assign("db1", "n1", 2.0))
         seen = await self.store.read("see", lambda tx: (tx.catalog.get("db1"), tx.catalog.all()))
         self.assertEqual(seen, (assigned, (assigned,)))
         self.assertEqual((assigned.assigned_to, dict(assigned.labels)), ("n1", dict(wanted.labels)))
         told = await self.store.run(
-            "remove", lambda tx: (tx.catalog.remove("db1"), tx.catalog.remove("db1"))
+            "remove", lambda tx: (tx.catalog.remove("db1", 3.0), tx.catalog.remove("db1", 3.0))
         )
         self.assertEqual((told, await self._resources()), ((True, False), ()))
+
+    async def test_assignments_are_counted(self: Any) -> None:
+        """Each assignment is the next of its resource; those before it stay as history."""
+        await self.store.run("nodes", _nodes)
+
+        def assign(tx: ITransaction) -> Any:
+            tx.catalog.add(Resource("db1", "tcp"), 1.0)
+            told = [tx.catalog.get("db1")]
+            for at, node in ((2.0, "n1"), (3.0, "n1"), (4.0, "n2"), (5.0, None), (6.0, "n2")):
+                told.append(tx.catalog.assign("db1", node, at))
+            return told, tx.catalog.get("db1"), tx.bindings.of("db1"), tx.bindings.of("db9")
+
+        told, last, bindings, none = await self.store.run("assign", assign)
+        self.assertEqual(last, told[-1])
+        self.assertEqual(
+            [(each.assigned_to, each.assignment_revision) for each in told],
+            [(None, 0), ("n1", 1), ("n1", 1), ("n2", 2), (None, 3), ("n2", 4)],
+        )
+        self.assertEqual(
+            bindings,
+            tuple(
+                Binding("first.db1", node, told[at].revision, count, count == 4, at + 1.0)
+                for count, (at, node) in enumerate(((1, "n1"), (3, "n2"), (4, None), (5, "n2")), 1)
+            ),
+        )
+        self.assertEqual(none, ())
+
+    async def test_identities_end(self: Any) -> None:
+        """What is added again under the same id is another, with no binding of the former."""
+        again = Resource("db1", "ssh", {}, "n2", identity="second")
+
+        def renew(tx: ITransaction) -> Any:
+            _nodes(tx)
+            tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
+            return tx.catalog.remove("db1", 2.0), tx.catalog.add(again, 3.0), tx.catalog.get("db1")
+
+        removed, added, found = await self.store.run("renew", renew)
+        self.assertTrue(removed)
+        self.assertEqual((added, added.assignment_revision), (found, 1))
+        self.assertEqual(found, evolve(again, revision=added.revision))
+        bindings = await self.store.read("look", lambda tx: tx.bindings.of("db1"))
+        self.assertEqual(
+            [(each.identity, each.node_id, each.is_current) for each in bindings],
+            [("first.db1", "n1", False), ("second", "n2", True)],
+        )
+        for used in ("first.db1", "second"):
+            await self.store.run("remove", lambda tx: tx.catalog.remove("db1", 4.0))
+            with self.assertRaises(AlreadyExists):
+                twice = evolve(again, identity=used)
+                await self.store.run("add", lambda tx, t=twice: tx.catalog.add(t, 5.0))
 
     async def test_registrations_are_remembered(self: Any) -> None:
         """The catalog knows who served what last, and what may not be served."""
@@ -295,9 +345,9 @@ class FacetContract:
                 lambda: tx.people.add(Person("p1", "ada"), 1.0),
                 lambda: tx.people.set_groups("p1", ["ops"]),
                 lambda: tx.catalog.add(Resource("db1", "tcp"), 1.0),
-                lambda: tx.catalog.assign("db1", "n1"),
+                lambda: tx.catalog.assign("db1", "n1", 1.0),
                 lambda: tx.people.revoke("p1", 1.0),
-                lambda: tx.catalog.remove("db1"),
+                lambda: tx.catalog.remove("db1", 1.0),
             ):
                 change()
                 counts.append(tx.catalog.revision() - counts[0])

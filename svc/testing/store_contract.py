@@ -38,6 +38,7 @@ from svc.interfaces.facets import (
     ISessions,
     ITokens,
 )
+from svc.interfaces.inventory import IBindings
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.facet_contract import FacetContract
@@ -52,6 +53,7 @@ FACETS = {
     "people": IPeople,
     "certificates": ICertificates,
     "catalog": ICatalog,
+    "bindings": IBindings,
     "policies": IPolicies,
     "sessions": ISessions,
     "audit": IAuditLog,

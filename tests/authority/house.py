@@ -40,7 +40,7 @@ from svc.model.person import IssuedCertificate as PersonCertificate
 from svc.model.person import Person
 from svc.model.principal import Role
 from svc.model.rate import Rate
-from svc.model.resource import Resource
+from svc.model.resource import Assigned, Resource
 from svc.model.session_request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
 from svc.pki.issue import make_request, prove_key
@@ -309,8 +309,13 @@ class House:
 
     def serve(self, *resources: str) -> Registered:
         """Register the Connector through the Proxy for these."""
+        catalog = self.knowledge.facts.catalog
+        served = {
+            one: catalog[one].assigned if one in catalog else Assigned(one, "", 0)
+            for one in resources
+        }
         registered = Registered(
-            self.connector.id, self.proxy.id, "t1", "i1", frozenset(resources),
+            self.connector.id, self.proxy.id, "t1", "i1", served,
             self.clock.seconds(), lambda reason: None,
         )  # fmt: skip
         self.registrations.add(registered)

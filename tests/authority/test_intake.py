@@ -25,7 +25,7 @@ from svc.messages.tunnel import Nonce, encode_registration
 from svc.model.principal import Role
 from svc.model.rate import Rate
 from svc.model.registration import DeclaredResource, Registration, Withheld
-from svc.model.resource import Resource
+from svc.model.resource import Assigned, Resource
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.service import BackgroundTasks
@@ -56,6 +56,11 @@ class IntakeTests(SynchronousTestCase):
         nonce = decode_connector_down(call.sent[-1])
         assert isinstance(nonce, Nonce)
         return call, serving, nonce.nonce
+
+    @property
+    def db1(self) -> Assigned:
+        """The resource that everybody registers here, as it is assigned now."""
+        return self.house.knowledge.facts.catalog["db1"].assigned
 
     def let_go(self, serving: Deferred[None]) -> None:
         """End a stream that the test left open."""
@@ -93,12 +98,12 @@ class IntakeTests(SynchronousTestCase):
         self.assertEqual(
             said.withheld, (Withheld("extra", "not_in_catalog"), Withheld("host1", "kind_mismatch"))
         )
-        self.assertTrue(self.house.registrations.is_served("db1"))
+        self.assertTrue(self.house.registrations.is_served(self.db1))
         self.assertIsNotNone(self.house.knowledge.facts.catalog["db1"].last_served_at)
         self.house.clock.advance(3)
         self.call.give(None)
         self.assertIsNone(self.successResultOf(self.serving))
-        self.assertFalse(self.house.registrations.is_served("db1"))
+        self.assertFalse(self.house.registrations.is_served(self.db1))
         self.assertEqual(self.house.registrations.connectors, 0)
         events = [one["event"] for one in self.house.records()]
         self.assertEqual(events, ["tunnel.registered", "tunnel.ended"])
@@ -159,7 +164,7 @@ class IntakeTests(SynchronousTestCase):
         other = self.house.node(Role.CONNECTOR, "conn2")
         self.house.refresh()
         self.assertEqual(self.verdict(other).reason, "resource_owned_by_peer")
-        serving = self.house.registrations.serving("db1", self.house.proxy.id)
+        serving = self.house.registrations.serving(self.db1, self.house.proxy.id)
         assert serving is not None
         self.assertEqual(serving.node_id, self.house.connector.id)
 
@@ -175,7 +180,7 @@ class IntakeTests(SynchronousTestCase):
         for pairs in ((("db1", ""),), (("db1", "tcp"), ("host1", ""))):
             said = self.verdict(resources=self.declared(*pairs))
             self.assertEqual((said.accepted, said.reason), (False, "no_resource_kinds"))
-            self.assertFalse(self.house.registrations.is_served("db1"))
+            self.assertFalse(self.house.registrations.is_served(self.db1))
 
     def test_made_up_by_a_proxy(self) -> None:
         """A registration signed by nobody is refused and recorded as the Proxy's doing."""
@@ -267,7 +272,7 @@ class IntakeTests(SynchronousTestCase):
         """What a revoked Proxy registered is not served through it any more."""
         self.verdict()
         self.assertEqual(self.revoke("edge1"), 1)
-        self.assertFalse(self.house.registrations.is_served("db1"))
+        self.assertFalse(self.house.registrations.is_served(self.db1))
 
     def revoke(self, name: str) -> int:
         house = self.house
@@ -329,9 +334,9 @@ class IntakeTests(SynchronousTestCase):
         verdict, again = map(decode_connector_down, call.sent[-2:])
         self.assertTrue(isinstance(verdict, Verdict) and verdict.accepted)
         self.assertEqual(again, Evict(AGAIN))
-        self.assertIsNotNone(self.house.registrations.serving("db1", self.house.proxy.id))
+        self.assertIsNotNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
         self.house.clock.advance(10)
-        self.assertIsNone(self.house.registrations.serving("db1", self.house.proxy.id))
+        self.assertIsNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
 
     def test_newer_registration_of_a_node_replaces_the_older(self) -> None:
         """The end of a replaced registration takes nothing from the newer one."""
@@ -341,7 +346,7 @@ class IntakeTests(SynchronousTestCase):
         self.verdict()
         self.assertEqual(self.house.registrations.connectors, 1)
         older.give(None)
-        self.assertTrue(self.house.registrations.is_served("db1"))
+        self.assertTrue(self.house.registrations.is_served(self.db1))
         self.assertEqual(outcome(self.intake.refusals.summarise()), [None])
 
 

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.messages.control import Answer, answer_message
 from svc.messages.session import decode_grant
 from svc.model.principal import Role
+from svc.model.resource import Resource
 from svc.model.signing import Purpose
 from tests.authority.house import ADA, House, outcome, refusal_of, value_of
 
@@ -115,6 +116,49 @@ class IssuanceTests(SynchronousTestCase):
         self.assertEqual((answer.grant, answer.reason), (None, "denied"))
         record = self.house.records("session.refused")[0]
         self.assertEqual((record["decision"], record["reason"]), ("deny", "proxy_denied"))
+
+    def test_a_grant_names_the_assignment(self) -> None:
+        """A grant says which resource it is for, and by which assignment of it."""
+        self.house.serve("db1")
+        answer = self.authorize(self.house.ada)
+        assert answer.grant is not None
+        grant = decode_grant(answer.grant.payload)
+        self.assertEqual((grant.resource_identity, grant.assignment_revision), ("first.db1", 1))
+
+    def test_a_registration_of_an_earlier_assignment(self) -> None:
+        """Who was unassigned and assigned again is granted nothing before registering again."""
+        self.house.serve("db1")
+        node = self.house.connector.id
+        self.house.run(lambda tx: tx.catalog.assign("db1", None, 5.0))
+        self.house.refresh()
+        self.assertEqual(self.authorize(self.house.ada).reason, "unknown")
+        self.house.run(lambda tx: tx.catalog.assign("db1", node, 6.0))
+        self.house.refresh()
+        self.assertEqual(self.authorize(self.house.ada).reason, "unknown")
+        self.house.serve("db1")
+        self.assertIsNotNone(self.authorize(self.house.ada).grant)
+
+    def test_a_registration_of_a_former_resource(self) -> None:
+        """Who served a resource that was removed does not serve the one added in its place."""
+        self.house.serve("db1")
+        self.house.run(lambda tx: tx.catalog.remove("db1", 5.0))
+        again = Resource("db1", "tcp", {}, self.house.connector.id, identity="another")
+        self.house.run(lambda tx: tx.catalog.add(again, 6.0))
+        self.house.refresh()
+        self.assertEqual(self.authorize(self.house.ada).reason, "unknown")
+
+    def test_assigned_anew_while_it_was_decided(self) -> None:
+        """What was changed since the facts were read is granted to nobody by them."""
+        self.house.serve("db1", "prod1")
+        other = self.house.node(Role.CONNECTOR, "conn2")
+        for change in (
+            lambda tx: tx.catalog.assign("db1", other.id, 5.0),
+            lambda tx: tx.catalog.remove("db1", 6.0),
+        ):
+            self.house.run(change)
+            self.assertEqual(self.refused(self.house.ask(self.house.ada)), "resource_changed")
+        self.assertEqual(self.house.run(lambda tx: tx.sessions.open()), ())
+        self.assertEqual(self.house.records()[-1]["reason"], "resource_changed")
 
     def test_replay_is_refused_and_recorded(self) -> None:
         """A request is good once: the second time it is refused and on record."""

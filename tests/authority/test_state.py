@@ -23,6 +23,7 @@ from svc.authority.signed_rows import rows_now
 from svc.authority.unsigned import UnsignedRows
 from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.node import JoinToken, TokenRole
+from svc.model.principal import Role
 from svc.model.spool import prove_audit_key
 from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
@@ -183,13 +184,32 @@ class RunningTests(StateCase):
     def test_resource_reassigned(self) -> None:
         """A resource stays with its Connector, its labels stay what they are."""
         self.untouched(
-            f"UPDATE resources SET assigned_to = '{self.house.proxy.id}' WHERE id = 'db1'",
+            f"UPDATE manual_bindings SET node_id = '{self.house.proxy.id}'"
+            " WHERE identity = 'first.db1'",
             "UPDATE resource_labels SET value = 'open' WHERE resource_id = 'vault1'",
             named=["resource:db1", "resource:vault1"],
             undo=(
-                f"UPDATE resources SET assigned_to = '{self.house.connector.id}' WHERE id = 'db1'",
+                (
+                    f"UPDATE manual_bindings SET node_id = '{self.house.connector.id}'"
+                    " WHERE identity = 'first.db1'"
+                ),
                 "UPDATE resource_labels SET value = 'secret' WHERE resource_id = 'vault1'",
             ),
+        )
+
+    def test_binding_and_identity_changed(self) -> None:
+        """A binding made current again, or an identity given another name, changes nothing."""
+        house = self.house
+        other = house.node(Role.CONNECTOR, "conn2").id
+        house.run(lambda tx: tx.catalog.assign("db1", other, 5.0))
+        self.reload()
+        self.untouched(
+            "UPDATE manual_bindings SET state = 'past' WHERE assignment_revision = 2",
+            "UPDATE manual_bindings SET state = 'current'"
+            " WHERE identity = 'first.db1' AND assignment_revision = 1",
+            "DELETE FROM manual_bindings WHERE identity = 'first.prod1'",
+            "UPDATE resource_identities SET resource_id = 'host2' WHERE identity = 'first.host1'",
+            named=["resource:db1", "resource:host1", "resource:prod1"],
         )
 
     def test_node_changed_and_inserted(self) -> None:

@@ -6,14 +6,19 @@ import json
 from hashlib import sha256
 from typing import Any
 
+from attrs import evolve
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.policies import FIRST_POLICY
 from svc.authority.registrations import Registered
+from svc.messages.control import AGAIN
 from svc.model.resource import Undeclared
 from tests.cli.desk import CLUSTER, PIN, POLICY, STATUS, Authority, Place
-from tests.cli.test_members import SEEN
+from tests.cli.test_members import NEW, SEEN
 from tests.proof import proves
+
+OTHER = evolve(NEW, name="db-2", role="connector")
 
 
 class TerminalTests(SynchronousTestCase):
@@ -25,6 +30,16 @@ class TerminalTests(SynchronousTestCase):
     def run_it(self, *words: str, **options: Any) -> Any:
         """Run one command against the Authority of this test."""
         return self.place.run(*words, admin=self.authority, **options)
+
+    def records(self) -> list[Any]:
+        """Every record of the log."""
+        rows: list[Any] = []
+
+        async def look() -> None:
+            rows.extend(await self.authority.store.read("rows", lambda tx: tx.audit.rows(1, 1000)))
+
+        self.successResultOf(Deferred.fromCoroutine(look()))
+        return [json.loads(row.canonical) for row in rows]
 
 
 class ResourceTests(TerminalTests):
@@ -43,8 +58,10 @@ class ResourceTests(TerminalTests):
         self.run_it(*add, "later", "--kind", "tcp")
         odd = Undeclared("odd", "tcp", SEEN.id, 1.0)
         self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, {"db"}, (odd,), 1.0))
+        row = self.authority.knowledge.facts.catalog["db"]
+        served = {"db": row.assigned}
         self.authority.registrations.add(
-            Registered(SEEN.id, "p" * 26, "t1", "i1", frozenset({"db"}), 0.0, lambda reason: None)
+            Registered(SEEN.id, "p" * 26, "t1", "i1", served, 0.0, lambda reason: None)
         )
         self.assertEqual(
             self.run_it("resources", "list").stdout,
@@ -63,6 +80,46 @@ class ResourceTests(TerminalTests):
         self.run_it("resources", "add", "later", "--kind", "tcp", "--label", "env=prod")
         (row,) = json.loads(self.run_it("resources", "list", "--json").stdout)
         self.assertEqual((row["labels"], row["node_id"]), ({"env": "prod"}, None))
+
+    def test_assigned_anew(self) -> None:
+        """An assignment changes hands, ends and begins again; every one stays in the history."""
+        self.authority.change(lambda tx: (tx.nodes.register(SEEN), tx.nodes.register(OTHER)))
+        asked: list[str] = []
+        self.run_it("resources", "add", "db", "--kind", "tcp", "--node", "db-1")
+        for number, node in enumerate((SEEN, OTHER)):
+            self.authority.registrations.add(
+                Registered(node.id, "p" * 26, str(number), "i", {}, 0.0, asked.append)
+            )
+        for words, said in (
+            (("assign", "db", "--node", "db-1"), "db is assigned so already\n"),
+            (("assign", "db", "--node", "db-2"), "assigned db to db-2, assignment 2, catalog 2\n"),
+            (("unassign", "db"), "unassigned db, assignment 3, catalog 3\n"),
+            (("remove", "db"), "removed db, catalog version 4\n"),
+            (("add", "db", "--kind", "tcp", "--node", "db-1"), "added db, catalog version 5\n"),
+        ):
+            done = self.run_it("resources", *words)
+            self.assertEqual(done.stdout, said, done.stderr)
+        self.assertEqual(asked, [AGAIN] * 4)  # the one before and the one after; that one; the new
+        shown = json.loads(self.run_it("resources", "bindings", "db", "--json").stdout)
+        first, last = shown[0]["identity"], shown[-1]["identity"]
+        self.assertNotEqual(first, last)
+        self.assertEqual(
+            [(each["node_name"], each["assignment_revision"], each["state"]) for each in shown],
+            [("db-1", 1, "past"), ("db-2", 2, "past"), (None, 3, "past"), ("db-1", 1, "current")],
+        )
+        (row,) = json.loads(self.run_it("resources", "list", "--json").stdout)
+        self.assertEqual((row["identity"], row["assignment_revision"]), (last, 1))
+        self.assertIn("db-2  2           past     " + first,
+                      self.run_it("resources", "bindings", "db").stdout)  # fmt: skip
+        details = [one["details"] for one in self.records() if one["event"] == "resource.change"]
+        self.assertEqual([each.get("connector_id") for each in details], [OTHER.id, None])
+
+    def test_what_is_not_there(self) -> None:
+        """An unknown resource or node is refused by name, and nothing is changed."""
+        for words in (("assign", "x", "--node", "db-1"), ("unassign", "x"), ("remove", "x")):
+            done = self.run_it("resources", *words)
+            self.assertEqual((done.status, done.stdout), (1, ""))
+        self.assertIn("(unknown_resource)", done.stderr)
 
     def test_refusals(self) -> None:
         """An unknown kind or node is refused by name, and nothing is added."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from attrs import evolve, fields
@@ -53,7 +54,7 @@ certificates = st.builds(
 )
 resources = st.builds(
     Resource, text, text, st.dictionaries(text, text, max_size=3), st.none() | text,
-    revision=st.integers(0, 2**62),
+    revision=st.integers(0, 2**62), identity=text, assignment_revision=st.integers(0, 2**31),
 )  # fmt: skip
 policies = st.builds(
     PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
@@ -109,6 +110,17 @@ class DigestTests(SynchronousTestCase):
         resource = Resource("db1", "tcp")
         served = evolve(resource, last_served_at=7.0, last_served_by="n")
         self.assertEqual(resource_entry(resource), resource_entry(served))
+
+    def test_a_resource_of_before_identities(self) -> None:
+        """What was signed of a resource before identities and bindings were kept is in force."""
+        for node, assigned in (("n1", '"n1"'), (None, "null")):
+            signed = (
+                f'{{"assigned_to":{assigned},"kind":"tcp","labels":[["env","prod"]],'
+                '"revision":"7","source":"manual","subject":"resource:db1"}'
+            )
+            digest = sha256(b"svc-state-row-v1\0" + signed.encode()).digest()
+            row = Resource("db1", "tcp", {"env": "prod"}, node, revision=7)
+            self.assertEqual(resource_entry(row), StateEntry("resource:db1", digest))
 
     @given(st.floats())
     def test_any_time_in_a_table(self, at: float) -> None:

@@ -52,6 +52,7 @@ class DataModelTests(SynchronousTestCase):
             cursor.execute(
                 "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)"
                 " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
+                " AND NOT a.attisdropped"
                 " WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace"
                 " GROUP BY c.relname"
             )

@@ -22,14 +22,14 @@ from svc.store.postgres_connection import PostgresConnection, PostgresStatements
 from svc.store.postgres_url import database_place
 from tests.postgres import empty_database
 from tests.proof import proves
-from tests.store.migrations import ahead, first, queue
+from tests.store.migrations import ahead, first, last, queue
 from tests.store.migrations.case import NO_ROW, Case, Placed, but
 
 CASES: Mapping[str, Case] = {
     name: case
     for part in (
         first.WHO, first.WHAT, first.LOG, ahead.CATALOG, ahead.REVIEW, ahead.PEOPLE, ahead.KEYS,
-        queue.QUEUE,
+        queue.QUEUE, last.LAST,
     )
     for name, case in part.items()
 }  # fmt: skip

@@ -70,6 +70,8 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "issued_at_ms": lambda grant: grant.issued_at_ms + SECOND,
     "open_before_ms": lambda grant: grant.open_before_ms + SECOND,
     "end_before_ms": lambda grant: grant.end_before_ms - SECOND,
+    "resource_identity": lambda grant: "another",
+    "assignment_revision": lambda grant: grant.assignment_revision + 1,
 }
 """Every field of a grant, and another value for it."""
 

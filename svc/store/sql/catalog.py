@@ -1,4 +1,8 @@
-"""Resources, their labels and their assignment; each change counts one revision."""
+"""Resources, their labels and their identities; each change counts one revision.
+
+Who serves a resource is in its bindings (``svc.store.sql.bindings``); a change
+of both is one of this module's.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,20 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICatalog
 from svc.model.resource import Resource, ResourceSource, Undeclared
+from svc.store.sql.bindings import bind, unbind
 from svc.store.sql.statements import Row, Statements, next_revision
 
 _SELECT = (
-    "SELECT id, kind, assigned_to, source, revision, last_served_at, last_served_by FROM resources "
+    "SELECT r.id, r.kind, b.node_id, r.source, r.revision, r.last_served_at, r.last_served_by,"
+    " i.identity, coalesce(b.assignment_revision, 0) FROM resources r"
+    " JOIN resource_identities i ON i.resource_id = r.id AND i.retired_at IS NULL"
+    " LEFT JOIN manual_bindings b ON b.identity = i.identity AND b.state = 'current' "
 )
 
 
 def _resource(row: Row, labels: Mapping[str, str]) -> Resource:
-    kind, assigned_to, source, revision, served_at, served_by = row[1:]
-    return Resource(
-        row[0], kind, labels, assigned_to, ResourceSource(source), revision, served_at, served_by
-    )
+    id, kind, assigned_to, source, *rest = row
+    return Resource(id, kind, labels, assigned_to, ResourceSource(source), *rest)
 
 
 @implementer(ICatalog)
@@ -36,31 +42,46 @@ class Catalog:
         self._require_node(resource.assigned_to)
         if self._db.one("SELECT 1 FROM resources WHERE id = ?", resource.id) is not None:
             raise AlreadyExists("store: a resource of this id is in the catalog")
-        revision = next_revision(self._db)
-        self._db.change(
-            "INSERT INTO resources (id, kind, assigned_to, source, revision, added_at,"
-            " last_served_at, last_served_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        identified = self._db.change(
+            "INSERT INTO resource_identities (identity, resource_id, kind, first_seen)"
+            " VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            resource.identity,
             resource.id,
             resource.kind,
-            resource.assigned_to,
-            resource.source.value,
-            revision,
             at,
-            resource.last_served_at,
-            resource.last_served_by,
         )
-        for name, value in resource.labels.items():
+        if not identified:
+            raise AlreadyExists("store: this identity was another resource's")
+        added = evolve(resource, revision=next_revision(self._db), assignment_revision=0)
+        self._insert(added, at)
+        if added.assigned_to is not None:
+            bind(self._db, added, added.assigned_to, added.revision, at)
+            added = evolve(added, assignment_revision=1)
+        return added
+
+    def _insert(self, added: Resource, at: float) -> None:
+        self._db.change(
+            "INSERT INTO resources (id, kind, source, revision, added_at,"
+            " last_served_at, last_served_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            added.id,
+            added.kind,
+            added.source.value,
+            added.revision,
+            at,
+            added.last_served_at,
+            added.last_served_by,
+        )
+        for name, value in added.labels.items():
             self._db.change(
                 "INSERT INTO resource_labels (resource_id, name, value) VALUES (?, ?, ?)",
-                resource.id,
+                added.id,
                 name,
                 value,
             )
-        return evolve(resource, revision=revision)
 
     def get(self, resource_id: str) -> Resource | None:
         """See :class:`ICatalog`."""
-        row = self._db.one(_SELECT + "WHERE id = ?", resource_id)
+        row = self._db.one(_SELECT + "WHERE r.id = ?", resource_id)
         if row is None:
             return None
         labels = self._db.all(
@@ -76,31 +97,41 @@ class Catalog:
             "SELECT resource_id, name, value FROM resource_labels ORDER BY resource_id, name"
         ):
             labels.setdefault(resource_id, {})[name] = value
-        rows = self._db.all(_SELECT + "ORDER BY id")
+        rows = self._db.all(_SELECT + "ORDER BY r.id")
         return tuple(_resource(row, labels.get(row[0], {})) for row in rows)
 
-    def remove(self, resource_id: str) -> bool:
+    def remove(self, resource_id: str, at: float) -> bool:
         """See :class:`ICatalog`."""
+        known = self.get(resource_id)
+        if known is None:
+            return False
+        unbind(self._db, known)
+        self._db.change(
+            "UPDATE resource_identities SET retired_at = ? WHERE identity = ?", at, known.identity
+        )
         self._db.change("DELETE FROM resource_labels WHERE resource_id = ?", resource_id)
-        removed = bool(self._db.change("DELETE FROM resources WHERE id = ?", resource_id))
-        if removed:
-            next_revision(self._db)
-        return removed
+        self._db.change("DELETE FROM resources WHERE id = ?", resource_id)
+        next_revision(self._db)
+        return True
 
-    def assign(self, resource_id: str, node_id: str | None) -> Resource:
+    def assign(self, resource_id: str, node_id: str | None, at: float) -> Resource:
         """See :class:`ICatalog`."""
         self._require_node(node_id)
         before = self.get(resource_id)
         if before is None:
             raise NoSuchRow("store: there is no such resource in the catalog")
+        if before.assigned_to == node_id:
+            return before
         revision = next_revision(self._db)
-        self._db.change(
-            "UPDATE resources SET assigned_to = ?, revision = ? WHERE id = ?",
-            node_id,
-            revision,
-            resource_id,
+        self._db.change("UPDATE resources SET revision = ? WHERE id = ?", revision, resource_id)
+        unbind(self._db, before)
+        bind(self._db, before, node_id, revision, at)
+        return evolve(
+            before,
+            assigned_to=node_id,
+            revision=revision,
+            assignment_revision=before.assignment_revision + 1,
         )
-        return evolve(before, assigned_to=node_id, revision=revision)
 
     def registered(
         self,

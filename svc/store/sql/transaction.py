@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.store.sql.audit import AuditLog, HeadMemory
+from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.heads import Heads
@@ -42,6 +43,7 @@ class Transaction:
         self.people = People(db)
         self.certificates = Certificates(db)
         self.catalog = Catalog(db)
+        self.bindings = Bindings(db)
         self.policies = Policies(db)
         self.sessions = Sessions(db)
         self.audit = AuditLog(db, chain_hash, head)

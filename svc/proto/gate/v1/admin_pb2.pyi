@@ -194,7 +194,7 @@ class ListResourcesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ResourceRow(_message.Message):
-    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source")
+    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +210,8 @@ class ResourceRow(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     labels: _containers.ScalarMap[str, str]
@@ -218,13 +220,75 @@ class ResourceRow(_message.Message):
     state: str
     revision: int
     source: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+    identity: str
+    assignment_revision: int
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ...) -> None: ...
 
 class ListResourcesResponse(_message.Message):
     __slots__ = ("resources",)
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     resources: _containers.RepeatedCompositeFieldContainer[ResourceRow]
     def __init__(self, resources: _Optional[_Iterable[_Union[ResourceRow, _Mapping]]] = ...) -> None: ...
+
+class AssignResourceRequest(_message.Message):
+    __slots__ = ("id", "node")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    node: str
+    def __init__(self, id: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class AssignResourceResponse(_message.Message):
+    __slots__ = ("catalog_version", "assignment_revision", "changed")
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    catalog_version: int
+    assignment_revision: int
+    changed: bool
+    def __init__(self, catalog_version: _Optional[int] = ..., assignment_revision: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
+
+class RemoveResourceRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class RemoveResourceResponse(_message.Message):
+    __slots__ = ("catalog_version",)
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    catalog_version: int
+    def __init__(self, catalog_version: _Optional[int] = ...) -> None: ...
+
+class ListBindingsRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class BindingRow(_message.Message):
+    __slots__ = ("identity", "node_id", "node_name", "revision", "assignment_revision", "current", "bound_at")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_FIELD_NUMBER: _ClassVar[int]
+    BOUND_AT_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    node_id: str
+    node_name: str
+    revision: int
+    assignment_revision: int
+    current: bool
+    bound_at: int
+    def __init__(self, identity: _Optional[str] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., revision: _Optional[int] = ..., assignment_revision: _Optional[int] = ..., current: _Optional[bool] = ..., bound_at: _Optional[int] = ...) -> None: ...
+
+class ListBindingsResponse(_message.Message):
+    __slots__ = ("bindings",)
+    BINDINGS_FIELD_NUMBER: _ClassVar[int]
+    bindings: _containers.RepeatedCompositeFieldContainer[BindingRow]
+    def __init__(self, bindings: _Optional[_Iterable[_Union[BindingRow, _Mapping]]] = ...) -> None: ...
 
 class SetPolicyRequest(_message.Message):
     __slots__ = ("text",)

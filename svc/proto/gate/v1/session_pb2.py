@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from svc.proto.gate.v1 import stream_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_stream__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/session.proto\x12\x07gate.v1\x1a\x1esvc/proto/gate/v1/stream.proto\"\xbe\x01\n\x0eSessionRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0bsession_uid\x18\x02 \x01(\x0c\x12\x10\n\x08resource\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x10\n\x08proxy_id\x18\x06 \x01(\t\x12\x14\n\x0cissued_at_ms\x18\x07 \x01(\x03\x12\x1a\n\x12\x63\x65rtificate_sha256\x18\x08 \x01(\x0c\x12\x12\n\nlogin_user\x18\t \x01(\t\"1\n\x0bSessionOpen\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"I\n\rSessionOpened\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\"\xf2\x02\n\x05Grant\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0bsession_uid\x18\x02 \x01(\x0c\x12\x16\n\x0erequest_sha256\x18\x03 \x01(\x0c\x12\x11\n\tperson_id\x18\x04 \x01(\t\x12!\n\x19person_certificate_sha256\x18\x05 \x01(\x0c\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x19\n\x11resource_revision\x18\x07 \x01(\x04\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12\x14\n\x0c\x63onnector_id\x18\t \x01(\t\x12\x10\n\x08proxy_id\x18\n \x01(\t\x12!\n\x07\x63\x65iling\x18\x0b \x01(\x0b\x32\x10.gate.v1.Ceiling\x12\x16\n\x0epolicy_version\x18\x0c \x01(\x04\x12\x12\n\naudit_hash\x18\r \x01(\x0c\x12\x14\n\x0cissued_at_ms\x18\x0e \x01(\x03\x12\x16\n\x0eopen_before_ms\x18\x0f \x01(\x03\x12\x15\n\rend_before_ms\x18\x10 \x01(\x03\"U\n\x07\x43\x65iling\x12\x12\n\nlogin_user\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x62_role\x18\x02 \x01(\t\x12\x11\n\tread_only\x18\x03 \x01(\x08\x12\x12\n\nforwarding\x18\x04 \x03(\t\">\n\x0bSignedGrant\x12\r\n\x05grant\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\"(\n\x12SessionListRequest\x12\x12\n\naudit_head\x18\x01 \x01(\x0c\"q\n\x0eSessionListing\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\'\n\x06upsert\x18\x02 \x03(\x0b\x32\x17.gate.v1.ListedResource\x12\x0f\n\x07removed\x18\x03 \x03(\t\x12\x13\n\x0b\x61udit_heads\x18\x04 \x03(\x0c\"\x9e\x01\n\x0eListedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x33\n\x06labels\x18\x03 \x03(\x0b\x32#.gate.v1.ListedResource.LabelsEntry\x12\x0e\n\x06served\x18\x04 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\")\n\x12SessionLaneRequest\x12\x13\n\x0bsession_uid\x18\x01 \x01(\x0c\"$\n\x13SessionLaneResponse\x12\r\n\x05token\x18\x01 \x01(\x0c\"v\n\nWhyRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\x14\n\x0cissued_at_ms\x18\x04 \x01(\x03\x12\x1a\n\x12\x63\x65rtificate_sha256\x18\x05 \x01(\x0c\"F\n\x11SessionWhyRequest\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\"\x97\x02\n\x12SessionWhyResponse\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08policies\x18\x04 \x03(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x16\n\x0epolicy_version\x18\x07 \x01(\x04\x12\x0c\n\x04time\x18\x08 \x01(\t\x12\x11\n\texplained\x18\t \x01(\x08\x12\x31\n\x03why\x18\n \x03(\x0b\x32$.gate.v1.SessionWhyResponse.WhyEntry\x1a*\n\x08WhyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x84\x02\n\x07Session\x12\x36\n\x04Open\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12>\n\x04List\x12\x1b.gate.v1.SessionListRequest\x1a\x17.gate.v1.SessionListing0\x01\x12>\n\x03Why\x12\x1a.gate.v1.SessionWhyRequest\x1a\x1b.gate.v1.SessionWhyResponse\x12\x41\n\x04Lane\x12\x1b.gate.v1.SessionLaneRequest\x1a\x1c.gate.v1.SessionLaneResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/session.proto\x12\x07gate.v1\x1a\x1esvc/proto/gate/v1/stream.proto\"\xbe\x01\n\x0eSessionRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0bsession_uid\x18\x02 \x01(\x0c\x12\x10\n\x08resource\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x10\n\x08proxy_id\x18\x06 \x01(\t\x12\x14\n\x0cissued_at_ms\x18\x07 \x01(\x03\x12\x1a\n\x12\x63\x65rtificate_sha256\x18\x08 \x01(\x0c\x12\x12\n\nlogin_user\x18\t \x01(\t\"1\n\x0bSessionOpen\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"I\n\rSessionOpened\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\"\xaa\x03\n\x05Grant\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0bsession_uid\x18\x02 \x01(\x0c\x12\x16\n\x0erequest_sha256\x18\x03 \x01(\x0c\x12\x11\n\tperson_id\x18\x04 \x01(\t\x12!\n\x19person_certificate_sha256\x18\x05 \x01(\x0c\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x19\n\x11resource_revision\x18\x07 \x01(\x04\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12\x14\n\x0c\x63onnector_id\x18\t \x01(\t\x12\x10\n\x08proxy_id\x18\n \x01(\t\x12!\n\x07\x63\x65iling\x18\x0b \x01(\x0b\x32\x10.gate.v1.Ceiling\x12\x16\n\x0epolicy_version\x18\x0c \x01(\x04\x12\x12\n\naudit_hash\x18\r \x01(\x0c\x12\x14\n\x0cissued_at_ms\x18\x0e \x01(\x03\x12\x16\n\x0eopen_before_ms\x18\x0f \x01(\x03\x12\x15\n\rend_before_ms\x18\x10 \x01(\x03\x12\x19\n\x11resource_identity\x18\x11 \x01(\t\x12\x1b\n\x13\x61ssignment_revision\x18\x12 \x01(\x04\"U\n\x07\x43\x65iling\x12\x12\n\nlogin_user\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x62_role\x18\x02 \x01(\t\x12\x11\n\tread_only\x18\x03 \x01(\x08\x12\x12\n\nforwarding\x18\x04 \x03(\t\">\n\x0bSignedGrant\x12\r\n\x05grant\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\"(\n\x12SessionListRequest\x12\x12\n\naudit_head\x18\x01 \x01(\x0c\"q\n\x0eSessionListing\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\'\n\x06upsert\x18\x02 \x03(\x0b\x32\x17.gate.v1.ListedResource\x12\x0f\n\x07removed\x18\x03 \x03(\t\x12\x13\n\x0b\x61udit_heads\x18\x04 \x03(\x0c\"\x9e\x01\n\x0eListedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x33\n\x06labels\x18\x03 \x03(\x0b\x32#.gate.v1.ListedResource.LabelsEntry\x12\x0e\n\x06served\x18\x04 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\")\n\x12SessionLaneRequest\x12\x13\n\x0bsession_uid\x18\x01 \x01(\x0c\"$\n\x13SessionLaneResponse\x12\r\n\x05token\x18\x01 \x01(\x0c\"v\n\nWhyRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\x14\n\x0cissued_at_ms\x18\x04 \x01(\x03\x12\x1a\n\x12\x63\x65rtificate_sha256\x18\x05 \x01(\x0c\"F\n\x11SessionWhyRequest\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\"\x97\x02\n\x12SessionWhyResponse\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08policies\x18\x04 \x03(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x16\n\x0epolicy_version\x18\x07 \x01(\x04\x12\x0c\n\x04time\x18\x08 \x01(\t\x12\x11\n\texplained\x18\t \x01(\x08\x12\x31\n\x03why\x18\n \x03(\x0b\x32$.gate.v1.SessionWhyResponse.WhyEntry\x1a*\n\x08WhyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x84\x02\n\x07Session\x12\x36\n\x04Open\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12>\n\x04List\x12\x1b.gate.v1.SessionListRequest\x1a\x17.gate.v1.SessionListing0\x01\x12>\n\x03Why\x12\x1a.gate.v1.SessionWhyRequest\x1a\x1b.gate.v1.SessionWhyResponse\x12\x41\n\x04Lane\x12\x1b.gate.v1.SessionLaneRequest\x1a\x1c.gate.v1.SessionLaneResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,31 +43,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONOPENED']._serialized_start=320
   _globals['_SESSIONOPENED']._serialized_end=393
   _globals['_GRANT']._serialized_start=396
-  _globals['_GRANT']._serialized_end=766
-  _globals['_CEILING']._serialized_start=768
-  _globals['_CEILING']._serialized_end=853
-  _globals['_SIGNEDGRANT']._serialized_start=855
-  _globals['_SIGNEDGRANT']._serialized_end=917
-  _globals['_SESSIONLISTREQUEST']._serialized_start=919
-  _globals['_SESSIONLISTREQUEST']._serialized_end=959
-  _globals['_SESSIONLISTING']._serialized_start=961
-  _globals['_SESSIONLISTING']._serialized_end=1074
-  _globals['_LISTEDRESOURCE']._serialized_start=1077
-  _globals['_LISTEDRESOURCE']._serialized_end=1235
-  _globals['_LISTEDRESOURCE_LABELSENTRY']._serialized_start=1190
-  _globals['_LISTEDRESOURCE_LABELSENTRY']._serialized_end=1235
-  _globals['_SESSIONLANEREQUEST']._serialized_start=1237
-  _globals['_SESSIONLANEREQUEST']._serialized_end=1278
-  _globals['_SESSIONLANERESPONSE']._serialized_start=1280
-  _globals['_SESSIONLANERESPONSE']._serialized_end=1316
-  _globals['_WHYREQUEST']._serialized_start=1318
-  _globals['_WHYREQUEST']._serialized_end=1436
-  _globals['_SESSIONWHYREQUEST']._serialized_start=1438
-  _globals['_SESSIONWHYREQUEST']._serialized_end=1508
-  _globals['_SESSIONWHYRESPONSE']._serialized_start=1511
-  _globals['_SESSIONWHYRESPONSE']._serialized_end=1790
-  _globals['_SESSIONWHYRESPONSE_WHYENTRY']._serialized_start=1748
-  _globals['_SESSIONWHYRESPONSE_WHYENTRY']._serialized_end=1790
-  _globals['_SESSION']._serialized_start=1793
-  _globals['_SESSION']._serialized_end=2053
+  _globals['_GRANT']._serialized_end=822
+  _globals['_CEILING']._serialized_start=824
+  _globals['_CEILING']._serialized_end=909
+  _globals['_SIGNEDGRANT']._serialized_start=911
+  _globals['_SIGNEDGRANT']._serialized_end=973
+  _globals['_SESSIONLISTREQUEST']._serialized_start=975
+  _globals['_SESSIONLISTREQUEST']._serialized_end=1015
+  _globals['_SESSIONLISTING']._serialized_start=1017
+  _globals['_SESSIONLISTING']._serialized_end=1130
+  _globals['_LISTEDRESOURCE']._serialized_start=1133
+  _globals['_LISTEDRESOURCE']._serialized_end=1291
+  _globals['_LISTEDRESOURCE_LABELSENTRY']._serialized_start=1246
+  _globals['_LISTEDRESOURCE_LABELSENTRY']._serialized_end=1291
+  _globals['_SESSIONLANEREQUEST']._serialized_start=1293
+  _globals['_SESSIONLANEREQUEST']._serialized_end=1334
+  _globals['_SESSIONLANERESPONSE']._serialized_start=1336
+  _globals['_SESSIONLANERESPONSE']._serialized_end=1372
+  _globals['_WHYREQUEST']._serialized_start=1374
+  _globals['_WHYREQUEST']._serialized_end=1492
+  _globals['_SESSIONWHYREQUEST']._serialized_start=1494
+  _globals['_SESSIONWHYREQUEST']._serialized_end=1564
+  _globals['_SESSIONWHYRESPONSE']._serialized_start=1567
+  _globals['_SESSIONWHYRESPONSE']._serialized_end=1846
+  _globals['_SESSIONWHYRESPONSE_WHYENTRY']._serialized_start=1804
+  _globals['_SESSIONWHYRESPONSE_WHYENTRY']._serialized_end=1846
+  _globals['_SESSION']._serialized_start=1849
+  _globals['_SESSION']._serialized_end=2109
 # @@protoc_insertion_point(module_scope)

@@ -46,7 +46,7 @@ class SessionOpened(_message.Message):
     def __init__(self, grant: _Optional[_Union[SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms")
+    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,8 @@ class Grant(_message.Message):
     ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     OPEN_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
     END_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     request_sha256: bytes
@@ -79,7 +81,9 @@ class Grant(_message.Message):
     issued_at_ms: int
     open_before_ms: int
     end_before_ms: int
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ...) -> None: ...
+    resource_identity: str
+    assignment_revision: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ...) -> None: ...
 
 class Ceiling(_message.Message):
     __slots__ = ("login_user", "db_role", "read_only", "forwarding")

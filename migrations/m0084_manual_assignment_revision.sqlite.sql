@@ -1,0 +1,2 @@
+-- Counts the assignments of one resource; each of before is its first.
+ALTER TABLE manual_bindings ADD COLUMN assignment_revision INTEGER NOT NULL DEFAULT 1;
