@@ -45,6 +45,7 @@ from svc.messages.tunnel import NONCE_BYTES, Nonce
 from svc.model.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
 from svc.model.ids import Entropy
 from svc.model.node import Node, NodeState
+from svc.model.registration import Inventory
 from svc.model.signing import Signed
 from svc.service import BackgroundTasks, bounded
 
@@ -100,14 +101,14 @@ class Intake:
             admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
             # It is the Connector's own, made for this challenge: now it may count for it.
             self.rates.registrations.spend(node(admitted.node.id))
-            await self._record(proxy, admitted)
+            inventory = await self._record(proxy, admitted)
         except SvcError as refusal:
             if refusal.fault in _NOT_A_VERDICT:
                 raise
             await self._refuse(call, proxy, seen, refusal)
             return
         # No await between the commit and the index: a revocation comes before or after both.
-        await self._keep(call, proxy, seen, admitted)
+        await self._keep(call, proxy, seen, admitted, inventory)
 
     async def _first_word(self, call: IRpcCall) -> TunnelSeen:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
@@ -177,19 +178,21 @@ class Intake:
             details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
         )
 
-    async def _record(self, proxy: Node, admitted: Admitted) -> None:
+    async def _record(self, proxy: Node, admitted: Admitted) -> Inventory:
+        """Write it down; what the Connector is told to serve."""
         at = self.now()
 
-        def record(tx: ITransaction) -> None:
+        def record(tx: ITransaction) -> int:
             known = self._known(tx, admitted.node.id)
             if known is None or known.state is NodeState.REVOKED:
                 raise ProvenRefusal(
                     "the node was revoked", reason="revoked_node", fault=Fault.DENIED
                 )
-            self._record_accepted(tx, proxy, admitted, at)
+            return self._record_accepted(tx, proxy, admitted, at)
 
-        await self.store.run("register a tunnel", record)
+        generation = await self.store.run("register a tunnel", record)
         self.knowledge.served(admitted.node.id, admitted.ids, at)
+        return Inventory(generation, frozenset(admitted.served))
 
     def _known(self, tx: ITransaction, node_id: str) -> Node | None:
         try:
@@ -200,7 +203,12 @@ class Intake:
             ) from refused
 
     async def _keep(
-        self, call: IRpcCall, proxy: Node, seen: TunnelSeen, admitted: Admitted
+        self,
+        call: IRpcCall,
+        proxy: Node,
+        seen: TunnelSeen,
+        admitted: Admitted,
+        inventory: Inventory,
     ) -> None:
         """Keep an accepted registration until the stream ends, however it does."""
         self._last_refusal.pop(admitted.node.id, None)
@@ -213,6 +221,7 @@ class Intake:
             {one.id: one for one in admitted.served},
             self.clock.seconds(),
             partial(_once, evicted),
+            inventory.generation,
         )
         self.registrations.add(registered)
         _log.info(
@@ -221,13 +230,12 @@ class Intake:
             proxy=proxy.id,
             served=len(admitted.served),
             withheld=len(admitted.withheld),
-        )
-        verdict = Verdict(
-            True, lease_secs=self.lease_secs, served=admitted.ids, withheld=admitted.withheld
+            inventory=inventory.generation,
+            came_with=admitted.registration.inventory_generation,
         )
         reason: str | None = None
         try:
-            await call.send(encode_connector_down(verdict))
+            await call.send(encode_connector_down(self._verdict(admitted, inventory)))
             if self._is_outdated(admitted):
                 registered.evict(AGAIN)
             reason = await _until_over(call, evicted)
@@ -241,6 +249,15 @@ class Intake:
                 self.registrations.remove(registered)
                 self._ended(proxy, registered)
 
+    def _verdict(self, admitted: Admitted, inventory: Inventory) -> Verdict:
+        return Verdict(
+            True,
+            lease_secs=self.lease_secs,
+            served=admitted.ids,
+            withheld=admitted.withheld,
+            inventory=inventory,
+        )
+
     def _forget(self, proxy: Node, registered: Registered) -> None:
         """One that was to be made anew and was not has ended; a replaced one has not."""
         if self.registrations.remove(registered):
@@ -251,9 +268,9 @@ class Intake:
         served, _ = divide(admitted.registration, admitted.node, self.knowledge.facts)
         return served != admitted.served
 
-    def _record_accepted(
-        self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float
-    ) -> None:
+    def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float) -> int:
+        """Write it down; the generation of what the node is meant to serve."""
+        generation = tx.inventories.generation(admitted.node.id)
         tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
         self.recorder.append(
@@ -265,8 +282,10 @@ class Intake:
                 "proxy_id": proxy.id,
                 "connector_id": admitted.node.id,
                 "resources": list(admitted.ids),
+                "inventory_generation": generation,
             },
         )
+        return generation
 
     def _ended(self, proxy: Node, registered: Registered) -> None:
         _log.info("registration over", node=registered.node_id, proxy=proxy.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define
 
@@ -79,8 +79,18 @@ class MemberDesk:
 
     async def list_nodes(self, request: pb.ListNodesRequest, actor: Actor) -> pb.ListNodesResponse:
         """Every node, revoked ones included, with what the registry last saw."""
-        nodes = await self.store.read("list nodes", lambda tx: tx.nodes.all())
-        return pb.ListNodesResponse(nodes=[_node_row(one) for one in nodes])
+
+        def look(tx: ITransaction) -> tuple[Sequence[Node], Mapping[str, int]]:
+            return tx.nodes.all(), tx.inventories.all()
+
+        nodes, inventories = await self.store.read("list nodes", look)
+        return pb.ListNodesResponse(nodes=[self._node_row(one, inventories) for one in nodes])
+
+    def _node_row(self, one: Node, inventories: Mapping[str, int]) -> pb.NodeRow:
+        row = _node_row(one)
+        row.inventory_generation = inventories.get(one.id, 0)
+        row.inventory_served = self.registrations.inventory(one.id) or 0
+        return row
 
     async def revoke_node(
         self, request: pb.RevokeNodeRequest, actor: Actor

@@ -20,6 +20,7 @@ class Registered:
 
     Attributes:
         resources: What it serves, each as the assignment that let it.
+        inventory: The generation of what it is meant to serve that it was told.
         evict: Called with a reason word to take the registration back, or with
             ``AGAIN`` to have it made anew.
     """
@@ -31,6 +32,7 @@ class Registered:
     resources: Mapping[str, Assigned]
     since: float
     evict: Callable[[str], object] = field(repr=False)
+    inventory: int = 0
 
 
 @define
@@ -77,6 +79,11 @@ class Registrations:
     def _serve(self, wanted: Assigned) -> list[Registered]:
         offered = self._by_resource.get(wanted.id, ())
         return [one for one in offered if one.resources[wanted.id] == wanted]
+
+    def inventory(self, node_id: str) -> int | None:
+        """The oldest generation that a registration of this Connector goes by, if there is any."""
+        told = [one.inventory for one in self._by_node.get(node_id, ())]
+        return min(told, default=None)
 
     def evict(self, node_id: str, reason: str) -> int:
         """Take back every registration of a Connector or through a Proxy; how many there were."""

@@ -165,6 +165,8 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "leaf_expires": moment(row.leaf_expires) or None,
         "last_seen": moment(row.last_seen) or None,
         "enrolled_at": moment(row.enrolled_at) or None,
+        "inventory_generation": row.inventory_generation or None,
+        "inventory_served": row.inventory_served or None,
     }
 
 

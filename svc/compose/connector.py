@@ -27,6 +27,7 @@ from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels, proxy_by
+from svc.connector.inventories import Inventories
 from svc.connector.opening import Openings
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
@@ -133,8 +134,12 @@ class Assembling:
         p = self.parts
         times, clock = tunnel_times(p.settings), p.runtime.reactor
         end = ConnectorEnd(identity)
+        inventories = Inventories()
         openings = Openings(
-            Admission(identity.principal.id, identity.verifier, p.targets, p.runtime.now),
+            Admission(
+                identity.principal.id, identity.verifier, p.targets, p.runtime.now,
+                inventories=inventories,
+            ),
             p.kinds.by_name, clock, p.reach, end.session, p.runtime.now,
             lambda event: None, times, p.runtime.traces.spans, lane_to(p.runtime.reactor),
         )  # fmt: skip
@@ -146,7 +151,7 @@ class Assembling:
             Tunnels(
                 me, self._dial(identity, address), proxy_by(identity.verifier),
                 lambda data: identity.sign(Purpose.REGISTRATION, data),
-                openings, p.tasks, clock, times, fresh,
+                openings, p.tasks, clock, times, fresh, inventories,
             )
             for address in p.settings.endpoints.proxy
         ]  # fmt: skip

@@ -184,7 +184,7 @@ class Assembling:
         spooling = self._spooling(identity, link)
         reports = spooling.reports = self._reports(link, spooling)
         listings_changed: list[Callable[[], object]] = []
-        routes = RouteTable(self._tunnel_told(reports, listings_changed))
+        routes = self._routes(reports, listings_changed, lambda: sessions.recheck())
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
         sessions = SessionOpens(
@@ -338,6 +338,14 @@ class Assembling:
             lambda: heads.line,
         )
         return link, PoolProbes(runtime.reactor, dial_authority, link)
+
+    def _routes(
+        self,
+        reports: Reports,
+        changed: list[Callable[[], object]],
+        reassigned: Callable[[], object],
+    ) -> RouteTable:
+        return RouteTable(self._tunnel_told(reports, changed), reassigned=reassigned)
 
     def _tunnel_told(
         self, reports: Reports, changed: list[Callable[[], object]]

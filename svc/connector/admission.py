@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from attrs import frozen
 
+from svc.connector.inventories import Inventories
 from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.session import decode_grant, decode_request
@@ -89,6 +90,7 @@ class Admission:
         targets: Our own configuration, by resource id.
         now: Wall time in seconds.  The time of construction counts as our
             start: no grant from before it opens anything.
+        inventories: What we were told to serve.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Admission:
         targets: Mapping[str, Target],
         now: Callable[[], float],
         seen: SeenSessions | None = None,
+        inventories: Inventories | None = None,
     ) -> None:
         self._node_id = node_id
         self._verifier = verifier
@@ -105,6 +108,7 @@ class Admission:
         self._now = now
         self._started_ms = int(now() * 1000)
         self._seen = SeenSessions() if seen is None else seen
+        self._inventories = Inventories() if inventories is None else inventories
 
     def admit(self, notice: OpenNotice, proxy_id: str) -> Admitted:
         """The session, if it may open.
@@ -126,6 +130,7 @@ class Admission:
         request = self._request(grant, notice)
         person = self._person(grant, request, notice)
         target = self._target(grant)
+        self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
         return Admitted(grant, request, person, target)
 

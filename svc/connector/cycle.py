@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from svc.connector.inventories import Inventories
 from svc.connector.leg import Leg
 from svc.connector.opening import Openings
 from svc.errors import SvcError
@@ -76,6 +77,7 @@ class Tunnels:
             certificate; raises SvcError for anybody else (:func:`proxy_by`).
         sign: Signs the bytes of a registration with our node key.
         fresh: Says when a connection is to be made anew.
+        inventories: What each Proxy told us to serve.
     """
 
     connector: Connector
@@ -87,6 +89,7 @@ class Tunnels:
     clock: IReactorTime
     times: TunnelTimes = field(factory=TunnelTimes)
     fresh: Freshness = field()
+    inventories: Inventories = field(factory=Inventories)
     legs: set[Leg] = field(factory=set, init=False)
     _generation: int = field(default=0, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
@@ -132,6 +135,7 @@ class Tunnels:
                     self._generation,
                     me.version,
                     me.capabilities,
+                    self.inventories.generation(proxy_id),
                 )
             )
         )

@@ -161,6 +161,7 @@ class Leg:
             case Accepted():
                 if unanswered.active():
                     unanswered.cancel()
+                self._tunnels.inventories.told(link.proxy_id, said.inventory)
                 renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
                 self._told.registered(self)
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)

@@ -31,7 +31,7 @@ from svc.interfaces.facets import (
     IStateLog,
     ITokens,
 )
-from svc.interfaces.inventory import IBindings
+from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.model.migration import MigrationReport, MigrationStatus
 from svc.model.rehearsal import Rehearsal
@@ -60,6 +60,7 @@ class ITransaction(Interface):
     certificates: ICertificates = Attribute("Certificates issued to persons.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
+    inventories: IInventories = Attribute("How often what a Connector is to serve changed.")
     policies: IPolicies = Attribute("Versions of the policy text.")
     sessions: ISessions = Attribute("Sessions, open and ended.")
     audit: IAuditLog = Attribute("The hash chain of audit records.")

@@ -12,13 +12,15 @@ from svc.messages.session import signed_grant, signed_grant_message, signed_part
 from svc.messages.tunnel import (
     NONCE_BYTES,
     Nonce,
+    inventory_message,
+    read_inventory,
     read_withheld,
     registration_message,
     signed_registration,
     withheld_messages,
 )
 from svc.model.ids import is_opaque_id, is_random_id
-from svc.model.registration import Withheld
+from svc.model.registration import NO_INVENTORY, Inventory, Withheld
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import tunnel_pb2 as tunnel_pb
@@ -106,6 +108,7 @@ class Verdict:
     lease_secs: int = 0
     served: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
+    inventory: Inventory = NO_INVENTORY
 
 
 AGAIN = "again"
@@ -294,6 +297,7 @@ def encode_connector_down(said: ConnectorDown) -> bytes:
                 lease_secs=said.lease_secs,
                 served=said.served,
                 withheld=withheld_messages(said.withheld),
+                inventory=inventory_message(said.inventory),
             )
             message = pb.ConnectorDown(answer=answer)
         case Evict():
@@ -316,6 +320,7 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
                 lease_secs=said.lease_secs,
                 served=texts(said.served, 10_000, _WORD, "verdict: served"),
                 withheld=read_withheld(said.withheld),
+                inventory=read_inventory(said.inventory),
             )
         case "evict":
             return Evict(text(message.evict.reason, _WORD, "evict: reason"))

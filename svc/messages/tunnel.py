@@ -21,11 +21,14 @@ from svc.messages.session import (
 )
 from svc.model.registration import (
     MAX_RESOURCES,
+    NO_INVENTORY,
     Accepted,
     DeclaredResource,
+    Inventory,
     Registration,
     Withheld,
 )
+from svc.model.resource import Assigned
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import tunnel_pb2 as pb
 
@@ -35,6 +38,7 @@ CARRY_METHOD = "/gate.v1.Tunnel/Carry"
 NONCE_BYTES = 32
 SECRET_BYTES = 32
 MAX_REGISTRATION_BYTES = 2 * 1024 * 1024
+MAX_DOWN_BYTES = 2 * 1024 * 1024
 _NAME = 253
 _WORD = 63
 _TRACEPARENT = 128
@@ -129,6 +133,7 @@ def encode_registration(registration: Registration) -> bytes:
         generation=registration.generation,
         version=registration.version,
         capabilities=registration.capabilities,
+        inventory_generation=registration.inventory_generation,
     ).SerializeToString()
 
 
@@ -153,6 +158,7 @@ def decode_registration(data: bytes) -> Registration:
         generation=message.generation,
         version=text(message.version, _WORD, "registration: version"),
         capabilities=texts(message.capabilities, 64, _WORD, "registration: capabilities"),
+        inventory_generation=message.inventory_generation,
     )
 
 
@@ -227,7 +233,9 @@ def encode_down(said: Down) -> bytes:
             message = pb.TunnelDown(nonce=pb.Nonce(nonce=said.nonce))
         case Accepted():
             accepted = pb.RegistrationAccepted(
-                lease_secs=said.lease_secs, withheld=withheld_messages(said.withheld)
+                lease_secs=said.lease_secs,
+                withheld=withheld_messages(said.withheld),
+                inventory=inventory_message(said.inventory),
             )
             message = pb.TunnelDown(accepted=accepted)
         case Renewed():
@@ -244,12 +252,17 @@ def encode_down(said: Down) -> bytes:
 
 def decode_down(data: bytes) -> Down:
     """One message of a Proxy."""
-    message = parse(pb.TunnelDown, data, 1024 * 1024, "tunnel")
+    message = parse(pb.TunnelDown, data, MAX_DOWN_BYTES, "tunnel")
     match message.WhichOneof("message"):
         case "nonce":
             return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "nonce"))
         case "accepted":
-            return Accepted(message.accepted.lease_secs, read_withheld(message.accepted.withheld))
+            accepted = message.accepted
+            return Accepted(
+                accepted.lease_secs,
+                read_withheld(accepted.withheld),
+                read_inventory(accepted.inventory),
+            )
         case "renewed":
             return Renewed()
         case "open":
@@ -274,6 +287,36 @@ def read_withheld(messages: object) -> tuple[Withheld, ...]:
     return tuple(
         Withheld(text(one.id, _WORD, "withheld: id"), text(one.reason, _WORD, "withheld: reason"))
         for one in messages  # type: ignore[attr-defined]
+    )
+
+
+def inventory_message(inventory: Inventory) -> pb.Inventory | None:
+    """An inventory as it travels; None for none."""
+    if inventory == NO_INVENTORY:
+        return None
+    return pb.Inventory(
+        generation=inventory.generation,
+        assigned=[
+            pb.AssignedResource(id=one.id, identity=one.identity, revision=one.revision)
+            for one in sorted(inventory.assigned, key=lambda one: one.id)
+        ],
+    )
+
+
+def read_inventory(message: pb.Inventory) -> Inventory:
+    """An inventory as it came; one that is absent is none."""
+    if len(message.assigned) > MAX_RESOURCES:
+        raise Malformed(f"inventory: more than {MAX_RESOURCES} resources")
+    return Inventory(
+        message.generation,
+        frozenset(
+            Assigned(
+                text(one.id, _WORD, "inventory: resource id"),
+                text(one.identity, _NAME, "inventory: identity"),
+                one.revision,
+            )
+            for one in message.assigned
+        ),
     )
 
 

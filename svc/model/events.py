@@ -52,6 +52,12 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("head_hash", _PUBLIC, "hash of the signed head concerned"),
     Field("head_size", _PUBLIC, "records that the signed head covers", _NUMBER),
     Field("held_event_id", _PUBLIC, "the held record"),
+    Field(
+        "inventory_generation",
+        _PUBLIC,
+        "how often what the Connector is meant to serve has changed",
+        _NUMBER,
+    ),
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
     Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
@@ -137,7 +143,7 @@ RECORDING_DELIVERED = _event(
 )  # fmt: skip
 TUNNEL_REGISTERED = _event(
     1030, "tunnel.registered", "I", "a Connector registered a tunnel",
-    "proxy_id connector_id resources",
+    "proxy_id connector_id resources inventory_generation",
 )  # fmt: skip
 TUNNEL_REFUSED = _event(
     1031, "tunnel.refused", "W", "a Connector's registration was refused",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from svc.model.resource import Assigned
+
 OPEN_WITHIN_MS = 30_000
 """A grant opens a session within this time of its issue, or never."""
 
@@ -54,3 +56,8 @@ class Grant:
     end_before_ms: int
     resource_identity: str = ""
     assignment_revision: int = 0
+
+    @property
+    def assigned(self) -> Assigned:
+        """What it is for, as its Connector is meant to serve it."""
+        return Assigned(self.resource, self.resource_identity, self.assignment_revision)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from svc.model.resource import Assigned
+
 MAX_RESOURCES = 10_000
 
 
@@ -28,6 +30,7 @@ class Registration:
         instance_id: New with each process of the node.
         generation: Counts this instance's registrations; a newer one
             supersedes the older on the same Proxy.
+        inventory_generation: Of the inventory that this process was told last; 0: of none.
     """
 
     cluster: str
@@ -39,6 +42,29 @@ class Registration:
     generation: int
     version: str
     capabilities: tuple[str, ...] = ()
+    inventory_generation: int = 0
+
+
+@frozen
+class Inventory:
+    """What a Connector is meant to serve, of what it declared.
+
+    ``generation`` counts the changes of what it is meant to serve at all; 0 is
+    that of an Authority that keeps none, and says nothing.
+    """
+
+    generation: int = 0
+    assigned: frozenset[Assigned] = frozenset()
+
+    def holds(self, wanted: Assigned) -> bool:
+        """Whether nothing here speaks against it.
+
+        A grant of an Authority that keeps no assignments is of revision 0.
+        """
+        return not self.generation or not wanted.revision or wanted in self.assigned
+
+
+NO_INVENTORY = Inventory()
 
 
 @frozen
@@ -55,3 +81,4 @@ class Accepted:
 
     lease_secs: int
     withheld: tuple[Withheld, ...] = ()
+    inventory: Inventory = NO_INVENTORY

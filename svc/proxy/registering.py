@@ -181,6 +181,7 @@ class Registering:
             hang_up=self._hung_up,
             times=service.times,
             takes_lanes=takes_lanes,
+            inventory=standing.verdict.inventory,
         )
         service.routes.register(tunnel)
         self.tunnel = tunnel
@@ -190,7 +191,8 @@ class Registering:
 
     def _accept(self, standing: Standing) -> None:
         lease = max(1, int(self.service.times.lease))
-        self._outbox.say(Accepted(lease, standing.verdict.withheld))
+        verdict = standing.verdict
+        self._outbox.say(Accepted(lease, verdict.withheld, verdict.inventory))
 
     async def _round(self) -> tuple[Standing, Registration]:
         """Challenge, registration, verdict; over a new stream to Authority."""
@@ -279,8 +281,12 @@ class Registering:
                     self._end(EndReason.EVICTED)
                 return None
             if self.tunnel is not None:
+                verdict = standing.verdict
                 self.service.routes.change(
-                    self.tunnel, registration.generation, frozenset(standing.verdict.served)
+                    self.tunnel,
+                    registration.generation,
+                    frozenset(verdict.served),
+                    verdict.inventory,
                 )
                 self._accept(standing)
             return standing

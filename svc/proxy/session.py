@@ -30,6 +30,7 @@ from svc.messages.control import (
 )
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
+from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
 from svc.model.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -56,6 +57,7 @@ _ITS_OWN = frozenset({"store_unavailable", "policy_unavailable"})
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
 """How Authority refuses a request; then it wrote no session down."""
 
+ASSIGNMENT_CHANGED = "assignment_changed"
 _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
 
@@ -111,7 +113,7 @@ class SessionOpens:
         self._live = LiveSessions(self.clock)
 
     def recheck(self) -> None:
-        """Policy or revocations changed: what may not go on is broken off."""
+        """Policy, revocations or assignments changed: what may not go on is broken off."""
         self._live.recheck()
 
     def drain(self) -> None:
@@ -329,6 +331,8 @@ class SessionOpens:
             opening.chain,
             opening.span.traceparent,
         )
+        if not tunnel.inventory.holds(granted.grant.assigned):
+            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
         carried.tunnel = tunnel
         await tunnel.endpoint(order).connect(Once(carried))
 
@@ -337,7 +341,9 @@ class SessionOpens:
         left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
         ending = self.clock.callLater(left, carried.break_off, "grant_ended")
         uid = opening.request.session_uid
-        self._live.add(uid, Live(lambda: self._check(opening), carried.break_off))
+        self._live.add(uid, Live(lambda: self._check(opening, granted.grant), carried.break_off))
+        if not self._is_assigned(granted.grant):
+            carried.break_off(ASSIGNMENT_CHANGED)  # it was while the lane was opened
         if opening.kind.opaque:
             self.direct.add(uid, opening.person.id, carried)
         self.meters.opened(protocol)
@@ -351,9 +357,14 @@ class SessionOpens:
             if ending.active():
                 ending.cancel()
 
-    def _check(self, opening: Opening) -> None:
+    def _is_assigned(self, grant: Grant) -> bool:
+        return self.routes.still_assigned(grant.connector_id, grant.assigned)
+
+    def _check(self, opening: Opening, grant: Grant) -> None:
         """Whether a session may go on: by what is frozen in it, and what holds now."""
         self.check_not_revoked(opening.person)
+        if not self._is_assigned(grant):
+            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
             raise Denied("the policy allows it no more", reason="policy_changed")

@@ -293,6 +293,35 @@ class FacetContract:
         )
         self.assertEqual(none, ())
 
+    async def test_inventories_are_counted(self: Any) -> None:
+        """Each change of what a Connector is meant to serve counts once; nothing else does."""
+
+        def change(tx: ITransaction) -> Any:
+            _nodes(tx)
+            tx.nodes.register(evolve(NODE, id="p1", name="edge3", role="proxy"))
+            counts = [dict(tx.inventories.all())]
+            for step in (
+                lambda: tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0),
+                lambda: tx.catalog.add(Resource("db2", "tcp"), 1.0),
+                lambda: tx.catalog.registered("n1", ["db1"], [], 2.0),
+                lambda: tx.catalog.assign("db1", "n1", 3.0),
+                lambda: tx.catalog.assign("db1", "n2", 4.0),
+                lambda: tx.catalog.assign("db1", None, 5.0),
+                lambda: tx.catalog.assign("db2", "n1", 6.0),
+                lambda: tx.catalog.remove("db2", 7.0),
+                lambda: tx.catalog.remove("db1", 8.0),
+            ):
+                step()
+                counts.append(dict(tx.inventories.all()))
+            return counts, tx.inventories.generation("n1"), tx.inventories.generation("n9")
+
+        counts, one, none = await self.store.run("change", change)
+        self.assertEqual(
+            [(each["n1"], each["n2"]) for each in counts],
+            [(1, 1), (2, 1), (2, 1), (2, 1), (2, 1), (3, 2), (3, 3), (4, 3), (5, 3), (5, 3)],
+        )
+        self.assertEqual((set(counts[0]), one, none), ({"n1", "n2"}, 5, 0))
+
     async def test_identities_end(self: Any) -> None:
         """What is added again under the same id is another, with no binding of the former."""
         again = Resource("db1", "ssh", {}, "n2", identity="second")

@@ -38,7 +38,7 @@ from svc.interfaces.facets import (
     ISessions,
     ITokens,
 )
-from svc.interfaces.inventory import IBindings
+from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.facet_contract import FacetContract
@@ -54,6 +54,7 @@ FACETS = {
     "certificates": ICertificates,
     "catalog": ICatalog,
     "bindings": IBindings,
+    "inventories": IInventories,
     "policies": IPolicies,
     "sessions": ISessions,
     "audit": IAuditLog,

@@ -22,6 +22,7 @@ CONNECTOR_WORDS = MappingProxyType(
         "grant_too_old": Fault.DENIED,
         "grant_before_start": Fault.DENIED,
         "grant_times": Fault.DENIED,
+        "assignment_changed": Fault.DENIED,
         "request_refused": Fault.DENIED,
         "request_mismatch": Fault.DENIED,
         "person_refused": Fault.DENIED,

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError
+from svc.model.registration import NO_INVENTORY, Inventory
+from svc.model.resource import Assigned
 from svc.model.tunnels import (
     EndReason,
     Miss,
@@ -40,6 +42,10 @@ def _nobody_knows(resource_id: str) -> bool:
     return False
 
 
+def _nobody_asked() -> None:
+    """Nobody asked to be told."""
+
+
 class RouteTable:
     """The tunnels of one Proxy.
 
@@ -48,14 +54,18 @@ class RouteTable:
             raise nor call back into the table.
         was_served: Whether the catalog knows a former server of a resource,
             so that a miss is called ``departed`` after a restart too.
+        reassigned: Called when a Connector that stays is meant to serve otherwise
+            than before; under the same conditions as *told*.
     """
 
     def __init__(
         self,
         told: Callable[[TunnelEvent], object],
         was_served: Callable[[str], bool] = _nobody_knows,
+        reassigned: Callable[[], object] = _nobody_asked,
     ) -> None:
         self._told = told
+        self._reassigned = reassigned
         self._was_served = was_served
         self._by_node: dict[str, RegisteredTunnel] = {}
         # By identity: the tunnel holds the connection, so an id is never used again here.
@@ -102,8 +112,16 @@ class RouteTable:
             older.hand_over(self._left)
         _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
         self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
+        if older is not None and older.inventory != tunnel.inventory:
+            self._reassigned()
 
-    def change(self, tunnel: RegisteredTunnel, generation: int, resources: frozenset[str]) -> None:
+    def change(
+        self,
+        tunnel: RegisteredTunnel,
+        generation: int,
+        resources: frozenset[str],
+        inventory: Inventory = NO_INVENTORY,
+    ) -> None:
         """The tunnel registered anew without a redial; nothing is counted.
 
         Called when Authority came back and answered again, perhaps otherwise.
@@ -114,7 +132,15 @@ class RouteTable:
         self._unroute(tunnel)
         tunnel.generation, tunnel.resources = generation, resources
         self._route(tunnel)
+        before, tunnel.inventory = tunnel.inventory, inventory
         self._told(TunnelChanged(tunnel.node_id, tuple(sorted(resources))))
+        if before != inventory:
+            self._reassigned()
+
+    def still_assigned(self, node_id: str, wanted: Assigned) -> bool:
+        """Whether nothing that Authority said last of this Connector speaks against it."""
+        tunnel = self._by_node.get(node_id)
+        return tunnel is None or tunnel.inventory.holds(wanted)
 
     def refuse(self, node_id: str, reason: str) -> None:
         """Tell of a registration that was refused; the tunnels here stay as they are."""

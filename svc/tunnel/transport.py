@@ -33,6 +33,7 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.transport import ITunnelTransport, OpenOrder
 from svc.messages.tunnel import SECRET_BYTES, Down, Draining, LaneOffer, OpenNotice
 from svc.model.ids import Entropy
+from svc.model.registration import NO_INVENTORY, Inventory
 from svc.model.tunnels import EndReason
 from svc.tunnel.lease import Lease
 from svc.tunnel.refusals import heard
@@ -87,6 +88,7 @@ class RegisteredTunnel:
         hang_up: Ends the ``Register`` call (and so its connection) for this
             reason; never raises; called once.
         takes_lanes: Its sessions may move to a direct lane.
+        inventory: By which assignments it serves them.
     """
 
     def __init__(
@@ -103,12 +105,14 @@ class RegisteredTunnel:
         hang_up: Callable[[EndReason], None],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
         takes_lanes: bool = False,
+        inventory: Inventory = NO_INVENTORY,
     ) -> None:
         self.node_id = node_id
         self.takes_lanes = takes_lanes
         self.instance_id = instance_id
         self.generation = generation
         self.resources = resources
+        self.inventory = inventory
         self.connection = connection
         self._clock = clock
         self._entropy = entropy

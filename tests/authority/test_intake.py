@@ -24,7 +24,7 @@ from svc.messages.control import (
 from svc.messages.tunnel import Nonce, encode_registration
 from svc.model.principal import Role
 from svc.model.rate import Rate
-from svc.model.registration import DeclaredResource, Registration, Withheld
+from svc.model.registration import DeclaredResource, Inventory, Registration, Withheld
 from svc.model.resource import Assigned, Resource
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -108,6 +108,23 @@ class IntakeTests(SynchronousTestCase):
         events = [one["event"] for one in self.house.records()]
         self.assertEqual(events, ["tunnel.registered", "tunnel.ended"])
         self.assertEqual(self.house.records()[-1]["details"]["duration_ms"], 3000)
+
+    def test_told_what_it_is_meant_to_serve(self) -> None:
+        """A verdict names each assignment and the inventory's generation; the record that too."""
+        house = self.house
+        said = self.verdict(resources=self.declared(("db1", "tcp"), ("extra", "tcp")))
+        first = house.run(lambda tx: tx.inventories.generation(house.connector.id))
+        self.assertEqual(said.inventory, Inventory(first, frozenset({self.db1})))
+        self.assertEqual(house.registrations.inventory(house.connector.id), first)
+        house.run(lambda tx: tx.catalog.assign("db1", None, 5.0))
+        house.run(lambda tx: tx.catalog.assign("db1", house.connector.id, 6.0))
+        house.refresh()
+        again = self.verdict(inventory_generation=first)
+        self.assertEqual(
+            again.inventory, Inventory(first + 2, frozenset({Assigned("db1", "first.db1", 3)}))
+        )
+        told = [one["details"] for one in house.records("tunnel.registered")]
+        self.assertEqual([each["inventory_generation"] for each in told], [first, first + 2])
 
     @proves("G-ERR-11")
     def test_catalog_lists_what_is_withheld(self) -> None:

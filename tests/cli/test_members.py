@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.registrations import Registered
 from svc.model.events import NODE_REVOKE, TOKEN_CREATE
 from svc.model.node import Leaf, Node
 from svc.model.token import parse_token
@@ -138,6 +139,18 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(revoked.stdout, f"revoked {SEEN.id}, 0 tunnel(s) ended\n")
         self.assertEqual(self.recorded(), [NODE_REVOKE.name])
         self.assertIn("revoked", self.run_it("nodes", "list").stdout.splitlines()[1])
+
+    def test_inventories(self) -> None:
+        """A Connector shows what it is meant to serve and what it serves by; a Proxy neither."""
+        self.authority.change(_register)
+        served = Registered(SEEN.id, "p" * 26, "t1", "i1", {}, 0.0, lambda reason: None, 1)
+        self.authority.registrations.add(served)
+        self.run_it("resources", "add", "db", "--kind", "tcp", "--node", "db-1")
+        rows = json.loads(self.run_it("nodes", "list", "--json").stdout)
+        self.assertEqual(
+            [(one["inventory_generation"], one["inventory_served"]) for one in rows],
+            [(2, 1), (None, None)],
+        )
 
     def test_refusal_names_its_reason(self) -> None:
         """A refusal of the Authority is one line on stderr with its reason word; status 1."""

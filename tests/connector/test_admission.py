@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission, SeenSessions
+from svc.connector.inventories import Inventories
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.principal import Role
+from svc.model.registration import Inventory
+from svc.model.resource import Assigned
 from svc.model.signing import Purpose, Signed
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere
 from tests.connector.pieces import UID, Cluster
@@ -26,6 +29,7 @@ class AdmissionCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.cluster = Cluster()
         self.world = self.cluster.world
+        self.inventories = Inventories()
         self.admission = self.fresh()
 
     def fresh(self) -> Admission:
@@ -35,6 +39,7 @@ class AdmissionCase(SynchronousTestCase):
             self.world.verifier,
             cluster.targets,
             self.world.now,
+            inventories=self.inventories,
         )
 
     def refusal(self, notice: OpenNotice, proxy_id: str = "") -> str:
@@ -52,6 +57,28 @@ class AdmissionTests(AdmissionCase):
         self.assertEqual(admitted.target, self.cluster.targets["db1"])
         self.assertEqual(admitted.person.sha256, self.cluster.person.facts.sha256)
         self.assertEqual(admitted.grant.session_uid, UID)
+
+    def test_assigned_otherwise(self) -> None:
+        """Once told what to serve, only a grant of that very assignment opens."""
+        proxy = self.cluster.proxy_id
+        meant = {"resource_identity": "i1", "assignment_revision": 2}
+
+        def notice(number: int, **changed: Any) -> OpenNotice:
+            uid = f"{number:032x}"
+            fields = {"session_uid": uid, **meant, **changed}
+            notice = self.cluster.notice({"session_uid": uid}, **fields)
+            return evolve(notice, session_uid=uid)
+
+        self.inventories.told(proxy, Inventory(3, frozenset({Assigned("db1", "i1", 2)})))
+        self.assertEqual(self.inventories.generation(proxy), 3)
+        self.admission.admit(notice(1), proxy)
+        for other in ({"resource_identity": "i2"}, {"assignment_revision": 1}):
+            self.assertEqual(self.refusal(notice(2, **other)), "assignment_changed")
+        self.admission.admit(notice(2), proxy)  # what was refused was not seen
+        self.inventories.told("another", Inventory(4))
+        self.admission.admit(notice(3), proxy)  # another Proxy's word counts over that Proxy
+        self.inventories.told(proxy, Inventory(4))
+        self.assertEqual(self.refusal(notice(4)), "assignment_changed")
 
     def test_every_field_signed_anew(self) -> None:
         """A grant that Authority signed for anything but this session here is refused."""

@@ -10,7 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.connector.opening import SessionEnded
 from svc.connector.service import ConnectorService
 from svc.errors import Unavailable
-from svc.messages.tunnel import Goodbye
+from svc.messages.tunnel import Goodbye, Nonce, decode_registration
+from svc.model.registration import Accepted, Inventory
+from svc.model.resource import Assigned
+from svc.model.signing import Signed
 from tests.connector.gateway import Gateway
 from tests.proof import proves
 
@@ -42,6 +45,21 @@ class ServiceTests(SynchronousTestCase):
         self.start()
         self.assertEqual(self.ready, [0])
         self.assertEqual(len(self.gateway.routes), 1)
+        self.successResultOf(self.stop())
+
+    def test_told_what_to_serve(self) -> None:
+        """A registration names the inventory that this Proxy told last; the first names none."""
+        self.start()
+        say = self.gateway.calls[-1].put
+        say(Accepted(90, (), Inventory(7, frozenset({Assigned("db1", "i", 2)}))))
+        say(Nonce(bytes(32)))
+        self.gateway.turn()
+        named = [
+            decode_registration(one.payload).inventory_generation
+            for one in self.gateway.heard
+            if isinstance(one, Signed)
+        ]
+        self.assertEqual(named, [0, 7])
         self.successResultOf(self.stop())
 
     @proves("G-TUN-11")

@@ -13,7 +13,8 @@ from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, tunnel
 from svc.messages.checks import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
 from svc.model.grant import Ceiling, Grant
-from svc.model.registration import Accepted, DeclaredResource, Registration, Withheld
+from svc.model.registration import Accepted, DeclaredResource, Inventory, Registration, Withheld
+from svc.model.resource import Assigned
 from svc.model.session_request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -33,6 +34,9 @@ PART = st.binary(min_size=1, max_size=200)
 WORDS = st.lists(WORD, max_size=4).map(tuple)
 SIGNED = st.builds(Signed, PART, PART, CHAIN)
 WITHHELD = st.lists(st.builds(Withheld, WORD, WORD), max_size=3).map(tuple)
+INVENTORY = st.builds(
+    Inventory, NUMBER, st.frozensets(st.builds(Assigned, WORD, WORD, NUMBER), max_size=3)
+)
 
 REQUEST = st.builds(
     SessionRequest, WORD, UID, WORD, WORD, WORD, WORD, MILLIS, DIGEST, PLAIN
@@ -40,11 +44,12 @@ REQUEST = st.builds(
 GRANT = st.builds(
     Grant, WORD, UID, DIGEST, WORD, DIGEST, WORD, NUMBER, WORD, WORD, WORD,
     st.builds(Ceiling, MAYBE, MAYBE, st.booleans(), WORDS), NUMBER, DIGEST, MILLIS, MILLIS, MILLIS,
+    MAYBE, NUMBER,
 )  # fmt: skip
 REGISTRATION = st.builds(
     Registration, WORD, WORD, WORD, DIGEST,
     st.lists(st.builds(DeclaredResource, WORD, MAYBE), max_size=3).map(tuple),
-    WORD, NUMBER, WORD, WORDS,
+    WORD, NUMBER, WORD, WORDS, NUMBER,
 )  # fmt: skip
 SNAPSHOT = st.builds(
     snapshot.Snapshot, WORD, NUMBER, NUMBER, NUMBER, MILLIS, SMALL, DIGEST,
@@ -62,13 +67,13 @@ UP = st.one_of(
 )  # fmt: skip
 NOTICE = st.builds(tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST)
 DOWN = st.one_of(
-    st.builds(tunnel.Nonce, DIGEST), st.builds(Accepted, SMALL, WITHHELD),
+    st.builds(tunnel.Nonce, DIGEST), st.builds(Accepted, SMALL, WITHHELD, INVENTORY),
     st.just(tunnel.Renewed()), NOTICE, st.just(tunnel.Draining()),
 )  # fmt: skip
 CONNECTOR_UP = st.one_of(st.builds(control.TunnelSeen, WORD, st.just(OPAQUE)), SIGNED)
 CONNECTOR_DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST), st.builds(control.Evict, WORD),
-    st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD),
+    st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD, INVENTORY),
 )  # fmt: skip
 HEAD = st.binary(max_size=50)
 HEADS = st.lists(HEAD, max_size=3).map(tuple)

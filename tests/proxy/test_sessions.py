@@ -7,9 +7,11 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Denied, Fault, SvcError
-from svc.messages.control import Answer
+from svc.messages.control import AGAIN, Answer, Verdict
 from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
+from svc.model.registration import Accepted, Inventory
+from svc.model.resource import Assigned
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data
@@ -155,6 +157,31 @@ class CarriedTests(ProxyTests):
         self.assertRefused(client, "policy_changed", Fault.ABORTED)
         self.assertTrue(carry.is_over)
         self.assertEqual([one.reason for one in self.authority.ended], ["policy_changed"])
+
+    def test_assigned_anew(self) -> None:
+        """A session by an assignment that is over is broken off; one by another goes on."""
+        grants: Any = self.site.cluster.grant
+        mine = {"resource_identity": "i", "assignment_revision": 1}
+        self.patch(self.site.cluster, "grant", lambda wish, **more: grants(wish, **mine, **more))
+        kept = Assigned("db1", "i", 1)
+        self.authority.verdict = Verdict(
+            True, served=("db1",), inventory=Inventory(1, frozenset({kept}))
+        )
+        node, client, carry = self.carried()
+        for generation, assigned in ((2, kept), (3, Assigned("db1", "i", 2))):
+            self.assertFalse(client.is_over)
+            self.authority.verdict = Verdict(
+                True, served=("db1",), inventory=Inventory(generation, frozenset({assigned}))
+            )
+            Deferred.fromCoroutine(self.authority.evict(AGAIN))
+            self.site.turn()
+            node.tell(node.registration())
+            self.site.turn()
+            self.assertEqual(node.last(Accepted).inventory.generation, generation)
+        self.assertRefused(client, "assignment_changed", Fault.ABORTED)
+        self.assertTrue(carry.is_over)
+        late = self.site.open()
+        self.assertRefused(late, "assignment_changed", Fault.DENIED)
 
     def test_person_revoked(self) -> None:
         """A person who is revoked loses what is open with the next heartbeat."""

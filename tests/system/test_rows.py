@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc import __version__
 from svc.config.keys import KEYS
 from svc.testing.gateway import Gateway
-from svc.testing.processes import run, svc_command, until
+from svc.testing.person import Person
+from svc.testing.processes import environment, run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY
 from tests.proof import proves
 from tests.system.common import ROLES, shared
@@ -32,6 +35,61 @@ def versions(gateway: Gateway) -> tuple[float, float]:
 def store_of(gateway: Gateway) -> sqlite3.Connection:
     """The Authority's store, beside it."""
     return sqlite3.connect(gateway.files.store, timeout=10, isolation_level=None)
+
+
+class AssignmentTests(SynchronousTestCase):
+    """Who may serve a resource, as an operator changes it."""
+
+    def test_taken_and_given_back(self) -> None:
+        """A resource that is taken away loses its sessions at once; given back it opens anew."""
+        gateway, person = shared(), bea()
+        node = self.connector(gateway)
+        self.assertEqual(node["inventory_served"], node["inventory_generation"])
+        held = self.held(person)
+        told = gateway.operator("resources", "unassign", "echo").stdout
+        self.assertIn("unassigned echo, assignment ", told)
+        self.assertEqual(held.wait(30), 1)
+        refused = person.svc("proxy-ssh", "echo", "--kind", "tcp")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        gateway.operator("resources", "assign", "echo", "--node", node["name"])
+        until("echo is served", lambda: self.row(gateway)["state"] == "served")
+        self.assertEqual(through(person), b"word")
+        after = self.connector(gateway)
+        self.assertEqual(after["inventory_served"], node["inventory_served"] + 2)
+        self.assertEqual(after["inventory_generation"], after["inventory_served"])
+        bindings = gateway.operator("resources", "bindings", "echo", "--json").json
+        self.assertEqual([one["node_name"] for one in bindings][-3:], [
+            node["name"], None, node["name"]
+        ])  # fmt: skip
+
+    def held(self, person: Person) -> subprocess.Popen[bytes]:
+        """A session of its own that passes bytes and stays."""
+        process = subprocess.Popen(
+            svc_command("proxy-ssh", "echo", "--kind", "tcp"),
+            env=environment(person.home),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        assert process.stdin is not None and process.stdout is not None
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
+        process.stdin.write(b"held")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(4), b"held")
+        return process
+
+    def connector(self, gateway: Gateway) -> dict[str, Any]:
+        """The registry's row of the Connector."""
+        rows: list[dict[str, Any]] = gateway.operator("nodes", "list", "--json").json
+        return next(one for one in rows if one["role"] == "connector")
+
+    def row(self, gateway: Gateway) -> dict[str, Any]:
+        """The catalog's row of the resource."""
+        rows: list[dict[str, Any]] = gateway.operator("resources", "list", "--json").json
+        return next(one for one in rows if one["id"] == "echo")
 
 
 class DecisionTests(SynchronousTestCase):

@@ -16,6 +16,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
+from svc.model.registration import Inventory
+from svc.model.resource import Assigned
 from svc.model.tunnels import (
     EndReason,
     Miss,
@@ -38,7 +40,10 @@ class RouteTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
-        self.routes = RouteTable(self.told.append)
+        self.reassigned: list[str] = []
+        self.routes = RouteTable(
+            self.told.append, reassigned=lambda: self.reassigned.append("asked")
+        )
 
     def add(
         self, node: str, *resources: str, instance: str = "first", generation: int = 1
@@ -127,6 +132,22 @@ class RouteTests(SynchronousTestCase):
         tunnel.close(EndReason.CLOSED)
         self.routes.change(tunnel, 3, frozenset({"db1"}))
         self.assertIs(self.routes.find("db1"), Miss.DEPARTED)
+
+    def test_assigned_otherwise(self) -> None:
+        """Who asked hears when a Connector that stays is to serve otherwise, and only then."""
+        mine, other = Assigned("db1", "i", 1), Assigned("db1", "i", 2)
+        self.assertTrue(self.routes.still_assigned("n1", other))  # nobody said anything
+        tunnel = self.add("n1", "db1")
+        for inventory, calls, holds in (
+            (Inventory(1, frozenset({mine})), 1, (True, False)),
+            (Inventory(1, frozenset({mine})), 1, (True, False)),
+            (Inventory(3, frozenset({other})), 2, (False, True)),
+            (Inventory(), 3, (True, True)),  # an Authority that keeps none
+        ):
+            self.routes.change(tunnel, 2, frozenset({"db1"}), inventory)
+            self.assertEqual(len(self.reassigned), calls)
+            told = tuple(self.routes.still_assigned("n1", one) for one in (mine, other))
+            self.assertEqual(told, holds)
 
     def test_streams_belong_to_their_connection(self) -> None:
         """A connection's streams find the tunnel registered on it and no other."""

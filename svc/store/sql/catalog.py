@@ -15,6 +15,7 @@ from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICatalog
 from svc.model.resource import Resource, ResourceSource, Undeclared
 from svc.store.sql.bindings import bind, unbind
+from svc.store.sql.inventories import count_change
 from svc.store.sql.statements import Row, Statements, next_revision
 
 _SELECT = (
@@ -56,6 +57,7 @@ class Catalog:
         self._insert(added, at)
         if added.assigned_to is not None:
             bind(self._db, added, added.assigned_to, added.revision, at)
+            count_change(self._db, added.assigned_to, at)
             added = evolve(added, assignment_revision=1)
         return added
 
@@ -106,6 +108,7 @@ class Catalog:
         if known is None:
             return False
         unbind(self._db, known)
+        count_change(self._db, known.assigned_to, at)
         self._db.change(
             "UPDATE resource_identities SET retired_at = ? WHERE identity = ?", at, known.identity
         )
@@ -126,6 +129,8 @@ class Catalog:
         self._db.change("UPDATE resources SET revision = ? WHERE id = ?", revision, resource_id)
         unbind(self._db, before)
         bind(self._db, before, node_id, revision, at)
+        for changed in (before.assigned_to, node_id):
+            count_change(self._db, changed, at)
         return evolve(
             before,
             assigned_to=node_id,

@@ -8,6 +8,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
 from svc.model.node import Leaf, Node, NodeState, Renewal
+from svc.store.sql.inventories import begin_inventory
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = (
@@ -66,6 +67,8 @@ class Nodes:
             raise AlreadyExists(
                 "store: a node of this id, this name or this audit key is registered"
             )
+        if node.role == "connector":
+            begin_inventory(self._db, node.id, node.enrolled_at)
 
     def get(self, node_id: str) -> Node | None:
         """See :class:`INodes`."""

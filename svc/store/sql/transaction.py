@@ -14,6 +14,7 @@ from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.heads import Heads
+from svc.store.sql.inventories import Inventories
 from svc.store.sql.keyrings import Keyrings
 from svc.store.sql.lease import LeaseRow
 from svc.store.sql.nodes import Nodes
@@ -44,6 +45,7 @@ class Transaction:
         self.certificates = Certificates(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
+        self.inventories = Inventories(db)
         self.policies = Policies(db)
         self.sessions = Sessions(db)
         self.audit = AuditLog(db, chain_hash, head)

@@ -77,7 +77,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,8 @@ class NodeRow(_message.Message):
     LEAF_EXPIRES_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
     ENROLLED_AT_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_SERVED_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -96,7 +98,9 @@ class NodeRow(_message.Message):
     leaf_expires: int
     last_seen: int
     enrolled_at: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ...) -> None: ...
+    inventory_generation: int
+    inventory_served: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)

@@ -26,7 +26,7 @@ from svc.proto.gate.v1 import session_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_s
 from svc.proto.gate.v1 import tunnel_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_tunnel__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/control.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/tunnel.proto\"_\n\x0cHelloRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\ropen_sessions\x18\x02 \x03(\t\x12\x13\n\x0binstance_id\x18\x03 \x01(\t\x12\x12\n\naudit_head\x18\x04 \x01(\x0c\"\x84\x01\n\rHelloResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x14\n\x0c\x61uthority_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tjoin_port\x18\x04 \x01(\r\x12\x14\n\x0crenewal_port\x18\x05 \x01(\r\x12\x12\n\nadmin_port\x18\x06 \x01(\r\"\xa1\x01\n\rProxyDecision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08policies\x18\x04 \x03(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x04\x12\x17\n\x0f\x65ntities_digest\x18\x06 \x01(\t\x12\x16\n\x0esource_address\x18\x07 \x01(\t\"|\n\x10\x41uthorizeRequest\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x03 \x03(\x0c\x12.\n\x0eproxy_decision\x18\x04 \x01(\x0b\x32\x16.gate.v1.ProxyDecision\"\x8f\x01\n\x11\x41uthorizeResponse\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x10\n\x08policies\x18\x05 \x03(\t\x12\x10\n\x08may_view\x18\x06 \x01(\x08\"y\n\x0b\x43onnectorUp\x12*\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.gate.v1.ConnectorTunnelH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x42\t\n\x07message\":\n\x0f\x43onnectorTunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x14\n\x0cpeer_node_id\x18\x02 \x01(\t\"\x8b\x01\n\rConnectorDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12-\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1b.gate.v1.RegistrationAnswerH\x00\x12\x1f\n\x05\x65vict\x18\x03 \x01(\x0b\x32\x0e.gate.v1.EvictH\x00\x42\t\n\x07message\"\xa9\x01\n\x12RegistrationAnswer\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x12\n\nlease_secs\x18\x04 \x01(\r\x12\x0e\n\x06served\x18\x05 \x03(\t\x12+\n\x08withheld\x18\x06 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12\x12\n\nsuperseded\x18\x07 \x01(\r\"\x17\n\x05\x45vict\x12\x0e\n\x06reason\x18\x01 \x01(\t\";\n\x0fSnapshotRequest\x12\x13\n\x0bhave_serial\x18\x01 \x01(\x04\x12\x13\n\x0bhave_digest\x18\x02 \x01(\x0c\"\xdc\x01\n\x08Snapshot\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06serial\x18\x02 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x04\x12\x17\n\x0f\x65ntity_revision\x18\x04 \x01(\x04\x12\x14\n\x0cissued_at_ms\x18\x05 \x01(\x03\x12\x12\n\nvalid_secs\x18\x06 \x01(\r\x12\x15\n\rbundle_sha256\x18\x07 \x01(\x0c\x12(\n\x0brevocations\x18\x08 \x03(\x0b\x32\x13.gate.v1.Revocation\x12\x13\n\x0blease_epoch\x18\t \x01(\x04\"3\n\nRevocation\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"w\n\rSnapshotFrame\x12\x10\n\x08snapshot\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0e\n\x06\x62undle\x18\x04 \x01(\x0c\x12\r\n\x05\x64\x65lta\x18\x05 \x01(\x0c\x12\x13\n\x0b\x61udit_heads\x18\x06 \x03(\x0c\"Y\n\x0c\x45ndedSession\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08\x62ytes_up\x18\x03 \x01(\x04\x12\x12\n\nbytes_down\x18\x04 \x01(\x04\"=\n\x12\x45ndSessionsRequest\x12\'\n\x08sessions\x18\x01 \x03(\x0b\x32\x15.gate.v1.EndedSession\"@\n\x13\x45ndSessionsResponse\x12)\n\x08outcomes\x18\x01 \x03(\x0b\x32\x17.gate.v1.SessionOutcome\"6\n\x0eSessionOutcome\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\"O\n\x0f\x44\x65partureNotice\x12\x16\n\x0etunnel_node_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0csession_uids\x18\x03 \x03(\t\"<\n\x0f\x44\x65partureAnswer\x12)\n\x08outcomes\x18\x01 \x03(\x0b\x32\x17.gate.v1.SessionOutcome\"E\n\x0eSpooledRequest\x12\x10\n\x08spool_id\x18\x01 \x01(\x0c\x12!\n\x04rows\x18\x02 \x03(\x0b\x32\x13.gate.v1.SpooledRow\"h\n\nSpooledRow\x12\x0e\n\x06record\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x0e\n\x06key_id\x18\x03 \x01(\t\x12\'\n\x08personal\x18\x04 \x03(\x0b\x32\x15.gate.v1.SpooledValue\"9\n\x0cSpooledValue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\t\"4\n\x0fSpooledResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x0f\n\x07\x63overed\x18\x02 \x01(\x04\x32\x94\x04\n\x07\x43ontrol\x12\x36\n\x05Hello\x12\x15.gate.v1.HelloRequest\x1a\x16.gate.v1.HelloResponse\x12\x42\n\tAuthorize\x12\x19.gate.v1.AuthorizeRequest\x1a\x1a.gate.v1.AuthorizeResponse\x12\x45\n\x11RegisterConnector\x12\x14.gate.v1.ConnectorUp\x1a\x16.gate.v1.ConnectorDown(\x01\x30\x01\x12>\n\x08Snapshot\x12\x18.gate.v1.SnapshotRequest\x1a\x16.gate.v1.SnapshotFrame0\x01\x12H\n\x0b\x45ndSessions\x12\x1b.gate.v1.EndSessionsRequest\x1a\x1c.gate.v1.EndSessionsResponse\x12>\n\x08\x44\x65parted\x12\x18.gate.v1.DepartureNotice\x1a\x18.gate.v1.DepartureAnswer\x12>\n\x03Why\x12\x1a.gate.v1.SessionWhyRequest\x1a\x1b.gate.v1.SessionWhyResponse\x12<\n\x07Spooled\x12\x17.gate.v1.SpooledRequest\x1a\x18.gate.v1.SpooledResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/control.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/tunnel.proto\"_\n\x0cHelloRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\ropen_sessions\x18\x02 \x03(\t\x12\x13\n\x0binstance_id\x18\x03 \x01(\t\x12\x12\n\naudit_head\x18\x04 \x01(\x0c\"\x84\x01\n\rHelloResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x14\n\x0c\x61uthority_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x11\n\tjoin_port\x18\x04 \x01(\r\x12\x14\n\x0crenewal_port\x18\x05 \x01(\r\x12\x12\n\nadmin_port\x18\x06 \x01(\r\"\xa1\x01\n\rProxyDecision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08policies\x18\x04 \x03(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x04\x12\x17\n\x0f\x65ntities_digest\x18\x06 \x01(\t\x12\x16\n\x0esource_address\x18\x07 \x01(\t\"|\n\x10\x41uthorizeRequest\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x03 \x03(\x0c\x12.\n\x0eproxy_decision\x18\x04 \x01(\x0b\x32\x16.gate.v1.ProxyDecision\"\x8f\x01\n\x11\x41uthorizeResponse\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x10\n\x08policies\x18\x05 \x03(\t\x12\x10\n\x08may_view\x18\x06 \x01(\x08\"y\n\x0b\x43onnectorUp\x12*\n\x06tunnel\x18\x01 \x01(\x0b\x32\x18.gate.v1.ConnectorTunnelH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x42\t\n\x07message\":\n\x0f\x43onnectorTunnel\x12\x11\n\ttunnel_id\x18\x01 \x01(\t\x12\x14\n\x0cpeer_node_id\x18\x02 \x01(\t\"\x8b\x01\n\rConnectorDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12-\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1b.gate.v1.RegistrationAnswerH\x00\x12\x1f\n\x05\x65vict\x18\x03 \x01(\x0b\x32\x0e.gate.v1.EvictH\x00\x42\t\n\x07message\"\xd0\x01\n\x12RegistrationAnswer\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x12\n\nlease_secs\x18\x04 \x01(\r\x12\x0e\n\x06served\x18\x05 \x03(\t\x12+\n\x08withheld\x18\x06 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12\x12\n\nsuperseded\x18\x07 \x01(\r\x12%\n\tinventory\x18\x08 \x01(\x0b\x32\x12.gate.v1.Inventory\"\x17\n\x05\x45vict\x12\x0e\n\x06reason\x18\x01 \x01(\t\";\n\x0fSnapshotRequest\x12\x13\n\x0bhave_serial\x18\x01 \x01(\x04\x12\x13\n\x0bhave_digest\x18\x02 \x01(\x0c\"\xdc\x01\n\x08Snapshot\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06serial\x18\x02 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x04\x12\x17\n\x0f\x65ntity_revision\x18\x04 \x01(\x04\x12\x14\n\x0cissued_at_ms\x18\x05 \x01(\x03\x12\x12\n\nvalid_secs\x18\x06 \x01(\r\x12\x15\n\rbundle_sha256\x18\x07 \x01(\x0c\x12(\n\x0brevocations\x18\x08 \x03(\x0b\x32\x13.gate.v1.Revocation\x12\x13\n\x0blease_epoch\x18\t \x01(\x04\"3\n\nRevocation\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"w\n\rSnapshotFrame\x12\x10\n\x08snapshot\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0e\n\x06\x62undle\x18\x04 \x01(\x0c\x12\r\n\x05\x64\x65lta\x18\x05 \x01(\x0c\x12\x13\n\x0b\x61udit_heads\x18\x06 \x03(\x0c\"Y\n\x0c\x45ndedSession\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x10\n\x08\x62ytes_up\x18\x03 \x01(\x04\x12\x12\n\nbytes_down\x18\x04 \x01(\x04\"=\n\x12\x45ndSessionsRequest\x12\'\n\x08sessions\x18\x01 \x03(\x0b\x32\x15.gate.v1.EndedSession\"@\n\x13\x45ndSessionsResponse\x12)\n\x08outcomes\x18\x01 \x03(\x0b\x32\x17.gate.v1.SessionOutcome\"6\n\x0eSessionOutcome\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\"O\n\x0f\x44\x65partureNotice\x12\x16\n\x0etunnel_node_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0csession_uids\x18\x03 \x03(\t\"<\n\x0f\x44\x65partureAnswer\x12)\n\x08outcomes\x18\x01 \x03(\x0b\x32\x17.gate.v1.SessionOutcome\"E\n\x0eSpooledRequest\x12\x10\n\x08spool_id\x18\x01 \x01(\x0c\x12!\n\x04rows\x18\x02 \x03(\x0b\x32\x13.gate.v1.SpooledRow\"h\n\nSpooledRow\x12\x0e\n\x06record\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x0e\n\x06key_id\x18\x03 \x01(\t\x12\'\n\x08personal\x18\x04 \x03(\x0b\x32\x15.gate.v1.SpooledValue\"9\n\x0cSpooledValue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\t\"4\n\x0fSpooledResponse\x12\x10\n\x08received\x18\x01 \x01(\x04\x12\x0f\n\x07\x63overed\x18\x02 \x01(\x04\x32\x94\x04\n\x07\x43ontrol\x12\x36\n\x05Hello\x12\x15.gate.v1.HelloRequest\x1a\x16.gate.v1.HelloResponse\x12\x42\n\tAuthorize\x12\x19.gate.v1.AuthorizeRequest\x1a\x1a.gate.v1.AuthorizeResponse\x12\x45\n\x11RegisterConnector\x12\x14.gate.v1.ConnectorUp\x1a\x16.gate.v1.ConnectorDown(\x01\x30\x01\x12>\n\x08Snapshot\x12\x18.gate.v1.SnapshotRequest\x1a\x16.gate.v1.SnapshotFrame0\x01\x12H\n\x0b\x45ndSessions\x12\x1b.gate.v1.EndSessionsRequest\x1a\x1c.gate.v1.EndSessionsResponse\x12>\n\x08\x44\x65parted\x12\x18.gate.v1.DepartureNotice\x1a\x18.gate.v1.DepartureAnswer\x12>\n\x03Why\x12\x1a.gate.v1.SessionWhyRequest\x1a\x1b.gate.v1.SessionWhyResponse\x12<\n\x07Spooled\x12\x17.gate.v1.SpooledRequest\x1a\x18.gate.v1.SpooledResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,37 +50,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONNECTORDOWN']._serialized_start=961
   _globals['_CONNECTORDOWN']._serialized_end=1100
   _globals['_REGISTRATIONANSWER']._serialized_start=1103
-  _globals['_REGISTRATIONANSWER']._serialized_end=1272
-  _globals['_EVICT']._serialized_start=1274
-  _globals['_EVICT']._serialized_end=1297
-  _globals['_SNAPSHOTREQUEST']._serialized_start=1299
-  _globals['_SNAPSHOTREQUEST']._serialized_end=1358
-  _globals['_SNAPSHOT']._serialized_start=1361
-  _globals['_SNAPSHOT']._serialized_end=1581
-  _globals['_REVOCATION']._serialized_start=1583
-  _globals['_REVOCATION']._serialized_end=1634
-  _globals['_SNAPSHOTFRAME']._serialized_start=1636
-  _globals['_SNAPSHOTFRAME']._serialized_end=1755
-  _globals['_ENDEDSESSION']._serialized_start=1757
-  _globals['_ENDEDSESSION']._serialized_end=1846
-  _globals['_ENDSESSIONSREQUEST']._serialized_start=1848
-  _globals['_ENDSESSIONSREQUEST']._serialized_end=1909
-  _globals['_ENDSESSIONSRESPONSE']._serialized_start=1911
-  _globals['_ENDSESSIONSRESPONSE']._serialized_end=1975
-  _globals['_SESSIONOUTCOME']._serialized_start=1977
-  _globals['_SESSIONOUTCOME']._serialized_end=2031
-  _globals['_DEPARTURENOTICE']._serialized_start=2033
-  _globals['_DEPARTURENOTICE']._serialized_end=2112
-  _globals['_DEPARTUREANSWER']._serialized_start=2114
-  _globals['_DEPARTUREANSWER']._serialized_end=2174
-  _globals['_SPOOLEDREQUEST']._serialized_start=2176
-  _globals['_SPOOLEDREQUEST']._serialized_end=2245
-  _globals['_SPOOLEDROW']._serialized_start=2247
-  _globals['_SPOOLEDROW']._serialized_end=2351
-  _globals['_SPOOLEDVALUE']._serialized_start=2353
-  _globals['_SPOOLEDVALUE']._serialized_end=2410
-  _globals['_SPOOLEDRESPONSE']._serialized_start=2412
-  _globals['_SPOOLEDRESPONSE']._serialized_end=2464
-  _globals['_CONTROL']._serialized_start=2467
-  _globals['_CONTROL']._serialized_end=2999
+  _globals['_REGISTRATIONANSWER']._serialized_end=1311
+  _globals['_EVICT']._serialized_start=1313
+  _globals['_EVICT']._serialized_end=1336
+  _globals['_SNAPSHOTREQUEST']._serialized_start=1338
+  _globals['_SNAPSHOTREQUEST']._serialized_end=1397
+  _globals['_SNAPSHOT']._serialized_start=1400
+  _globals['_SNAPSHOT']._serialized_end=1620
+  _globals['_REVOCATION']._serialized_start=1622
+  _globals['_REVOCATION']._serialized_end=1673
+  _globals['_SNAPSHOTFRAME']._serialized_start=1675
+  _globals['_SNAPSHOTFRAME']._serialized_end=1794
+  _globals['_ENDEDSESSION']._serialized_start=1796
+  _globals['_ENDEDSESSION']._serialized_end=1885
+  _globals['_ENDSESSIONSREQUEST']._serialized_start=1887
+  _globals['_ENDSESSIONSREQUEST']._serialized_end=1948
+  _globals['_ENDSESSIONSRESPONSE']._serialized_start=1950
+  _globals['_ENDSESSIONSRESPONSE']._serialized_end=2014
+  _globals['_SESSIONOUTCOME']._serialized_start=2016
+  _globals['_SESSIONOUTCOME']._serialized_end=2070
+  _globals['_DEPARTURENOTICE']._serialized_start=2072
+  _globals['_DEPARTURENOTICE']._serialized_end=2151
+  _globals['_DEPARTUREANSWER']._serialized_start=2153
+  _globals['_DEPARTUREANSWER']._serialized_end=2213
+  _globals['_SPOOLEDREQUEST']._serialized_start=2215
+  _globals['_SPOOLEDREQUEST']._serialized_end=2284
+  _globals['_SPOOLEDROW']._serialized_start=2286
+  _globals['_SPOOLEDROW']._serialized_end=2390
+  _globals['_SPOOLEDVALUE']._serialized_start=2392
+  _globals['_SPOOLEDVALUE']._serialized_end=2449
+  _globals['_SPOOLEDRESPONSE']._serialized_start=2451
+  _globals['_SPOOLEDRESPONSE']._serialized_end=2503
+  _globals['_CONTROL']._serialized_start=2506
+  _globals['_CONTROL']._serialized_end=3038
 # @@protoc_insertion_point(module_scope)

@@ -109,7 +109,7 @@ class ConnectorDown(_message.Message):
     def __init__(self, nonce: _Optional[_Union[_tunnel_pb2.Nonce, _Mapping]] = ..., answer: _Optional[_Union[RegistrationAnswer, _Mapping]] = ..., evict: _Optional[_Union[Evict, _Mapping]] = ...) -> None: ...
 
 class RegistrationAnswer(_message.Message):
-    __slots__ = ("accepted", "reason", "text", "lease_secs", "served", "withheld", "superseded")
+    __slots__ = ("accepted", "reason", "text", "lease_secs", "served", "withheld", "superseded", "inventory")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +117,7 @@ class RegistrationAnswer(_message.Message):
     SERVED_FIELD_NUMBER: _ClassVar[int]
     WITHHELD_FIELD_NUMBER: _ClassVar[int]
     SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_FIELD_NUMBER: _ClassVar[int]
     accepted: bool
     reason: str
     text: str
@@ -124,7 +125,8 @@ class RegistrationAnswer(_message.Message):
     served: _containers.RepeatedScalarFieldContainer[str]
     withheld: _containers.RepeatedCompositeFieldContainer[_tunnel_pb2.WithheldResource]
     superseded: int
-    def __init__(self, accepted: _Optional[bool] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., lease_secs: _Optional[int] = ..., served: _Optional[_Iterable[str]] = ..., withheld: _Optional[_Iterable[_Union[_tunnel_pb2.WithheldResource, _Mapping]]] = ..., superseded: _Optional[int] = ...) -> None: ...
+    inventory: _tunnel_pb2.Inventory
+    def __init__(self, accepted: _Optional[bool] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., lease_secs: _Optional[int] = ..., served: _Optional[_Iterable[str]] = ..., withheld: _Optional[_Iterable[_Union[_tunnel_pb2.WithheldResource, _Mapping]]] = ..., superseded: _Optional[int] = ..., inventory: _Optional[_Union[_tunnel_pb2.Inventory, _Mapping]] = ...) -> None: ...
 
 class Evict(_message.Message):
     __slots__ = ("reason",)

@@ -79,7 +79,7 @@ class DeclaredResource(_message.Message):
     def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class Registration(_message.Message):
-    __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities")
+    __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities", "inventory_generation")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     PROXY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class Registration(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_GENERATION_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     node_id: str
     proxy_id: str
@@ -98,7 +99,26 @@ class Registration(_message.Message):
     generation: int
     version: str
     capabilities: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., nonce: _Optional[bytes] = ..., resources: _Optional[_Iterable[_Union[DeclaredResource, _Mapping]]] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ...) -> None: ...
+    inventory_generation: int
+    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., nonce: _Optional[bytes] = ..., resources: _Optional[_Iterable[_Union[DeclaredResource, _Mapping]]] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., inventory_generation: _Optional[int] = ...) -> None: ...
+
+class Inventory(_message.Message):
+    __slots__ = ("generation", "assigned")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    assigned: _containers.RepeatedCompositeFieldContainer[AssignedResource]
+    def __init__(self, generation: _Optional[int] = ..., assigned: _Optional[_Iterable[_Union[AssignedResource, _Mapping]]] = ...) -> None: ...
+
+class AssignedResource(_message.Message):
+    __slots__ = ("id", "identity", "revision")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    identity: str
+    revision: int
+    def __init__(self, id: _Optional[str] = ..., identity: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class SignedRegistration(_message.Message):
     __slots__ = ("registration", "signature", "chain")
@@ -119,12 +139,14 @@ class WithheldResource(_message.Message):
     def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RegistrationAccepted(_message.Message):
-    __slots__ = ("lease_secs", "withheld")
+    __slots__ = ("lease_secs", "withheld", "inventory")
     LEASE_SECS_FIELD_NUMBER: _ClassVar[int]
     WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_FIELD_NUMBER: _ClassVar[int]
     lease_secs: int
     withheld: _containers.RepeatedCompositeFieldContainer[WithheldResource]
-    def __init__(self, lease_secs: _Optional[int] = ..., withheld: _Optional[_Iterable[_Union[WithheldResource, _Mapping]]] = ...) -> None: ...
+    inventory: Inventory
+    def __init__(self, lease_secs: _Optional[int] = ..., withheld: _Optional[_Iterable[_Union[WithheldResource, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ...) -> None: ...
 
 class OpenNotice(_message.Message):
     __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret", "traceparent")

@@ -1,0 +1,48 @@
+"""What this Connector is meant to serve, as each Proxy told it last.
+
+A Proxy is a courier (rule R1): what one tells counts for the sessions over
+itself, and for nobody else's.  It can keep sessions of its own from opening,
+as it always can; it makes none open, for the grant is checked all the same.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from svc.model.grant import Grant
+from svc.model.registration import NO_INVENTORY, Inventory
+from svc.tunnel.refusals import refused
+
+_log = Logger(namespace="svc_connector")
+
+
+@define
+class Inventories:
+    """By Proxy; kept as long as this process lives."""
+
+    _told: dict[str, Inventory] = field(factory=dict, init=False)
+
+    def told(self, proxy_id: str, inventory: Inventory) -> None:
+        """Go by this from now on, for what comes over this Proxy."""
+        if inventory != self._told.get(proxy_id, NO_INVENTORY):
+            _log.info(
+                "told what to serve",
+                proxy=proxy_id,
+                inventory=inventory.generation,
+                resources=len(inventory.assigned),
+            )
+        self._told[proxy_id] = inventory
+
+    def generation(self, proxy_id: str) -> int:
+        """The one that this Proxy told last; 0: none."""
+        return self._told.get(proxy_id, NO_INVENTORY).generation
+
+    def check(self, grant: Grant, proxy_id: str) -> None:
+        """Refuse a grant of another assignment than the one we were told of.
+
+        Raises:
+            OpenRefusedHere: ``assignment_changed``.
+        """
+        if not self._told.get(proxy_id, NO_INVENTORY).holds(grant.assigned):
+            raise refused("assignment_changed", "the grant is by another assignment than ours")
