@@ -55,6 +55,9 @@ class AdminService:
                 "RevokeNode": self._guarded(
                     pb.RevokeNodeRequest, MANAGE_NODES, members.revoke_node
                 ),
+                "SetPublication": self._guarded(
+                    pb.SetPublicationRequest, MANAGE_NODES, members.set_publication
+                ),
                 "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, members.add_person),
                 "ListPersons": self._guarded(
                     pb.ListPersonsRequest, VIEW_STATUS, members.list_persons

@@ -17,7 +17,7 @@ from svc.model.audit import Actor
 from svc.model.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
 from svc.model.ids import Entropy, is_cluster_name, person_id
 from svc.model.node import JoinToken as TokenRow
-from svc.model.node import Node, TokenRole
+from svc.model.node import Node, NodeState, Publication, TokenRole
 from svc.model.person import Person, PersonState
 from svc.model.questions import is_address
 from svc.model.state import StateEntry, group_entry
@@ -90,6 +90,7 @@ class MemberDesk:
         row = _node_row(one)
         row.inventory_generation = inventories.get(one.id, 0)
         row.inventory_served = self.registrations.inventory(one.id) or 0
+        row.publication = one.publication.value if one.role == "connector" else ""
         return row
 
     async def revoke_node(
@@ -123,6 +124,32 @@ class MemberDesk:
         return pb.RevokeNodeResponse(
             id=known.id, tunnels_ended=self.registrations.evict(known.id, "revoked_node")
         )
+
+    async def set_publication(
+        self, request: pb.SetPublicationRequest, actor: Actor
+    ) -> pb.SetPublicationResponse:
+        """Tell how what a Connector offers gets into the catalog; it can only stay by hand."""
+
+        def look(tx: ITransaction) -> Node | None:
+            return self.recorder.rows(tx).node_called(request.node)
+
+        known = await self.store.read("look at a node", look)
+        if known is None or known.state is NodeState.REVOKED or known.role != "connector":
+            raise SvcError(
+                f"node {request.node}: no active Connector of that id or name",
+                reason="unknown_node",
+                fault=Fault.NOT_FOUND,
+            )
+        if request.mode not in ("", *(one.value for one in Publication)):
+            raise Malformed("publication: manual or automatic")
+        if request.mode == Publication.AUTOMATIC.value:
+            raise SvcError(
+                "publication: this version has no automatic publication; add what the Connector "
+                "offers with `svc authority resources add`",
+                reason="publication_not_here",
+                fault=Fault.UNIMPLEMENTED,
+            )
+        return pb.SetPublicationResponse(mode=known.publication.value)
 
     async def add_person(self, request: pb.AddPersonRequest, actor: Actor) -> pb.TokenResponse:
         """Add a person, or a new token for one that is there, and give the token once.

@@ -79,6 +79,20 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
     say(table(heads, rows))
 
 
+@nodes.command("publication")
+@click.argument("node", type=WORD)
+@click.option("--set", "mode", type=click.Choice(["manual", "automatic"]), help="Another way.")
+@click.pass_context
+def publication(context: click.Context, node: str, mode: str | None) -> None:
+    """Show how what the Connector NODE offers gets into the catalog: `manual`, by an operator.
+
+    This version knows no other way and refuses `--set automatic`.
+    """
+    request = pb.SetPublicationRequest(node=node, mode=mode or "")
+    answer = admin(context)("SetPublication", request, pb.SetPublicationResponse)
+    say([answer.mode])
+
+
 @nodes.command("revoke")
 @click.argument("node", type=WORD)
 @click.option("--reason", type=WORD, help="For the audit record.")
@@ -167,6 +181,7 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "enrolled_at": moment(row.enrolled_at) or None,
         "inventory_generation": row.inventory_generation or None,
         "inventory_served": row.inventory_served or None,
+        "publication": row.publication or None,
     }
 
 

@@ -18,6 +18,13 @@ class NodeState(Enum):
     REVOKED = "revoked"
 
 
+class Publication(Enum):
+    """How what a Connector offers gets into the catalog."""
+
+    MANUAL = "manual"
+    AUTOMATIC = "automatic"
+
+
 @frozen
 class Leaf:
     """What the registry remembers of a node's newest leaf certificate.
@@ -38,7 +45,8 @@ class Node:
     ``key_sha256`` is of the key the node was enrolled with; ``generation`` is
     that of its newest leaf, 1 after enrolment; times are seconds since the
     epoch; ``last_seen`` is None until the node registers for the first time;
-    ``names`` are the host names its certificate carries.
+    ``names`` are the host names its certificate carries; ``publication`` of
+    all but a Connector is manual, as there is none.
     """
 
     id: str
@@ -53,6 +61,7 @@ class Node:
     last_seen: float | None = None
     version: str = ""
     names: tuple[str, ...] = ()
+    publication: Publication = Publication.MANUAL
 
 
 class TokenRole(Enum):

@@ -25,7 +25,7 @@ from svc.errors import Malformed
 from svc.model.canonical import MAX_INTEGER, Json, encode
 from svc.model.key_revision import KeyRevision
 from svc.model.ledger import GENESIS
-from svc.model.node import KeptToken, Node
+from svc.model.node import KeptToken, Node, Publication
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource, first_identity
@@ -162,20 +162,23 @@ def group_entry(name: str) -> StateEntry:
 
 
 def node_entry(node: Node) -> StateEntry:
-    """A node: what it is, what its records are verified by, its newest leaf."""
-    return _entry(
-        f"node:{node.id}",
-        {
-            "name": node.name,
-            "role": node.role,
-            "key": node.key_sha256.hex(),
-            "audit_key": node.audit_key.hex(),
-            "state": node.state.value,
-            "generation": str(node.generation),
-            "leaf": [node.leaf.serial, node.leaf.key_sha256.hex(), _exact(node.leaf.expires)],
-            "names": list(node.names),
-        },
-    )
+    """A node: what it is, what its records are verified by, its newest leaf.
+
+    One that publishes by hand has the form of before that could be chosen.
+    """
+    fields: dict[str, Json] = {
+        "name": node.name,
+        "role": node.role,
+        "key": node.key_sha256.hex(),
+        "audit_key": node.audit_key.hex(),
+        "state": node.state.value,
+        "generation": str(node.generation),
+        "leaf": [node.leaf.serial, node.leaf.key_sha256.hex(), _exact(node.leaf.expires)],
+        "names": list(node.names),
+    }
+    if node.publication is not Publication.MANUAL:
+        fields["publication"] = node.publication.value
+    return _entry(f"node:{node.id}", fields)
 
 
 def token_entry(kept: KeptToken) -> StateEntry:

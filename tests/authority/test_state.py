@@ -227,6 +227,15 @@ class RunningTests(StateCase):
         self.reload()
         self.assertEqual(self.recorded().count(f"node:{node}"), 2)
 
+    def test_publication_switched(self) -> None:
+        """A Connector that somebody made publish by itself is as it was signed for."""
+        node = self.house.connector.id
+        self.untouched(
+            f"UPDATE connector_publication SET mode = 'automatic' WHERE node_id = '{node}'",
+            named=[f"node:{node}"],
+            undo=("UPDATE connector_publication SET mode = 'manual'",),
+        )
+
     def test_revocations_cleared(self) -> None:
         """A person, a node and a certificate that were revoked stay revoked."""
         eve = self.house.eve

@@ -140,6 +140,20 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(self.recorded(), [NODE_REVOKE.name])
         self.assertIn("revoked", self.run_it("nodes", "list").stdout.splitlines()[1])
 
+    @proves("U-PHA-21", "X-89")
+    def test_publication(self) -> None:
+        """Every Connector publishes by hand; another way is refused as not in this version."""
+        self.authority.change(_register)
+        rows = json.loads(self.run_it("nodes", "list", "--json").stdout)
+        self.assertEqual([one["publication"] for one in rows], ["manual", None])
+        for words in ((), ("--set", "manual")):
+            self.assertEqual(self.run_it("nodes", "publication", "db-1", *words).stdout, "manual\n")
+        refused = self.run_it("nodes", "publication", "db-1", "--set", "automatic")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("(publication_not_here)", refused.stderr)
+        self.assertIn("(unknown_node)", self.run_it("nodes", "publication", "edge").stderr)
+        self.assertEqual(self.recorded(), [])
+
     def test_inventories(self) -> None:
         """A Connector shows what it is meant to serve and what it serves by; a Proxy neither."""
         self.authority.change(_register)

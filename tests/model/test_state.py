@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model.canonical import decode, encode
-from svc.model.node import JoinToken, KeptToken, Leaf, Node, NodeState, TokenRole
+from svc.model.node import JoinToken, KeptToken, Leaf, Node, NodeState, Publication, TokenRole
 from svc.model.person import IssuedCertificate, Person, PersonState
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource
@@ -36,7 +36,7 @@ texts = st.lists(text, max_size=3).map(tuple)
 leaves = st.builds(Leaf, text, digests, moments)
 nodes = st.builds(
     Node, text, text, text, digests, digests, leaves, moments, st.integers(1, 2**62),
-    st.sampled_from(NodeState), names=texts,
+    st.sampled_from(NodeState), names=texts, publication=st.sampled_from(Publication),
 )  # fmt: skip
 people = st.builds(
     Person, text, text, st.sampled_from(PersonState),
@@ -110,6 +110,17 @@ class DigestTests(SynchronousTestCase):
         resource = Resource("db1", "tcp")
         served = evolve(resource, last_served_at=7.0, last_served_by="n")
         self.assertEqual(resource_entry(resource), resource_entry(served))
+
+    def test_a_node_of_before_publication(self) -> None:
+        """What was signed of a node before publication could be chosen is in force."""
+        signed = (
+            f'{{"audit_key":"{"61" * 32}","generation":"1","key":"{"6b" * 32}",'
+            f'"leaf":["1","{"6c" * 32}","0x1.2000000000000p+3"],"name":"edge","names":[],'
+            '"role":"connector","state":"active","subject":"node:n"}'
+        )
+        digest = sha256(b"svc-state-row-v1\0" + signed.encode()).digest()
+        row = Node("n", "edge", "connector", b"k" * 32, b"a" * 32, Leaf("1", b"l" * 32, 9.0), 1.0)
+        self.assertEqual(node_entry(row), StateEntry("node:n", digest))
 
     def test_a_resource_of_before_identities(self) -> None:
         """What was signed of a resource before identities and bindings were kept is in force."""

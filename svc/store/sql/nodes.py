@@ -7,13 +7,15 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
-from svc.model.node import Leaf, Node, NodeState, Renewal
+from svc.model.node import Leaf, Node, NodeState, Publication, Renewal
 from svc.store.sql.inventories import begin_inventory
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = (
-    "SELECT id, name, role, key_sha256, audit_key, leaf_serial, leaf_key_sha256, leaf_expires,"
-    " enrolled_at, generation, state, last_seen, version, public_names FROM nodes "
+    "SELECT n.id, n.name, n.role, n.key_sha256, n.audit_key, n.leaf_serial, n.leaf_key_sha256,"
+    " n.leaf_expires, n.enrolled_at, n.generation, n.state, n.last_seen, n.version,"
+    " n.public_names, coalesce(p.mode, 'manual') FROM nodes n"
+    " LEFT JOIN connector_publication p ON p.node_id = n.id "
 )
 
 
@@ -31,6 +33,7 @@ def _node(row: Row) -> Node:
         last_seen=row[11],
         version=row[12],
         names=tuple(row[13].split()),
+        publication=Publication(row[14]),
     )
 
 
@@ -69,15 +72,21 @@ class Nodes:
             )
         if node.role == "connector":
             begin_inventory(self._db, node.id, node.enrolled_at)
+            self._db.change(
+                "INSERT INTO connector_publication (node_id, mode, since) VALUES (?, ?, ?)",
+                node.id,
+                node.publication.value,
+                node.enrolled_at,
+            )
 
     def get(self, node_id: str) -> Node | None:
         """See :class:`INodes`."""
-        row = self._db.one(_SELECT + "WHERE id = ?", node_id)
+        row = self._db.one(_SELECT + "WHERE n.id = ?", node_id)
         return None if row is None else _node(row)
 
     def named(self, name: str) -> Node | None:
         """See :class:`INodes`."""
-        row = self._db.one(_SELECT + "WHERE name = ? AND state = 'active'", name)
+        row = self._db.one(_SELECT + "WHERE n.name = ? AND n.state = 'active'", name)
         return None if row is None else _node(row)
 
     def keyed(self, audit_key: bytes) -> Node | None:
@@ -87,7 +96,7 @@ class Nodes:
 
     def all(self) -> tuple[Node, ...]:
         """See :class:`INodes`."""
-        return tuple(map(_node, self._db.all(_SELECT + "ORDER BY name, enrolled_at, id")))
+        return tuple(map(_node, self._db.all(_SELECT + "ORDER BY n.name, n.enrolled_at, n.id")))
 
     def revoke(self, node_id: str, at: float) -> bool:
         """See :class:`INodes`."""

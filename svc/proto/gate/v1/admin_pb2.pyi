@@ -77,7 +77,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class NodeRow(_message.Message):
     ENROLLED_AT_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_GENERATION_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_SERVED_FIELD_NUMBER: _ClassVar[int]
+    PUBLICATION_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -100,7 +101,8 @@ class NodeRow(_message.Message):
     enrolled_at: int
     inventory_generation: int
     inventory_served: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ...) -> None: ...
+    publication: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -123,6 +125,20 @@ class RevokeNodeResponse(_message.Message):
     id: str
     tunnels_ended: int
     def __init__(self, id: _Optional[str] = ..., tunnels_ended: _Optional[int] = ...) -> None: ...
+
+class SetPublicationRequest(_message.Message):
+    __slots__ = ("node", "mode")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    mode: str
+    def __init__(self, node: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
+
+class SetPublicationResponse(_message.Message):
+    __slots__ = ("mode",)
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    def __init__(self, mode: _Optional[str] = ...) -> None: ...
 
 class AddPersonRequest(_message.Message):
     __slots__ = ("name", "groups", "ttl_secs")
