@@ -8,7 +8,5 @@ CREATE TABLE bootstrap_identities (
     issuer TEXT COLLATE "C" NOT NULL,
     created_at DOUBLE PRECISION NOT NULL,
     expires_at DOUBLE PRECISION NOT NULL,
-    used_at DOUBLE PRECISION,
-    used_by TEXT COLLATE "C" REFERENCES nodes (id),
-    CHECK (used_by IS NULL OR used_at IS NOT NULL)
+    used_at DOUBLE PRECISION
 );

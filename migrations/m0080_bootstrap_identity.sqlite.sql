@@ -8,7 +8,5 @@ CREATE TABLE bootstrap_identities (
     issuer TEXT NOT NULL,
     created_at REAL NOT NULL,
     expires_at REAL NOT NULL,
-    used_at REAL,
-    used_by TEXT REFERENCES nodes (id),
-    CHECK (used_by IS NULL OR used_at IS NOT NULL)
+    used_at REAL
 ) STRICT, WITHOUT ROWID;

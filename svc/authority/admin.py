@@ -49,15 +49,8 @@ class AdminService:
         return RpcService(
             "gate.v1.Admin",
             {
+                **self._of_nodes(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
-                "AddNode": self._guarded(pb.AddNodeRequest, MANAGE_NODES, members.add_node),
-                "ListNodes": self._guarded(pb.ListNodesRequest, VIEW_STATUS, members.list_nodes),
-                "RevokeNode": self._guarded(
-                    pb.RevokeNodeRequest, MANAGE_NODES, members.revoke_node
-                ),
-                "SetPublication": self._guarded(
-                    pb.SetPublicationRequest, MANAGE_NODES, members.set_publication
-                ),
                 "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, members.add_person),
                 "ListPersons": self._guarded(
                     pb.ListPersonsRequest, VIEW_STATUS, members.list_persons
@@ -89,6 +82,24 @@ class AdminService:
                 ),
             },
         )
+
+    def _of_nodes(self) -> dict[str, Serve]:
+        members = self.members
+        return {
+            "AddNode": self._guarded(pb.AddNodeRequest, MANAGE_NODES, members.add_node),
+            "ExpectNode": self._guarded(pb.ExpectNodeRequest, MANAGE_NODES, members.expect_node),
+            "ListExpected": self._guarded(
+                pb.ListExpectedRequest, VIEW_STATUS, members.expected.list_expected
+            ),
+            "WithdrawExpected": self._guarded(
+                pb.WithdrawExpectedRequest, MANAGE_NODES, members.expected.withdraw
+            ),
+            "ListNodes": self._guarded(pb.ListNodesRequest, VIEW_STATUS, members.list_nodes),
+            "RevokeNode": self._guarded(pb.RevokeNodeRequest, MANAGE_NODES, members.revoke_node),
+            "SetPublication": self._guarded(
+                pb.SetPublicationRequest, MANAGE_NODES, members.set_publication
+            ),
+        }
 
     def _guarded(
         self,

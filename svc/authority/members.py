@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import define
+from attrs import define, field
 
+from svc.authority.expected import ExpectedDesk
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder
 from svc.authority.registrations import Registrations
@@ -49,22 +50,19 @@ class MemberDesk:
     entropy: Entropy
     ca_pin: str
     token_secs: float
+    expected: ExpectedDesk = field()
+
+    @expected.default
+    def _expecting(self) -> ExpectedDesk:
+        return ExpectedDesk(
+            self.knowledge, self.store, self.recorder, self.now, self.entropy, self.ca_pin
+        )
 
     async def add_node(self, request: pb.AddNodeRequest, actor: Actor) -> pb.TokenResponse:
         """Make a token for a node of this role and name."""
-        role = NODE_TOKENS.get(request.role)
-        if role is None:
-            raise Malformed("role: proxy or connector")
-        name = _checked(request.name, "name")
-        if request.public_names and role is not TokenRole.PROXY:
-            raise Malformed("public names: only a Proxy has them")
-        if len(request.public_names) > _MAX_NAMES:
-            raise Malformed(f"public names: at most {_MAX_NAMES}")
-        for public in request.public_names:
-            if not (is_cluster_name(public) or is_address(public)):
-                raise Malformed("public name: a DNS name in lower case, or an IP address")
+        role, name, names = _node_words(request)
         token = make_token(self.entropy)
-        row = self._row(token, role, name, request.ttl_secs, tuple(request.public_names))
+        row = self._row(token, role, name, request.ttl_secs, names)
 
         def add(tx: ITransaction) -> None:
             if tx.nodes.named(name) is not None:
@@ -76,6 +74,14 @@ class MemberDesk:
         return pb.TokenResponse(
             token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at)
         )
+
+    async def expect_node(
+        self, request: pb.ExpectNodeRequest, actor: Actor
+    ) -> pb.ExpectNodeResponse:
+        """Let the holder of a key join once as a node of this role and name, without a token."""
+        role, name, names = _node_words(request)
+        ttl = self._ttl(request.ttl_secs)
+        return await self.expected.expect(request.key_sha256, role, name, ttl, names, actor)
 
     async def list_nodes(self, request: pb.ListNodesRequest, actor: Actor) -> pb.ListNodesResponse:
         """Every node, revoked ones included, with what the registry last saw."""
@@ -261,10 +267,13 @@ class MemberDesk:
         ttl: int,
         names: tuple[str, ...] = (),
     ) -> TokenRow:
-        if ttl > _MAX_TTL:
-            raise Malformed(f"ttl: at most {_MAX_TTL} seconds")
-        expires = self.now() + (ttl or self.token_secs)
+        expires = self.now() + self._ttl(ttl)
         return TokenRow(token.id, token.secret_sha256, role, expires, bound_to, names)
+
+    def _ttl(self, asked: int) -> float:
+        if asked > _MAX_TTL:
+            raise Malformed(f"ttl: at most {_MAX_TTL} seconds")
+        return asked or self.token_secs
 
     def _add_token(self, tx: ITransaction, row: TokenRow, actor: Actor) -> None:
         tx.tokens.add(row, self.now())
@@ -277,6 +286,24 @@ class MemberDesk:
             details["person_id"] = row.bound_to
         state = [token_now(tx, row.id)]
         self.recorder.append(tx, TOKEN_CREATE, actor, details=details, state=state)
+
+
+def _node_words(
+    request: pb.AddNodeRequest | pb.ExpectNodeRequest,
+) -> tuple[TokenRole, str, tuple[str, ...]]:
+    """What a node is to be: role, name, and the names that its certificate carries."""
+    role = NODE_TOKENS.get(request.role)
+    if role is None:
+        raise Malformed("role: proxy or connector")
+    name = _checked(request.name, "name")
+    if request.public_names and role is not TokenRole.PROXY:
+        raise Malformed("public names: only a Proxy has them")
+    if len(request.public_names) > _MAX_NAMES:
+        raise Malformed(f"public names: at most {_MAX_NAMES}")
+    for public in request.public_names:
+        if not (is_cluster_name(public) or is_address(public)):
+            raise Malformed("public name: a DNS name in lower case, or an IP address")
+    return role, name, tuple(request.public_names)
 
 
 def _checked(name: str, what: str) -> str:

@@ -18,13 +18,14 @@ from svc.audit.state import Seen, StateBroken, StateLedger
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.key_revision import KeyRevision
-from svc.model.node import KeptToken, Node
+from svc.model.node import ExpectedKey, KeptToken, Node
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource
 from svc.model.state import (
     StateEntry,
     certificate_entry,
+    expected_entry,
     group_entry,
     key_entry,
     node_entry,
@@ -59,6 +60,9 @@ class _Sort(Generic[_Id, _Row]):
 _NODE = _Sort[str, Node]("node", lambda tx, row_id: tx.nodes.get(row_id), node_entry)
 _PERSON = _Sort[str, Person]("person", lambda tx, row_id: tx.people.get(row_id), person_entry)
 _TOKEN = _Sort[str, KeptToken]("token", lambda tx, row_id: tx.tokens.get(row_id), token_entry)
+_EXPECTED = _Sort[str, ExpectedKey](
+    "expected", lambda tx, row_id: tx.expected.get(row_id), expected_entry
+)
 _CERTIFICATE = _Sort[bytes, IssuedCertificate](
     "certificate", lambda tx, sha256: tx.certificates.get(sha256), certificate_entry
 )
@@ -70,6 +74,7 @@ _POLICY = _Sort[int, PolicyVersion](
 )
 
 node_now, person_now, token_now = _NODE.now, _PERSON.now, _TOKEN.now
+expected_now = _EXPECTED.now
 certificate_now, resource_now, policy_now = _CERTIFICATE.now, _RESOURCE.now, _POLICY.now
 
 
@@ -117,6 +122,10 @@ class SignedRows:
         if found is None and (found := self.tx.nodes.named(word)) is not None:
             self.require(node_entry(found))
         return found
+
+    def expected(self, key_id: str) -> ExpectedKey | None:
+        """A key that may join without a token, also when used."""
+        return self._good(_EXPECTED, key_id)
 
     def person(self, person_id: str) -> Person | None:
         """The person, also when revoked."""
@@ -216,6 +225,7 @@ def rows_now(tx: ITransaction, at: float) -> dict[str, StateEntry]:
 
 
 def timed_rows(tx: ITransaction, at: float) -> list[StateEntry]:
-    """Every token and certificate whose time is not over at *at*."""
+    """Every token, expected key and certificate whose time is not over at *at*."""
     entries = [token_entry(one) for one in tx.tokens.unexpired(at)]
+    entries += [expected_entry(one) for one in tx.expected.unexpired(at)]
     return entries + [certificate_entry(one) for one in tx.certificates.unexpired(at)]

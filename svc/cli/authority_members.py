@@ -60,6 +60,64 @@ def add_node(
     hint(lines)
 
 
+@nodes.command("expect")
+@click.argument("name", type=WORD)
+@click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
+@click.option("--key", required=True, type=WORD, help="SHA-256 of its public key, 64 hex digits.")
+@click.option("--ttl", type=TTL, metavar="SECS", help="How long it is expected.")
+@click.option(
+    "--public-name",
+    "names",
+    multiple=True,
+    type=WORD,
+    metavar="N",
+    help="A DNS name or IP address that a Proxy's certificate carries; may be repeated.",
+)
+@click.pass_context
+def expect_node(
+    context: click.Context, name: str, role: str, key: str, ttl: int | None, names: tuple[str, ...]
+) -> None:
+    """Let the holder of a key join once as the node NAME, without a token.
+
+    A node with `join.by_key` names its key where it is not expected yet.
+    """
+    try:
+        digest = bytes.fromhex(key)
+    except ValueError:
+        raise click.UsageError("--key is 64 hex digits") from None
+    request = pb.ExpectNodeRequest(
+        role=role, name=name, key_sha256=digest, ttl_secs=ttl or 0, public_names=names
+    )
+    answer = admin(context)("ExpectNode", request, pb.ExpectNodeResponse)
+    say([f"expected {answer.id}, until {moment(answer.expires_at)}, ca_pin {answer.ca_pin}"])
+
+
+@nodes.command("expected")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_expected(context: click.Context, as_json: bool) -> None:
+    """List the keys that may join without a token, and those that did, while their time lasts."""
+    answer = admin(context)("ListExpected", pb.ListExpectedRequest(), pb.ListExpectedResponse)
+    if as_json:
+        say([document([_expected(row) for row in answer.expected])])
+        return
+    rows = [
+        [row.name, row.role, "used" if row.used else "waits", moment(row.expires_at), row.id]
+        for row in answer.expected
+    ]
+    say(table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
+
+
+@nodes.command("unexpect")
+@click.argument("id", type=WORD)
+@click.pass_context
+def unexpect(context: click.Context, id: str) -> None:
+    """Expect the key ID no more; a node that joined by it stays."""
+    request = pb.WithdrawExpectedRequest(id=id)
+    admin(context)("WithdrawExpected", request, pb.WithdrawExpectedResponse)
+    say([f"{id} is expected no more"])
+
+
 @nodes.command("list")
 @click.option("--health", is_flag=True, help="Show certificate expiry and when last seen, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -182,6 +240,18 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "inventory_generation": row.inventory_generation or None,
         "inventory_served": row.inventory_served or None,
         "publication": row.publication or None,
+    }
+
+
+def _expected(row: pb.ExpectedRow) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "role": row.role,
+        "key_sha256": row.key_sha256.hex(),
+        "issuer": row.issuer,
+        "expires_at": moment(row.expires_at),
+        "used": row.used,
     }
 
 

@@ -16,7 +16,7 @@ from svc.audit.writer import HeadWriter
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService
-from svc.authority.enrollment import Enrollment, RenewalDesk
+from svc.authority.enrollment import Enrollment
 from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
 from svc.authority.following import Following
@@ -35,6 +35,7 @@ from svc.authority.rates import AskRates
 from svc.authority.records import Recorder
 from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords
 from svc.authority.registrations import Registrations
+from svc.authority.renewals import RenewalDesk
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows

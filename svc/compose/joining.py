@@ -46,7 +46,7 @@ from svc.model.token import JoinToken, parse_token
 from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
-from svc.pki.issue import der, make_request
+from svc.pki.issue import der, make_request, prove_key
 from svc.pki.join import adopt_identity
 from svc.pki.judge import PinnedRoot
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
@@ -64,6 +64,9 @@ _ENROLL_SECS = 25.0
 VERIFY_FAILED = "certificate verify failed"
 """What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
 
+KEY_REFUSED = "key_refused"
+"""Authority's word for a key that may not join without a token."""
+
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _LONGEST_TOLD = 300.0
@@ -78,13 +81,14 @@ class Asking:
 
     Attributes:
         pin: SHA-256 of the cluster root in hex.
+        token: None: a node joins by the key of its request alone.
         cluster: Which cluster it must be; empty: the one the pinned root names.
         audit_public_key: A node's Ed25519 key, raw; empty for persons.
         audit_proof: :func:`svc.model.spool.prove_audit_key` of it and *csr*.
     """
 
     pin: str
-    token: JoinToken
+    token: JoinToken | None
     csr: bytes
     cluster: str = ""
     audit_public_key: bytes = b""
@@ -243,7 +247,7 @@ async def enroll_through_proxy(
 
 async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
     request = pb.EnrollRequest(
-        token=asking.token.text,
+        token="" if asking.token is None else asking.token.text,
         csr=asking.csr,
         audit_public_key=asking.audit_public_key,
         audit_proof=asking.audit_proof,
@@ -309,8 +313,7 @@ async def join_node(
             enrolled = await ways[failures % len(ways)](asking)
             break
         except SvcError as e:
-            if e.fault not in _TRY_AGAIN:
-                raise
+            _check_again(e, key)
             _log.warn("joining failed; trying again", reason=e.reason, error=e.text)
             told = min(e.retry_after or 0.0, _LONGEST_TOLD)
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
@@ -332,12 +335,12 @@ async def join_node(
 
 def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[Asking, Any]:
     join = settings.join
-    if join.token_file is None or join.ca_pin is None:
+    if join.ca_pin is None or (join.token_file is None and not join.by_key):
         raise ConfigError(
             "join.token_file",
             "there is no identity in state_dir yet: name a join token and join.ca_pin",
         )
-    token = read_token(Path(join.token_file))
+    token = None if join.token_file is None else read_token(Path(join.token_file))
     key = store.pending_key()
     asking = Asking(join.ca_pin, token, make_request(key), settings.cluster)
     return (with_audit_key(asking, store.audit_key()) if role.is_node else asking), key
@@ -348,6 +351,16 @@ def with_audit_key(asking: Asking, key: ed25519.Ed25519PrivateKey) -> Asking:
     public = key.public_key().public_bytes_raw()
     proof = prove_audit_key(key, asking.csr)
     return evolve(asking, audit_public_key=public, audit_proof=proof)
+
+
+def _check_again(refusal: SvcError, key: Any) -> None:
+    """Raise what asking again does not change; a key is named, and stays for the next start."""
+    if refusal.reason == KEY_REFUSED:
+        digest = prove_key(make_request(key)).sha256.hex()
+        text = f"{refusal.text}; the SHA-256 of this node's key is {digest}"
+        raise SvcError(text, reason=refusal.reason, fault=refusal.fault)
+    if refusal.fault not in _TRY_AGAIN:
+        raise refusal
 
 
 def _ways(

@@ -125,7 +125,7 @@ def check_identity(runtime: Runtime, settings: RoleSettings, store: IdentityStor
 def check_can_join(settings: RoleSettings) -> None:
     """See :func:`check_identity`."""
     join = settings.join
-    if join.token_file is None or join.ca_pin is None:
+    if join.ca_pin is None or (join.token_file is None and not join.by_key):
         raise ConfigError(
             "join.token_file",
             "there is no identity in state_dir yet: name a file with a join token, and "
@@ -135,6 +135,8 @@ def check_can_join(settings: RoleSettings) -> None:
         raise ConfigError(
             "join.authority", "required to join: the address of Authority's join listener"
         )
+    if join.token_file is None:
+        return
     try:
         read_token(Path(join.token_file))
     except SvcError as refusal:

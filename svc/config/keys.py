@@ -106,6 +106,9 @@ def _endpoints() -> tuple[Key, ...]:
             "File with the one-use join token; ignored once an identity exists."),
         Key("join.ca_pin", f.PIN, None, NODES,
             "SHA-256 of the cluster root; required with a token file."),
+        Key("join.by_key", f.YES_NO, False, NODES,
+            "Join by the node's own key instead of a token; an operator has named the key's "
+            "SHA-256 to `svc authority nodes expect`."),
         Key("join.authority", f.DIAL, None, _PROXY,
             "Authority's join listener, for the first Proxy."),
     )  # fmt: skip

@@ -54,6 +54,11 @@ def _together(tree: Tree, first: str, second: str) -> Iterator[ConfigError]:
 def _joining(tree: Tree) -> Iterator[ConfigError]:
     if lookup(tree, "join.token_file") is not None and lookup(tree, "join.ca_pin") is None:
         yield ConfigError("join.ca_pin", "required with join.token_file")
+    if lookup(tree, "join.by_key") is True:
+        if lookup(tree, "join.ca_pin") is None:
+            yield ConfigError("join.ca_pin", "required with join.by_key")
+        if lookup(tree, "join.token_file") is not None:
+            yield ConfigError("join.by_key", "a node joins by its key or by a token, not by both")
 
 
 def _public(tree: Tree) -> Iterator[ConfigError]:

@@ -75,6 +75,7 @@ class Join:
 
     token_file: str | None
     ca_pin: str | None
+    by_key: bool
     authority: Address | None
 
 

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
     ICatalog,
@@ -55,6 +56,7 @@ class ITransaction(Interface):
     schema: ISchema = Attribute("Applied migrations and the facts of this store.")
     lease: ILease = Attribute("Who may write.")
     tokens: ITokens = Attribute("Join tokens.")
+    expected: IExpectedKeys = Attribute("Keys that may join without a token.")
     nodes: INodes = Attribute("The node registry.")
     people: IPeople = Attribute("Persons and groups.")
     certificates: ICertificates = Attribute("Certificates issued to persons.")

@@ -40,6 +40,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("count", _PUBLIC, "how many", _NUMBER),
     Field("duration_ms", _PUBLIC, "how long it lasted, in milliseconds", _NUMBER),
     Field("email", _PERSONAL, "a person's mail address"),
+    Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
     Field("first_n", _PUBLIC, "first spool row concerned", _NUMBER),
     Field(
         "former_spools",
@@ -52,12 +53,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("head_hash", _PUBLIC, "hash of the signed head concerned"),
     Field("head_size", _PUBLIC, "records that the signed head covers", _NUMBER),
     Field("held_event_id", _PUBLIC, "the held record"),
-    Field(
-        "inventory_generation",
-        _PUBLIC,
-        "how often what the Connector is meant to serve has changed",
-        _NUMBER,
-    ),
+    Field("inventory_generation", _PUBLIC, "of what a Connector is meant to serve", _NUMBER),
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
     Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
@@ -159,11 +155,11 @@ TOKEN_CREATE = _event(
 )  # fmt: skip
 NODE_ENROLL = _event(
     2002, "node.enroll", "I", "a node joined",
-    f"{_CERTIFICATE} token_id token role key_digest source_address row_digest",
+    f"{_CERTIFICATE} token_id token expected_id role key_digest source_address row_digest",
 )  # fmt: skip
 ENROLL_REFUSED = _event(
     2003, "enroll.refused", "W", "somebody with a known token was not let in",
-    "token_id token role source_address",
+    "token_id token expected_id role source_address",
 )  # fmt: skip
 NODE_RENEW = _event(
     2004, "node.renew", "I", "a node's certificate was renewed", f"{_CERTIFICATE} role row_digest"
@@ -175,6 +171,14 @@ RENEW_REFUSED = _event(
 NODE_REVOKE = _event(
     2006, "node.revoke", "I", "a node was revoked", "serial role row_digest local_uid"
 )
+KEY_EXPECT = _event(
+    2007, "key.expect", "I", "a key may join once without a token",
+    "expected_id key_digest role ttl_seconds row_digest local_uid",
+)  # fmt: skip
+KEY_WITHDRAW = _event(
+    2008, "key.withdraw", "I", "a key may not join without a token any more",
+    "expected_id key_digest role row_digest local_uid",
+)  # fmt: skip
 CREDENTIAL_ISSUE = _event(
     2010, "credential.issue", "I", "a credential left the authority",
     f"{_CERTIFICATE} person_id role private_key",

@@ -98,6 +98,32 @@ class KeptToken:
     spent_at: float | None = None
 
 
+@frozen
+class ExpectedKey:
+    """A key that an operator expects: whoever holds it may join once, without a token.
+
+    Attributes:
+        key_sha256: Of the DER SubjectPublicKeyInfo.
+        names: Host names that the certificate will carry.
+        issuer: Who registered it.
+        used_at: When it joined, or was withdrawn; seconds since the epoch, as all times.
+    """
+
+    id: str
+    role: TokenRole
+    name: str
+    key_sha256: bytes
+    issuer: str
+    expires_at: float
+    names: tuple[str, ...] = ()
+    used_at: float | None = None
+
+    @property
+    def token(self) -> JoinToken:
+        """What joining by it gives: as much as a token of the same words."""
+        return JoinToken(self.id, b"", self.role, self.expires_at, self.name, self.names)
+
+
 class Spending(Enum):
     """What became of an attempt to spend a token.
 

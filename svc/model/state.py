@@ -25,7 +25,7 @@ from svc.errors import Malformed
 from svc.model.canonical import MAX_INTEGER, Json, encode
 from svc.model.key_revision import KeyRevision
 from svc.model.ledger import GENESIS
-from svc.model.node import KeptToken, Node, Publication
+from svc.model.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.person import IssuedCertificate, Person
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource, first_identity
@@ -37,7 +37,7 @@ MAX_ROWS = 512
 CATALOG_SORTS = frozenset({"person", "group", "resource"})
 """A change of these counts one revision of the catalog."""
 
-TIMED_SORTS = frozenset({"token", "certificate"})
+TIMED_SORTS = frozenset({"token", "certificate", "expected"})
 """These mean nothing any more once their time is over."""
 
 CATALOG = "catalog:revision"
@@ -193,6 +193,20 @@ def token_entry(kept: KeptToken) -> StateEntry:
         "spent": kept.spent_at is not None,
     }
     return _entry(f"token:{token.id}", fields, token.expires_at)
+
+
+def expected_entry(expected: ExpectedKey) -> StateEntry:
+    """A key that may join without a token, used or not."""
+    fields: dict[str, Json] = {
+        "role": expected.role.value,
+        "name": expected.name,
+        "key": expected.key_sha256.hex(),
+        "issuer": expected.issuer,
+        "expires": _exact(expected.expires_at),
+        "names": list(expected.names),
+        "used": expected.used_at is not None,
+    }
+    return _entry(f"expected:{expected.id}", fields, expected.expires_at)
 
 
 def certificate_entry(issued: IssuedCertificate) -> StateEntry:

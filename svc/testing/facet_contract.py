@@ -22,7 +22,7 @@ from svc.model.node import (
     TokenRole,
 )
 from svc.model.person import IssuedCertificate, Person, PersonState
-from svc.model.resource import Binding, Resource, Undeclared
+from svc.model.resource import Resource, Undeclared
 
 TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
@@ -37,7 +37,8 @@ def _people(tx: ITransaction) -> None:
     tx.people.add(PERSON, 2.0)
 
 
-def _nodes(tx: ITransaction) -> None:
+def registered_nodes(tx: ITransaction) -> None:
+    """Two nodes, as most promises need them."""
     tx.nodes.register(NODE)
     tx.nodes.register(OTHER)
 
@@ -135,7 +136,7 @@ class FacetContract:
         """A revoked node stays in the list, its name is free, its id and its key are not."""
 
         def revoke(tx: ITransaction) -> Any:
-            _nodes(tx)
+            registered_nodes(tx)
             first, second = tx.nodes.revoke("n1", 5.0), tx.nodes.revoke("n1", 6.0)
             with self.assertRaises(AlreadyExists):
                 tx.nodes.register(evolve(NODE, id="n3"))
@@ -248,7 +249,7 @@ class FacetContract:
     async def test_catalog(self: Any) -> None:
         """A resource keeps its labels, is assigned to a known node, and is removed once."""
         wanted = Resource("db1", "tcp", {"env": "prod", "tier": "1"})
-        await self.store.run("nodes", _nodes)
+        await self.store.run("nodes", registered_nodes)
         added = await self.store.run("add", lambda tx: tx.catalog.add(wanted, 1.0))
         self.assertEqual(added, evolve(wanted, revision=added.revision))
         with self.assertRaises(AlreadyExists):
@@ -267,90 +268,11 @@ class FacetContract:
         )
         self.assertEqual((told, await self._resources()), ((True, False), ()))
 
-    async def test_assignments_are_counted(self: Any) -> None:
-        """Each assignment is the next of its resource; those before it stay as history."""
-        await self.store.run("nodes", _nodes)
-
-        def assign(tx: ITransaction) -> Any:
-            tx.catalog.add(Resource("db1", "tcp"), 1.0)
-            told = [tx.catalog.get("db1")]
-            for at, node in ((2.0, "n1"), (3.0, "n1"), (4.0, "n2"), (5.0, None), (6.0, "n2")):
-                told.append(tx.catalog.assign("db1", node, at))
-            return told, tx.catalog.get("db1"), tx.bindings.of("db1"), tx.bindings.of("db9")
-
-        told, last, bindings, none = await self.store.run("assign", assign)
-        self.assertEqual(last, told[-1])
-        self.assertEqual(
-            [(each.assigned_to, each.assignment_revision) for each in told],
-            [(None, 0), ("n1", 1), ("n1", 1), ("n2", 2), (None, 3), ("n2", 4)],
-        )
-        self.assertEqual(
-            bindings,
-            tuple(
-                Binding("first.db1", node, told[at].revision, count, count == 4, at + 1.0)
-                for count, (at, node) in enumerate(((1, "n1"), (3, "n2"), (4, None), (5, "n2")), 1)
-            ),
-        )
-        self.assertEqual(none, ())
-
-    async def test_inventories_are_counted(self: Any) -> None:
-        """Each change of what a Connector is meant to serve counts once; nothing else does."""
-
-        def change(tx: ITransaction) -> Any:
-            _nodes(tx)
-            tx.nodes.register(evolve(NODE, id="p1", name="edge3", role="proxy"))
-            counts = [dict(tx.inventories.all())]
-            for step in (
-                lambda: tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0),
-                lambda: tx.catalog.add(Resource("db2", "tcp"), 1.0),
-                lambda: tx.catalog.registered("n1", ["db1"], [], 2.0),
-                lambda: tx.catalog.assign("db1", "n1", 3.0),
-                lambda: tx.catalog.assign("db1", "n2", 4.0),
-                lambda: tx.catalog.assign("db1", None, 5.0),
-                lambda: tx.catalog.assign("db2", "n1", 6.0),
-                lambda: tx.catalog.remove("db2", 7.0),
-                lambda: tx.catalog.remove("db1", 8.0),
-            ):
-                step()
-                counts.append(dict(tx.inventories.all()))
-            return counts, tx.inventories.generation("n1"), tx.inventories.generation("n9")
-
-        counts, one, none = await self.store.run("change", change)
-        self.assertEqual(
-            [(each["n1"], each["n2"]) for each in counts],
-            [(1, 1), (2, 1), (2, 1), (2, 1), (2, 1), (3, 2), (3, 3), (4, 3), (5, 3), (5, 3)],
-        )
-        self.assertEqual((set(counts[0]), one, none), ({"n1", "n2"}, 5, 0))
-
-    async def test_identities_end(self: Any) -> None:
-        """What is added again under the same id is another, with no binding of the former."""
-        again = Resource("db1", "ssh", {}, "n2", identity="second")
-
-        def renew(tx: ITransaction) -> Any:
-            _nodes(tx)
-            tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
-            return tx.catalog.remove("db1", 2.0), tx.catalog.add(again, 3.0), tx.catalog.get("db1")
-
-        removed, added, found = await self.store.run("renew", renew)
-        self.assertTrue(removed)
-        self.assertEqual((added, added.assignment_revision), (found, 1))
-        self.assertEqual(found, evolve(again, revision=added.revision))
-        bindings = await self.store.read("look", lambda tx: tx.bindings.of("db1"))
-        self.assertEqual(
-            [(each.identity, each.node_id, each.is_current) for each in bindings],
-            [("first.db1", "n1", False), ("second", "n2", True)],
-        )
-        for used in ("first.db1", "second"):
-            await self.store.run("remove", lambda tx: tx.catalog.remove("db1", 4.0))
-            with self.assertRaises(AlreadyExists):
-                twice = evolve(again, identity=used)
-                await self.store.run("add", lambda tx, t=twice: tx.catalog.add(t, 5.0))
-
     async def test_registrations_are_remembered(self: Any) -> None:
         """The catalog knows who served what last, and what may not be served."""
 
         def register(tx: ITransaction) -> Any:
-            _nodes(tx)
+            registered_nodes(tx)
             tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
             tx.catalog.registered("n1", ["db1"], [Undeclared("old", "tcp", "n1", 5.0)], 5.0)
             tx.catalog.registered("n2", [], [Undeclared("web", "ssh", "n2", 6.0)], 6.0)
@@ -367,7 +289,7 @@ class FacetContract:
         """Every change of what decisions look at counts once; a registration does not."""
 
         def changes(tx: ITransaction) -> list[int]:
-            _nodes(tx)
+            registered_nodes(tx)
             counts = [tx.catalog.revision()]
             for change in (
                 lambda: tx.people.add_group("ops", 1.0),

@@ -10,8 +10,8 @@
 
 ``open_store`` is called once a test, on the reactor's thread, and gives a
 migrated store without a row.  The facets have their own pages,
-``facet_contract``, ``ledger_contract`` and ``queue_contract``; this one is about
-transactions.
+``facet_contract``, ``inventory_contract``, ``ledger_contract`` and
+``queue_contract``; this one is about transactions.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from zope.interface.verify import verifyObject
 
 from svc.errors import AlreadyExists, StoreUnavailable
+from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
     ICatalog,
@@ -42,6 +43,7 @@ from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.facet_contract import FacetContract
+from svc.testing.inventory_contract import InventoryContract
 from svc.testing.ledger_contract import LedgerContract
 from svc.testing.queue_contract import QueueContract
 
@@ -49,6 +51,7 @@ FACETS = {
     "schema": ISchema,
     "lease": ILease,
     "tokens": ITokens,
+    "expected": IExpectedKeys,
     "nodes": INodes,
     "people": IPeople,
     "certificates": ICertificates,
@@ -75,7 +78,7 @@ class Stopped(Exception):
     """What a test's function raises to undo its transaction."""
 
 
-class StoreContract(FacetContract, LedgerContract, QueueContract):
+class StoreContract(FacetContract, InventoryContract, LedgerContract, QueueContract):
     """The contract of IStore.
 
     Attributes:

@@ -8,17 +8,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.enrollment import Enrollment, RenewalDesk
+from svc.authority.enrollment import Enrollment
 from svc.authority.members import MemberDesk
 from svc.authority.records import operator
+from svc.authority.renewals import RenewalDesk
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.model.node import NodeState
-from svc.model.principal import NODE_ROLES
+from svc.model.principal import NODE_ROLES, Role
 from svc.model.spool import prove_audit_key
 from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
-from svc.pki.issue import make_request
+from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
@@ -179,6 +180,78 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual(self.house.knowledge.facts.people[ADA].groups, ("dev", "ops"))
         events = [one["event"] for one in self.house.records()]
         self.assertEqual(events, ["group.add", "group.join", "token.create", "person.enroll"])
+
+    def expect(self, key: Any, name: str = "edge2", role: str = "proxy", **more: Any) -> str:
+        digest = prove_key(make_request(key)).sha256
+        request = admin_pb2.ExpectNodeRequest(name=name, role=role, key_sha256=digest, **more)
+        return str(value_of(self.members.expect_node(request, ROOT)).id)
+
+    @proves("U-NOTE-13", "X-23")
+    def test_an_expected_key_joins_once(self) -> None:
+        """A node joins by a key that was named beforehand, as what was named, once."""
+        key = new_key()
+        self.assertEqual(self.refused("", key), "key_refused")  # nobody expects it yet
+        waits = self.expect(key, public_names=["gate.example.test"])
+        joined = self.join("", key)
+        facts = self.house.world.verifier.verify(list(joined.chain), NODE_ROLES)
+        self.assertEqual((facts.principal.uri, joined.name), (joined.principal, "edge2"))
+        self.assertEqual(facts.principal.role, Role.PROXY)
+        self.assertEqual(self.refused("", key), "key_refused")
+        self.assertEqual(self.refused("", new_key()), "key_refused")
+        expected, enrolled, refused = self.house.records()
+        self.assertEqual(
+            [expected["event"], enrolled["event"], refused["event"], refused["reason"]],
+            ["key.expect", "node.enroll", "enroll.refused", "already_spent"],
+        )
+        for record in (expected, enrolled, refused):
+            self.assertEqual(record["details"]["expected_id"], waits)
+        digest = prove_key(make_request(key)).sha256.hex()
+        self.assertEqual(enrolled["details"]["key_digest"], digest)
+        again = refusal_of(self.members.expect_node(
+            admin_pb2.ExpectNodeRequest(name="e", role="proxy", key_sha256=bytes.fromhex(digest)),
+            ROOT,
+        ))  # fmt: skip
+        self.assertEqual(again.reason, "already_exists")
+        self.join(self.token("edge2x"), new_key())  # a token is as good as ever
+
+    def test_keys_that_are_not_good(self) -> None:
+        """A key that is withdrawn, too old, or that nobody signed for, joins as little."""
+        withdrawn, old, forged, good = (new_key() for _ in range(4))
+        desk = self.members.expected
+        waits = self.expect(withdrawn, "c1", "connector")
+        value_of(desk.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT))
+        twice = desk.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT)
+        self.assertEqual(refusal_of(twice).reason, "unknown_key")
+        self.expect(old, "c2", "connector", ttl_secs=60)
+        self.expect(good, "c3", "connector", ttl_secs=61)
+        self.house.clock.advance(60)
+        digest = prove_key(make_request(forged)).sha256.hex()
+        self.house.by_sql(
+            "INSERT INTO bootstrap_identities (id, role, name, key_sha256, issuer, created_at,"
+            f" expires_at) VALUES ('x', 'proxy', 'x', x'{digest}', 'local:0', 1.0, 9e9)",
+            "UPDATE bootstrap_identities SET used_at = NULL",
+            "UPDATE bootstrap_identities SET role = 'proxy' WHERE name = 'c3'",
+        )
+        for key, word in (
+            (withdrawn, "state_unsigned"), (old, "key_refused"), (forged, "state_unsigned"),
+            (good, "state_unsigned"),
+        ):  # fmt: skip
+            self.assertEqual(self.refused("", key), word)
+        self.house.by_sql("UPDATE bootstrap_identities SET role = 'connector' WHERE name = 'c3'")
+        self.assertTrue(self.join("", good).chain)
+
+    def test_who_may_expect_whom(self) -> None:
+        """A key is a SHA-256, the node is no Authority, and no name is taken twice."""
+        for fields in (
+            {"key_sha256": b"short"}, {"role": "authority"}, {"name": ""}, {"ttl_secs": 10**7},
+            {"role": "connector", "public_names": ["a.test"]},
+        ):  # fmt: skip
+            form: Any = {"name": "e", "role": "proxy", "key_sha256": bytes(32), **fields}
+            asked = self.members.expect_node(admin_pb2.ExpectNodeRequest(**form), ROOT)
+            self.assertEqual(refusal_of(asked).reason, "malformed", fields)
+        taken = admin_pb2.ExpectNodeRequest(name="edge1", role="proxy", key_sha256=bytes(32))
+        self.assertEqual(refusal_of(self.members.expect_node(taken, ROOT)).reason, "already_exists")
+        self.assertEqual(self.house.records(), [])
 
     def test_joiners_cannot_fill_the_log(self) -> None:
         """A spent token tried again and again leaves a bounded number of records."""

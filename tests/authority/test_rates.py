@@ -8,8 +8,8 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.enrollment import RenewalDesk
 from svc.authority.refusals import LastSummary
+from svc.authority.renewals import RenewalDesk
 from svc.errors import SvcError, TooMany
 from svc.model.audit import Actor
 from svc.model.principal import Role

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registrations import Registered
-from svc.model.events import NODE_REVOKE, TOKEN_CREATE
+from svc.model.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
 from svc.model.node import Leaf, Node
 from svc.model.token import parse_token
 from tests.cli.desk import LESS, NOW, PIN, POLICY, Authority, Place
@@ -153,6 +153,22 @@ class NodeTests(SynchronousTestCase):
         self.assertIn("(publication_not_here)", refused.stderr)
         self.assertIn("(unknown_node)", self.run_it("nodes", "publication", "edge").stderr)
         self.assertEqual(self.recorded(), [])
+
+    def test_expected_keys(self) -> None:
+        """A key is expected, shown while its time lasts, and withdrawn."""
+        words = ("nodes", "expect", "edge", "--role", "proxy", "--ttl", "60")
+        said = self.run_it(*words, "--key", "ab" * 32)
+        self.assertTrue(said.stdout.startswith("expected "), said.stderr)
+        (row,) = json.loads(self.run_it("nodes", "expected", "--json").stdout)
+        self.assertEqual((row["name"], row["key_sha256"], row["used"]), ("edge", "ab" * 32, False))
+        done = self.run_it("nodes", "unexpect", row["id"])
+        self.assertEqual(done.stdout, f"{row['id']} is expected no more\n")
+        self.assertEqual(
+            self.run_it("nodes", "expected").stdout.splitlines()[1].split()[:3],
+            ["edge", "proxy", "used"],
+        )
+        self.assertEqual(self.recorded(), [KEY_EXPECT.name, KEY_WITHDRAW.name])
+        self.assertEqual(self.run_it(*words, "--key", "xy").status, 64)
 
     def test_inventories(self) -> None:
         """A Connector shows what it is meant to serve and what it serves by; a Proxy neither."""

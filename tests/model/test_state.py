@@ -12,7 +12,16 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model.canonical import decode, encode
-from svc.model.node import JoinToken, KeptToken, Leaf, Node, NodeState, Publication, TokenRole
+from svc.model.node import (
+    ExpectedKey,
+    JoinToken,
+    KeptToken,
+    Leaf,
+    Node,
+    NodeState,
+    Publication,
+    TokenRole,
+)
 from svc.model.person import IssuedCertificate, Person, PersonState
 from svc.model.policy_version import PolicyVersion
 from svc.model.resource import Resource
@@ -20,6 +29,7 @@ from svc.model.state import (
     StateChange,
     StateEntry,
     certificate_entry,
+    expected_entry,
     node_entry,
     person_entry,
     policy_entry,
@@ -49,6 +59,10 @@ tokens = st.builds(
     ),
     st.none() | st.just(1.0),
 )
+expected = st.builds(
+    ExpectedKey, text, st.sampled_from(TokenRole), text, digests, text, moments, texts,
+    st.none() | st.just(1.0),
+)  # fmt: skip
 certificates = st.builds(
     IssuedCertificate, digests, text, text, st.just(1.0), moments, st.none() | st.just(1.0)
 )
@@ -63,6 +77,7 @@ SORTS: tuple[tuple[Any, Any], ...] = (
     (nodes, node_entry),
     (people, person_entry),
     (tokens, token_entry),
+    (expected, expected_entry),
     (certificates, certificate_entry),
     (resources, resource_entry),
     (policies, policy_entry),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import time
@@ -15,7 +16,7 @@ from svc.config.keys import KEYS
 from svc.testing.gateway import Gateway
 from svc.testing.person import Person
 from svc.testing.processes import environment, run, svc_command, until
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over
@@ -90,6 +91,35 @@ class AssignmentTests(SynchronousTestCase):
         """The catalog's row of the resource."""
         rows: list[dict[str, Any]] = gateway.operator("resources", "list", "--json").json
         return next(one for one in rows if one["id"] == "echo")
+
+
+class KeyTests(SynchronousTestCase):
+    """Joining without a token."""
+
+    @proves("U-NOTE-13")
+    def test_joins_by_its_key(self) -> None:
+        """A Connector says which key it has; once that is expected it joins with no token."""
+        gateway = shared()
+        gateway.files.add_connector("keyed", [Target("keyed", "127.0.0.1:1")])
+        table = gateway.files.table("keyed")
+        del table["join.token_file"]
+        gateway.files.write("keyed", table | {"join.by_key": True})
+        child = gateway.make_child("keyed", CONNECTOR)
+        self.addCleanup(gateway.roles.pop, "keyed")
+        self.addCleanup(child.end)
+        child.start()
+        self.assertEqual(child.wait(), 1)
+        found = re.search("this node's key is ([0-9a-f]{64})", child.text())
+        assert found is not None, child.tail()
+        words = ("nodes", "expect", "keyed", "--role", "connector", "--key", found[1])
+        gateway.operator(*words)
+        gateway.start("keyed")
+        joined = gateway.files.state("keyed") / "identity" / "current"
+        until("keyed joined", joined.exists, alive=[child])
+        self.assertFalse(gateway.files.token("keyed").exists())
+        (row,) = gateway.operator("nodes", "expected", "--json").json
+        self.assertEqual((row["name"], row["used"]), ("keyed", True))
+        gateway.operator("nodes", "revoke", "keyed")
 
 
 class DecisionTests(SynchronousTestCase):

@@ -13,6 +13,7 @@ from svc.store.sql.audit import AuditLog, HeadMemory
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
+from svc.store.sql.expected import ExpectedKeys
 from svc.store.sql.heads import Heads
 from svc.store.sql.inventories import Inventories
 from svc.store.sql.keyrings import Keyrings
@@ -40,6 +41,7 @@ class Transaction:
         self.schema = Schema(db)
         self.lease = LeaseRow(db)
         self.tokens = Tokens(db)
+        self.expected = ExpectedKeys(db)
         self.nodes = Nodes(db)
         self.people = People(db)
         self.certificates = Certificates(db)

@@ -25,18 +25,15 @@ BINDING: Placed = "manual_bindings", {
 
 LAST = {
     "bootstrap_identity": Case(
-        before=[NODE],
         good=("bootstrap_identities", {
             "id": "b1", "role": "connector", "name": "c9", "public_names": "", "key_sha256": H1,
-            "issuer": "local:0", "created_at": 1.0, "expires_at": 2.0, "used_at": 1.5,
-            "used_by": "n1",
+            "issuer": "local:0", "created_at": 1.0, "expires_at": 2.0, "used_at": None,
         }),
         refused=[
-            {"role": "authority"}, {"role": "person"}, {"key_sha256": SHORT}, {"used_by": "ghost"},
-            {"used_at": None}, {"issuer": None}, {"expires_at": None},
+            {"role": "authority"}, {"role": "person"}, {"key_sha256": SHORT},
         ],
         clash=[{"id": "b2"}, {"key_sha256": H2}],
-        beside=[{"id": "b2", "key_sha256": H2, "used_at": None, "used_by": None}],
+        beside=[{"id": "b2", "key_sha256": H2, "used_at": 1.5}],
     ),
     "resource_identities": Case(
         before=[NODE, RESOURCE, FREE],

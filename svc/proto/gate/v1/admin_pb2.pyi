@@ -72,6 +72,68 @@ class TokenResponse(_message.Message):
     id: str
     def __init__(self, token: _Optional[str] = ..., ca_pin: _Optional[str] = ..., expires_at: _Optional[int] = ..., id: _Optional[str] = ...) -> None: ...
 
+class ExpectNodeRequest(_message.Message):
+    __slots__ = ("role", "name", "key_sha256", "ttl_secs", "public_names")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEY_SHA256_FIELD_NUMBER: _ClassVar[int]
+    TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_NAMES_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    name: str
+    key_sha256: bytes
+    ttl_secs: int
+    public_names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., key_sha256: _Optional[bytes] = ..., ttl_secs: _Optional[int] = ..., public_names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ExpectNodeResponse(_message.Message):
+    __slots__ = ("id", "expires_at", "ca_pin")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    CA_PIN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    expires_at: int
+    ca_pin: str
+    def __init__(self, id: _Optional[str] = ..., expires_at: _Optional[int] = ..., ca_pin: _Optional[str] = ...) -> None: ...
+
+class ListExpectedRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ExpectedRow(_message.Message):
+    __slots__ = ("id", "role", "name", "key_sha256", "issuer", "expires_at", "used")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEY_SHA256_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    role: str
+    name: str
+    key_sha256: bytes
+    issuer: str
+    expires_at: int
+    used: bool
+    def __init__(self, id: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., key_sha256: _Optional[bytes] = ..., issuer: _Optional[str] = ..., expires_at: _Optional[int] = ..., used: _Optional[bool] = ...) -> None: ...
+
+class ListExpectedResponse(_message.Message):
+    __slots__ = ("expected",)
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    expected: _containers.RepeatedCompositeFieldContainer[ExpectedRow]
+    def __init__(self, expected: _Optional[_Iterable[_Union[ExpectedRow, _Mapping]]] = ...) -> None: ...
+
+class WithdrawExpectedRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class WithdrawExpectedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ListNodesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

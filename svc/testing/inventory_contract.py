@@ -1,0 +1,120 @@
+"""What is kept of who is meant to serve what, and of keys that may join: one test a promise.
+
+Part of :class:`svc.testing.store_contract.StoreContract`; not used alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from svc.errors import AlreadyExists
+from svc.interfaces.store import ITransaction
+from svc.model.node import ExpectedKey, TokenRole
+from svc.model.resource import Binding, Resource
+from svc.testing.facet_contract import NODE, registered_nodes
+
+
+class InventoryContract:
+    """One test a promise; ``self.store`` is open and empty."""
+
+    async def test_expected_keys_are_used_once(self: Any) -> None:
+        """A key is expected once, found by itself, and used by one of any number of attempts."""
+        wanted = ExpectedKey(
+            "e1", TokenRole.PROXY, "edge1", b"k" * 32, "local:0", 100.0, ("a.example",)
+        )
+
+        def use(tx: ITransaction) -> Any:
+            tx.expected.add(wanted, 1.0)
+            told = [tx.expected.use(each, 5.0) for each in ("e9", "e1", "e1")]
+            found = tx.expected.get("e1"), tx.expected.of_key(b"k" * 32), tx.expected.get("e9")
+            return told, found, [tx.expected.unexpired(at) for at in (99.9, 100.0)]
+
+        told, found, unexpired = await self.store.run("use", use)
+        used = evolve(wanted, used_at=5.0)
+        self.assertEqual(told, [False, True, False])
+        self.assertEqual(found, (used, used, None))
+        self.assertEqual(unexpired, [(used,), ()])
+        for twice in (evolve(wanted, id="e2"), evolve(wanted, key_sha256=b"l" * 32)):
+            with self.assertRaises(AlreadyExists):
+                await self.store.run("add", lambda tx, t=twice: tx.expected.add(t, 2.0))
+
+    async def test_assignments_are_counted(self: Any) -> None:
+        """Each assignment is the next of its resource; those before it stay as history."""
+        await self.store.run("nodes", registered_nodes)
+
+        def assign(tx: ITransaction) -> Any:
+            tx.catalog.add(Resource("db1", "tcp"), 1.0)
+            told = [tx.catalog.get("db1")]
+            for at, node in ((2.0, "n1"), (3.0, "n1"), (4.0, "n2"), (5.0, None), (6.0, "n2")):
+                told.append(tx.catalog.assign("db1", node, at))
+            return told, tx.catalog.get("db1"), tx.bindings.of("db1"), tx.bindings.of("db9")
+
+        told, last, bindings, none = await self.store.run("assign", assign)
+        self.assertEqual(last, told[-1])
+        self.assertEqual(
+            [(each.assigned_to, each.assignment_revision) for each in told],
+            [(None, 0), ("n1", 1), ("n1", 1), ("n2", 2), (None, 3), ("n2", 4)],
+        )
+        self.assertEqual(
+            bindings,
+            tuple(
+                Binding("first.db1", node, told[at].revision, count, count == 4, at + 1.0)
+                for count, (at, node) in enumerate(((1, "n1"), (3, "n2"), (4, None), (5, "n2")), 1)
+            ),
+        )
+        self.assertEqual(none, ())
+
+    async def test_inventories_are_counted(self: Any) -> None:
+        """Each change of what a Connector is meant to serve counts once; nothing else does."""
+
+        def change(tx: ITransaction) -> Any:
+            registered_nodes(tx)
+            tx.nodes.register(evolve(NODE, id="p1", name="edge3", role="proxy"))
+            counts = [dict(tx.inventories.all())]
+            for step in (
+                lambda: tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0),
+                lambda: tx.catalog.add(Resource("db2", "tcp"), 1.0),
+                lambda: tx.catalog.registered("n1", ["db1"], [], 2.0),
+                lambda: tx.catalog.assign("db1", "n1", 3.0),
+                lambda: tx.catalog.assign("db1", "n2", 4.0),
+                lambda: tx.catalog.assign("db1", None, 5.0),
+                lambda: tx.catalog.assign("db2", "n1", 6.0),
+                lambda: tx.catalog.remove("db2", 7.0),
+                lambda: tx.catalog.remove("db1", 8.0),
+            ):
+                step()
+                counts.append(dict(tx.inventories.all()))
+            return counts, tx.inventories.generation("n1"), tx.inventories.generation("n9")
+
+        counts, one, none = await self.store.run("change", change)
+        self.assertEqual(
+            [(each["n1"], each["n2"]) for each in counts],
+            [(1, 1), (2, 1), (2, 1), (2, 1), (2, 1), (3, 2), (3, 3), (4, 3), (5, 3), (5, 3)],
+        )
+        self.assertEqual((set(counts[0]), one, none), ({"n1", "n2"}, 5, 0))
+
+    async def test_identities_end(self: Any) -> None:
+        """What is added again under the same id is another, with no binding of the former."""
+        again = Resource("db1", "ssh", {}, "n2", identity="second")
+
+        def renew(tx: ITransaction) -> Any:
+            registered_nodes(tx)
+            tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
+            return tx.catalog.remove("db1", 2.0), tx.catalog.add(again, 3.0), tx.catalog.get("db1")
+
+        removed, added, found = await self.store.run("renew", renew)
+        self.assertTrue(removed)
+        self.assertEqual((added, added.assignment_revision), (found, 1))
+        self.assertEqual(found, evolve(again, revision=added.revision))
+        bindings = await self.store.read("look", lambda tx: tx.bindings.of("db1"))
+        self.assertEqual(
+            [(each.identity, each.node_id, each.is_current) for each in bindings],
+            [("first.db1", "n1", False), ("second", "n2", True)],
+        )
+        for used in ("first.db1", "second"):
+            await self.store.run("remove", lambda tx: tx.catalog.remove("db1", 4.0))
+            with self.assertRaises(AlreadyExists):
+                twice = evolve(again, identity=used)
+                await self.store.run("add", lambda tx, t=twice: tx.catalog.add(t, 5.0))
