@@ -41,7 +41,15 @@ from svc.store.sqlite import MemoryStore
 FIRST = 74
 """Levels before it were never a release's, and the numbers of some rows came after them."""
 
-FORMER: Mapping[tuple[str, str], tuple[str, str]] = {}
+FORMER: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("resources", "assigned_to"): (
+        "text",
+        (
+            "SELECT i.resource_id, b.node_id FROM resource_identities i JOIN manual_bindings b"
+            " ON b.identity = i.identity AND b.state = 'current' WHERE i.retired_at IS NULL"
+        ),
+    ),
+}
 """Of a column that a later level has no more (table, column): its kind, and a query over a store of
 the last level that gives the value it had by the value of the table's first column."""
 

@@ -39,14 +39,17 @@ NODES = (("n1", "connector", "active"), ("n2", "connector", "revoked"), ("e1", "
 RESOURCES = (("db1", "tcp", "n1", 4), ("db2", "tcp", "n2", 6), ("host1", "ssh", None, 7))
 
 
-def statements_of_before(digest: str) -> list[str]:
-    """Rows as an Authority of before the six left them; *digest* is SQL for 32 bytes."""
+def statements_of_before(digest: str, key: str) -> list[str]:
+    """Rows as an Authority of before the six left them.
+
+    *digest* is SQL for 32 bytes, *key* for the bytes of a number below 10.
+    """
     rows = [
         "INSERT INTO nodes (id, name, role, key_sha256, audit_key, state, generation,"
         " leaf_serial, leaf_key_sha256, leaf_expires, enrolled_at, version, public_names) VALUES"
-        f" ('{id}', '{id}', '{role}', {digest}, {digest}, '{state}', 1, '{id}', {digest}, 9.0,"
-        " 1.0, '', '')"
-        for id, role, state in NODES
+        f" ('{id}', '{id}', '{role}', {digest}, {key.format(number)}, '{state}', 1, '{id}',"
+        f" {digest}, 9.0, 1.0, '', '')"
+        for number, (id, role, state) in enumerate(NODES)
     ]
     for id, kind, node, revision in RESOURCES:
         assigned = "NULL" if node is None else f"'{node}'"
@@ -138,7 +141,7 @@ class SqliteTests(LastMigrations, SynchronousTestCase):
         self.url, before = fresh_url(self), self.folder()
         self.migrate(SqliteFactory(folder=lambda: before))
         with closing(sqlite3.connect(path_of(self.url))) as connection:
-            for each in statements_of_before("zeroblob(32)"):
+            for each in statements_of_before("zeroblob(32)", "x'0{}'"):
                 connection.execute(each)
             connection.commit()
 
@@ -156,7 +159,9 @@ class PostgresTests(LastMigrations, SynchronousTestCase):
         self.url, before = empty_database(self), self.folder()
         self.migrate(PostgresFactory(time.monotonic, folder=lambda: before))
         with connected(self.url) as cursor:
-            for each in statements_of_before("decode(repeat('00', 32), 'hex')"):
+            for each in statements_of_before(
+                "decode(repeat('00', 32), 'hex')", "decode('0{}', 'hex')"
+            ):
                 cursor.execute(each)
 
     def rows(self, sql: str) -> list[Any]:

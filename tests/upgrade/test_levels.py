@@ -43,10 +43,15 @@ PENDING_AT_74 = [
     "m0075_audit_origins", "m0076_origin_signatures", "m0077_outbox_discarded",
     "m0078_authority_members", "m0079_member_instances",
 ]  # fmt: skip
-FILLED: dict[str, int] = {}
+FILLED: dict[str, int] = {
+    "connector_publication": 2,
+    "manual_bindings": 3,
+    "manual_inventory": 2,
+    "resource_identities": 4,
+}
 """Tables that an upgrade makes and fills by itself; every other new one is empty."""
 
-MOVED: dict[str, tuple[str, ...]] = {}
+MOVED: dict[str, tuple[str, ...]] = {"resources": ("assigned_to",)}
 """Columns whose values an upgrade brings elsewhere; what they mean is compared as access."""
 
 

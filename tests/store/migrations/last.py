@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contrib.level_rows import digest
 from tests.store.migrations.case import H1, H2, NODE, RESOURCE, SHORT, Case, Placed, but
 
-PROXY = but(NODE, id="x1", name="edge", role="proxy", enrolled_at=2.0)
-GONE = but(NODE, id="n2", name="c2", state="revoked", revoked_at=4.0, enrolled_at=3.0)
+PROXY = but(NODE, id="x1", name="edge", role="proxy", audit_key=H2, enrolled_at=2.0)
+GONE = but(NODE, id="n2", name="c2", audit_key=digest("n2"), state="revoked", revoked_at=4.0)
+GONE = but(GONE, enrolled_at=3.0)
 FREE = but(RESOURCE, id="r2", kind="tcp", assigned_to=None, revision=2, added_at=2.0)
 OF_GONE = but(RESOURCE, id="r3", assigned_to="n2", revision=7, added_at=6.5)
 
