@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -42,7 +43,7 @@ class MigrateTests(SynchronousTestCase):
 
     @proves(
         "G-CLI-06", "U-MIG-05", "U-MIG-06", "U-MIG-07", "U-MIG-08", "U-MIG-09", "U-OPEN-07",
-        "U-PHA-08", "U-BAK-08", "G-STORE-01",
+        "U-PHA-08", "U-BAK-08", "G-STORE-01", "U-MIG-01",
     )  # fmt: skip
     def test_check_migrate_check(self) -> None:
         """A new store: all is pending and nothing is made; applied once; then current."""
@@ -53,6 +54,11 @@ class MigrateTests(SynchronousTestCase):
         first = self.place.run("store", "migrate")
         applied = f"applied {len(self.known)} migration(s)\n"
         self.assertEqual((first.status, first.stdout), (0, applied + self.schema))
+        self.assertEqual(applied, "applied 85 migration(s)\n")
+        self.assertEqual(self.schema, "schema current: m0085_manual_inventory_generation (85)\n")
+        with closing(sqlite3.connect(self.place.store)) as store:
+            rows = store.execute("SELECT count(*) FROM svc_migrations").fetchone()
+        self.assertEqual(rows, (85,))
         again = self.place.run("store", "migrate")
         self.assertEqual((again.status, again.stdout), (0, "nothing to apply\n" + self.schema))
         before = {each.name: each.read_bytes() for each in self.place.state.iterdir()}
