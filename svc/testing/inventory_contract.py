@@ -71,7 +71,9 @@ class InventoryContract:
 
         def change(tx: ITransaction) -> Any:
             registered_nodes(tx)
-            tx.nodes.register(evolve(NODE, id="p1", name="edge3", role="proxy"))
+            tx.nodes.register(
+                evolve(NODE, id="p1", name="edge3", role="proxy", audit_key=b"p" * 32)
+            )
             counts = [dict(tx.inventories.all())]
             for step in (
                 lambda: tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0),

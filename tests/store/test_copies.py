@@ -17,6 +17,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit import chain_hash
 from svc.model.lease import Member
 from svc.model.ledger import GENESIS, EntitySlice, PersonalValue
+from svc.model.node import ExpectedKey, TokenRole
 from svc.model.outbox import AcceptedRow, Hold, Offered
 from svc.model.replay import Hole, SpoolMemory
 from svc.model.spool import SpoolRow
@@ -36,6 +37,8 @@ def fill_more(tx: ITransaction) -> None:
     """What the hostile rows leave out."""
     fill(tx)
     tx.heads.add(3, b"a line", 10)
+    key = ExpectedKey("e" * 26, TokenRole.CONNECTOR, HOSTILE[1], b"k" * 32, "local:0", 9.5, ("h",))
+    tx.expected.add(key, 2.5)
     tx.audit.append(b"{}", (), EntitySlice("digest", "{}"))
     first = tx.audit.rows(1, 1)[0]
     tx.state.append(1, first.seq, "key", b"\0signature", b"certificate\xff")

@@ -44,8 +44,7 @@ class AssignmentTests(SynchronousTestCase):
     def test_taken_and_given_back(self) -> None:
         """A resource that is taken away loses its sessions at once; given back it opens anew."""
         gateway, person = shared(), bea()
-        node = self.connector(gateway)
-        self.assertEqual(node["inventory_served"], node["inventory_generation"])
+        node: dict[str, Any] = until("it serves what it is meant to", lambda: self.served(gateway))
         held = self.held(person)
         told = gateway.operator("resources", "unassign", "echo").stdout
         self.assertIn("unassigned echo, assignment ", told)
@@ -55,13 +54,18 @@ class AssignmentTests(SynchronousTestCase):
         gateway.operator("resources", "assign", "echo", "--node", node["name"])
         until("echo is served", lambda: self.row(gateway)["state"] == "served")
         self.assertEqual(through(person), b"word")
-        after = self.connector(gateway)
+        after: dict[str, Any] = until("it knows of both", lambda: self.served(gateway))
         self.assertEqual(after["inventory_served"], node["inventory_served"] + 2)
-        self.assertEqual(after["inventory_generation"], after["inventory_served"])
         bindings = gateway.operator("resources", "bindings", "echo", "--json").json
         self.assertEqual([one["node_name"] for one in bindings][-3:], [
             node["name"], None, node["name"]
         ])  # fmt: skip
+
+    def served(self, gateway: Gateway) -> dict[str, Any] | None:
+        """The Connector, once it serves the newest generation."""
+        node: dict[str, Any] = self.connector(gateway)
+        is_served = node["inventory_served"] == node["inventory_generation"]
+        return node if is_served else None
 
     def held(self, person: Person) -> subprocess.Popen[bytes]:
         """A session of its own that passes bytes and stays."""

@@ -142,7 +142,7 @@ class AllTests(SynchronousTestCase):
         listening = until("listeners", lambda: self.listening(directory), alive=[child])
         self.assertEqual(self.status(listening["telemetry"], "/healthz"), 200)
         self.assertEqual(self.status(listening["telemetry"]), 503)
-        self.assertIn("migrations are pending", child.text())
+        until("it says so", lambda: "migrations are pending" in child.text(), alive=[child])
         self.assertIn("m0001_store_facts, m0002_revisions, ", child.text())
         return listening
 
