@@ -280,7 +280,8 @@ class RpcService:
         name: ``package.Service``, without slashes.
         methods: Method name to what :func:`unary` or :func:`streaming` made.
         lasting: Methods whose calls have no end of their own.  A server that drains does not
-            wait for them: it ends them with ``draining``, and the caller turns to another.
+            wait for them: once no others are left it ends them with ``draining``, and the caller
+            turns to another.
     """
 
     name: str

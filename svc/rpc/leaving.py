@@ -28,6 +28,9 @@ class Left(Protocol):
     def close(self, reason: str) -> None:
         """End it in order."""
 
+    def end_lasting(self) -> None:
+        """End the calls that have no end of their own, if no others are left."""
+
 
 class Leaving:
     """Which end leaves, and whether it may be over.
@@ -67,6 +70,9 @@ class Leaving:
     def look(self) -> None:
         """Close the connection if nothing is to come on it; asked whenever it was written to."""
         wire = self._owner.wire
+        if self.is_draining and wire.is_going_away:
+            # Only now: what the caller had begun may need what lasts, or end with it.
+            self._owner.end_lasting()
         if wire.streams or wire.has_work:
             return
         if self.is_draining and wire.is_going_away:

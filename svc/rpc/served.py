@@ -129,8 +129,9 @@ class ServerCall(MessageEnd):
             unheard.cancel()
 
     def leave(self) -> None:
-        """End a call that would outlast the drain of this server."""
-        self._end(draining())
+        """End a call that would outlast the drain of this server.  Idempotent."""
+        if self.refusal is None:
+            self._end(draining())
 
     def _time_is_up(self) -> None:
         self._timer = None

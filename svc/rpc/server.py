@@ -130,9 +130,17 @@ class ServerConnection(WireProtocol):
     def drain(self) -> None:
         """Serve what the caller has begun, take no further call; close once those are over."""
         self._leaving.drain(is_ready=self._is_ready)
-        for stream in list(self.wire.streams.values()):
-            call = stream.context
-            if isinstance(call, ServerCall) and self._factory.is_lasting(call.method):
+
+    def end_lasting(self) -> None:
+        """End the calls that have no end of their own, if no others are left."""
+        calls = [stream.context for stream in self.wire.streams.values()]
+        lasting = [
+            call
+            for call in calls
+            if isinstance(call, ServerCall) and self._factory.is_lasting(call.method)
+        ]
+        if len(lasting) == len(calls):
+            for call in lasting:
                 call.leave()
 
     def going_away(self, _event: GoingAway) -> None:

@@ -337,13 +337,21 @@ class CallsTests(SynchronousTestCase):
         """A call without an end of its own does not hold a drain; its caller hears why."""
         before = self.pair.channel.stream("/test.Echo/Follow")
         received = self.pair.settle(before.receive())
+        own = self.pair.channel.stream("/test.Echo/Both")
+        self.pair.turn()
+        drained = Deferred.fromCoroutine(self.pair.factory.drain(30))
         crossing = self.pair.channel.stream("/test.Echo/Follow")
-        drained = self.pair.settle(self.pair.factory.drain(30))
-        for refusal in (self.refusal(received), self.refusal(self.pair.settle(crossing.receive()))):
-            self.assertEqual((refusal.fault, refusal.reason), (Fault.UNAVAILABLE, "draining"))
+        crossed = self.pair.settle(crossing.receive())
+        self.assertEqual(self.refusal(crossed).reason, "draining")
+        # What the caller had begun is served with what lasts still there.
+        self.pair.turn(60)
+        self.assertEqual((received, self.ends), ([], []))
+        self.assertEqual(self.pair.settle(echo_once(own)), [b"still here"])
+        self.pair.turn(60)
+        self.assertEqual(self.refusal(received).reason, "draining")
         self.assertEqual([each.reason for each in self.ends], ["draining"])
         self.pair.turn(60)
-        self.assertEqual(drained, [None])
+        self.successResultOf(drained)
 
     def gone(self, stream: Any) -> list[str]:
         """What is told once nothing is held for the latest call any more."""
