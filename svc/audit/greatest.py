@@ -102,6 +102,11 @@ class GreatestHead:
         """The head kept, as it is told to others; empty where there is none."""
         return b"" if self.kept is None else to_line(self.kept)
 
+    @property
+    def restoration(self) -> str:
+        """The hash, in hex, of the newest head that gave a line up which was kept; empty: none."""
+        return self._given_up[-1].hash.hex() if self._given_up else ""
+
     async def take(self, line: bytes) -> Taken:
         """Take a head that somebody shows; it is durable when this returns.
 

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.records import Recorder, node
-from svc.errors import StoreUnavailable
+from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Departure, Ended
 from svc.model.events import SESSION_ABANDONED, SESSION_END
@@ -114,7 +114,7 @@ class SessionEnds:
     async def _give_up_or_wait(self, proxy_id: str, reason: str) -> None:
         try:
             await self._abandon(proxy_id, frozenset(), reason)
-        except StoreUnavailable as e:
+        except (StoreUnavailable, LeaseLost) as e:
             _log.warn("sessions not abandoned yet", proxy=proxy_id, reason=e.reason)
             if proxy_id not in self._waiting:
                 self.away(proxy_id)

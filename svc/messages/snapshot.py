@@ -12,6 +12,7 @@ from svc.proto.gate.v1 import control_pb2 as pb
 SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
 
 MAX_BUNDLE_BYTES = 32 * 1024 * 1024
+MAX_EPOCH = (1 << 53) - 1
 
 
 @frozen
@@ -75,6 +76,8 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(data: bytes) -> Snapshot:
     """A snapshot as it came; its signature is checked by the caller."""
     message = parse(pb.Snapshot, data, MAX_BUNDLE_BYTES, "snapshot")
+    if message.lease_epoch > MAX_EPOCH:
+        raise Malformed("snapshot: lease_epoch: past what a head can state")
     return Snapshot(
         cluster=text(message.cluster, 253, "snapshot: cluster"),
         serial=message.serial,

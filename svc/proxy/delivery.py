@@ -180,8 +180,10 @@ class SpoolDelivery:
                 "Authority takes no rows of a spool; they stay on the disk",
                 spool=extent.spool_id, reason=e.reason, text=e.text,
             )  # fmt: skip
-        if has_moved:
-            await self.spool.covered(extent.spool_id, known.covered)
+        finally:
+            # Also when Authority takes no more for now: room is what new sessions wait for.
+            if has_moved:
+                await self.spool.covered(extent.spool_id, known.covered)
         return has_moved
 
     async def _next_rows(

@@ -27,7 +27,7 @@ MAX_RESTORED = 8
 _log = Logger(namespace="svc_proxy")
 
 
-def _nobody() -> None:
+def _nobody(_: str) -> None:
     """Nobody asked to be told."""
 
 
@@ -36,12 +36,13 @@ class AuditHeads:
     """What this Proxy knows of the log.
 
     Attributes:
-        restored: Told when the log goes on from an older store: what counts up goes back.
+        restored: Told by which head the log went on from an older store: what counts up goes back,
+            once.  Told with each head that comes, because it may have failed the time before.
     """
 
     greatest: GreatestHead
     clock: IReactorTime
-    restored: Callable[[], object] = _nobody
+    restored: Callable[[str], object] = _nobody
     _behind_since: float | None = field(default=None, init=False)
     _proofs: tuple[bytes, ...] = field(default=(), init=False)
 
@@ -96,7 +97,8 @@ class AuditHeads:
                 "the audit log goes on from an older store, as a signed record says",
                 record=head.head.tree_size,
             )
-            self.restored()
+        if self.greatest.restoration:
+            self.restored(self.greatest.restoration)
         if taken is not Taken.BEHIND and line not in self._proofs and parse_head(line).restored:
             self._proofs = (*self._proofs, line)[-MAX_RESTORED:]
         return taken

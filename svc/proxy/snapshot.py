@@ -59,6 +59,8 @@ class Floor:
     entity_revision: int = 0
     serial: int = 0
     lease_epoch: int = 0
+    restoration: str = ""
+    """The head by which the log went on from an older store, for which this was put back."""
 
     def is_above(self, other: Floor) -> bool:
         """Whether any part of *other* would go back behind this."""
@@ -94,6 +96,7 @@ class FloorFile:
                 int(form["entity_revision"]),
                 int(form["serial"]),
                 int(form.get("lease_epoch", 0)),  # earlier builds knew none
+                str(form.get("restoration", "")),
             )
         except FileNotFoundError:
             return Floor()
@@ -152,15 +155,18 @@ class SnapshotHolder:
         """Read the floor; called before the first frame."""
         self._floor = self.floor_file.read()
 
-    def restored(self) -> None:
+    def restored(self, restoration: str) -> None:
         """The log goes on from an older store, by a signed record: so do all but the serial.
 
-        Versions of policy and entities are those of that store, and epochs are counted in it.
+        Once for each such head, which is told again and again.  Versions of policy and entities
+        are those of that store, and epochs are counted in it.
 
         Raises:
             SvcError: the floor cannot be written; it stays.
         """
-        floor = Floor(serial=self._floor.serial)
+        if restoration == self._floor.restoration:
+            return
+        floor = Floor(serial=self._floor.serial, restoration=restoration)
         self.floor_file.write(floor)
         self._floor, self._is_doubtful = floor, True
 
@@ -212,12 +218,14 @@ class SnapshotHolder:
         self.verifier.verify_signed(frame.signed, Purpose.SNAPSHOT)
         snapshot = decode_snapshot(frame.signed.payload)
         waited = max(0.0, self.now() - snapshot.issued_at_ms / 1000)
-        floor = self._checked(snapshot)
+        before, floor = self._floor, self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
         revoked = frozenset(one.principal for one in snapshot.revocations)
         is_new = bundle is not None or revoked != self._revoked
         if bundle is not None:
             engine = await self.compile(bundle, self._base(bundle))
+            if self._floor is not before:  # an older store was put back meanwhile
+                floor = self._checked(snapshot)
             self.floor_file.write(floor)
             self._bundle, self._engine, self._digest = bundle, engine, snapshot.bundle_sha256
             self._is_doubtful = False
@@ -257,6 +265,7 @@ class SnapshotHolder:
             snapshot.entity_revision,
             snapshot.serial,
             snapshot.lease_epoch or self._floor.lease_epoch,
+            self._floor.restoration,
         )
         if self._floor.is_above(floor):
             raise SnapshotRefused(

@@ -30,12 +30,16 @@ class HeadsCase(SynchronousTestCase):
         self.log.fill(12, short_record)
         self.signed = heads_over(self.log.log, 3, 8, 12, hours=1)
         self.lines = [to_line(head) for head in self.signed]
-        self.went_on = 0
+        self.went_on: list[str] = []
+        self.refusing = False
         greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
         self.heads = AuditHeads(greatest, self.clock, self.goes_on)
 
-    def goes_on(self) -> None:
-        self.went_on += 1
+    def goes_on(self, restoration: str) -> None:
+        if self.refusing:
+            raise SvcError("the disk is full")
+        if restoration not in self.went_on:
+            self.went_on.append(restoration)
 
     def done(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self.successResultOf(Deferred.fromCoroutine(coroutine))
@@ -84,10 +88,22 @@ class AuditHeadsTests(HeadsCase):
         self.log.fill(2, short_record)
         (later,) = heads_over(self.log.log, 11, begin=101)
         self.done(self.heads.take([proof, to_line(later)]))
-        self.assertEqual(self.went_on, 1)
+        self.assertEqual(len(self.went_on), 1)
         self.assertEqual(self.heads.lines, (proof, to_line(later)))
         self.done(self.heads.take([proof, to_line(later)]))
-        self.assertEqual((self.went_on, len(self.heads.lines)), (1, 2))
+        self.assertEqual((len(self.went_on), len(self.heads.lines)), (1, 2))
+
+    def test_restored_and_not_put_back(self) -> None:
+        """What could not go back with the log does so with the next head that comes."""
+        self.done(self.heads.take(self.lines))
+        proof = to_line(self.log.go_on(8, self.signed[2], hours=100))
+        self.log.fill(2, short_record)
+        (later,) = heads_over(self.log.log, 11, begin=101)
+        self.refusing = True
+        self.refused(self.heads.take([proof]))
+        self.refusing = False
+        self.done(self.heads.take([to_line(later)]))
+        self.assertEqual(len(self.went_on), 1)
 
     def test_clients(self) -> None:
         """A client's greater head is kept like Authority's own; whatever else it says is not."""

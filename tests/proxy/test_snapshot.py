@@ -144,9 +144,26 @@ class SnapshotTests(ProxyTests):
         """Where the log goes on from an older store the epochs do so too."""
         frame, bundle, at = self.authority.frame, self.authority.bundle, self.authority.serial
         self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 50)), "")
-        self.site.holder.restored()
+        self.site.holder.restored("a head")
         self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 49)), "snapshot_older")
         self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 51)), "")
+
+    def test_put_back_once(self) -> None:
+        """The same head puts the floor back once, also when it is told again after a restart."""
+        frame, bundle, at = self.authority.frame, self.authority.bundle, self.authority.serial
+        self.site.holder.restored("a head")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=4, serial=at + 50)), "")
+        self.site.holder.floor_file.write(self.site.holder._floor)
+        self.site.holder = self.site.new_holder()
+        self.site.holder.restored("a head")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 51)), "snapshot_older")
+        self.site.holder.restored("another head")
+        self.assertEqual(self.take(frame(bundle, lease_epoch=2, serial=at + 51)), "")
+
+    def test_an_epoch_past_all(self) -> None:
+        """An epoch that no head could state is no epoch: it would keep all others out."""
+        odd = self.authority.frame(self.authority.bundle, lease_epoch=1 << 53)
+        self.assertEqual(self.take(odd), "malformed")
 
     def test_an_older_floor(self) -> None:
         """A floor that an earlier build left tells no epoch."""

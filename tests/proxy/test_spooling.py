@@ -115,6 +115,24 @@ class DeliveryTests(SpoolingTests):
         self.site.pass_time(2)
         self.assertEqual(self.heard(), ["a", "b"])
 
+    def test_covered_while_more_is_refused(self) -> None:
+        """What is taken makes room on the disk, also while Authority takes no more for now."""
+        self.site.lose_authority()
+        self.site.spool.files.segment_bytes = 1
+        for number in range(6):
+            written(self.site.spool.files, *(f"r{number}.{n}" for n in range(100)))
+        whole = len(list(self.site.spools.glob("*/*.rows")))
+
+        def refuse_the_next() -> None:
+            if [count for _, count in self.authority.spooled].count(MAX_ROWS) > 1:
+                self.authority.spooled_error = TooMany("too many", retry_after=600.0)
+
+        self.authority.on_spooled = refuse_the_next
+        self.back()
+        self.site.pass_time(6)
+        self.assertEqual(len(self.heard()), MAX_ROWS)
+        self.assertLess(len(list(self.site.spools.glob("*/*.rows"))), whole)
+
     def test_not_served(self) -> None:
         """An older Authority takes no rows: they wait, and it is asked once a minute."""
         self.authority.spooled_error = SvcError("?", reason="x", fault=Fault.UNIMPLEMENTED)

@@ -36,8 +36,7 @@ class RolledBackTests(SynchronousTestCase):
 
     def last(self) -> int:
         """The number of the newest record in the store, by SQL."""
-        with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store:
-            return int(store.execute("SELECT max(seq) FROM audit_log").fetchone()[0])
+        return last_of(self.gateway.files.store)
 
     def everywhere(self) -> int:
         """Wait until Proxy and witness have the head over every record; how many there are."""
@@ -86,8 +85,9 @@ class RolledBackTests(SynchronousTestCase):
         """Nothing is appended and the first missing record is named; with a reason it goes on."""
         gateway, kept = self.gateway, self.gateway.directory / "yesterday"
         self.put_behind()
-        before = self.everywhere()
+        self.everywhere()
         self.copy(kept)
+        before = last_of(kept / "store.db")
         gateway.operator("persons", "add", "bob")
         after = self.everywhere()
 
@@ -121,19 +121,21 @@ class RolledBackTests(SynchronousTestCase):
 
     def put_behind(self) -> None:
         """A record that somebody puts behind the newest one is named, and no head covers it."""
-        before = self.everywhere()
+        self.everywhere()
         with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store:
             store.execute(
                 "INSERT INTO audit_log (seq, prev_hash, hash, canonical)"
-                " SELECT seq + 1, hash, prev_hash, canonical FROM audit_log WHERE seq = ?",
-                (before,),
+                " SELECT seq + 1, hash, prev_hash, canonical FROM audit_log"
+                " ORDER BY seq DESC LIMIT 1"
             )
+            (before,) = store.execute("SELECT max(seq) - 1 FROM audit_log").fetchone()
             store.commit()
             readiness = until("it is noticed", self.not_ready, alive=[self.child])
             self.assertIn("audit_foreign_record", readiness)
             self.assertIn(f"record {before + 1} was written by nobody here", self.child.text())
             self.child.kill()
-            self.assertEqual((self.last(), self.witnessed()), (before + 1, before))
+            self.assertEqual(self.last(), before + 1)
+            self.assertLessEqual(self.witnessed(), before)
             store.execute("DELETE FROM audit_log WHERE seq > ?", (before,))
             store.commit()
         self.gateway.start(AUTHORITY)
@@ -141,6 +143,12 @@ class RolledBackTests(SynchronousTestCase):
     def not_ready(self) -> str:
         status, body = self.gateway.get(AUTHORITY, "/readyz")
         return body if status == 503 else ""
+
+
+def last_of(path: Path | str) -> int:
+    """The number of the newest record in that store, by SQL."""
+    with closing(sqlite3.connect(path, timeout=10)) as store:
+        return int(store.execute("SELECT max(seq) FROM audit_log").fetchone()[0])
 
 
 def _size(line: bytes) -> int:
