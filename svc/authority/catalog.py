@@ -71,7 +71,7 @@ class CatalogDesk:
             return added
 
         added = await self.store.run("add a resource", add)
-        await self._changed(added.assigned_to)
+        await self.knowledge.refresh()
         return pb.AddResourceResponse(catalog_version=added.revision)
 
     async def assign(
@@ -92,8 +92,9 @@ class CatalogDesk:
             return before, now
 
         before, now = await self.store.run("assign a resource", assign)
-        if now != before:
-            await self._changed(before.assigned_to, now.assigned_to)
+        # Also where nothing changed: the command may be said again because its first outcome is
+        # not known, and what follows of it follows of the facts.
+        await self.knowledge.refresh()
         return pb.AssignResourceResponse(
             catalog_version=now.revision,
             assignment_revision=now.assignment_revision,
@@ -105,7 +106,7 @@ class CatalogDesk:
     ) -> pb.RemoveResourceResponse:
         """Remove a resource; its identity and its sessions end with it."""
 
-        def remove(tx: ITransaction) -> tuple[Resource, int]:
+        def remove(tx: ITransaction) -> int:
             known = self._known(tx, request.id)
             tx.catalog.remove(known.id, self.now())
             revision = tx.catalog.revision()
@@ -119,10 +120,10 @@ class CatalogDesk:
                 details={"resource_identity": known.identity, "connector_id": known.assigned_to},
                 state=[resource_now(tx, known.id)],
             )
-            return known, revision
+            return revision
 
-        known, revision = await self.store.run("remove a resource", remove)
-        await self._changed(known.assigned_to)
+        revision = await self.store.run("remove a resource", remove)
+        await self.knowledge.refresh()
         return pb.RemoveResourceResponse(catalog_version=revision)
 
     async def list_bindings(
@@ -178,13 +179,6 @@ class CatalogDesk:
             },
             state=[resource_now(tx, now.id)],
         )
-
-    async def _changed(self, *node_ids: str | None) -> None:
-        """Let everybody see it, and these Connectors register anew."""
-        await self.knowledge.refresh()
-        for node_id in node_ids:
-            if node_id is not None:
-                self.registrations.ask_again(node_id)
 
     def _known(self, tx: ITransaction, resource_id: str) -> Resource:
         known = self.recorder.rows(tx).resource(resource_id)

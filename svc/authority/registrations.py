@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field, frozen
 
+from svc.authority.picture import ClusterFacts
 from svc.messages.control import AGAIN
+from svc.model.node import NodeState
 from svc.model.resource import Assigned
 
 
@@ -42,6 +44,7 @@ class Registrations:
     _by_node: dict[str, set[Registered]] = field(factory=dict)
     _by_resource: dict[str, set[Registered]] = field(factory=dict)
     _by_proxy: dict[str, set[Registered]] = field(factory=dict)
+    _meant: dict[str, dict[str, Assigned]] = field(factory=dict)
 
     def add(self, registered: Registered) -> None:
         """Enter a registration; one of the same node through the same Proxy is replaced."""
@@ -97,6 +100,23 @@ class Registrations:
         self.remove(registered)
         registered.evict(reason)
 
+    def follow(self, facts: ClusterFacts) -> None:
+        """Have everybody register anew whose assignments are others by these facts.
+
+        Called at each change of the facts, whoever made it and however its caller
+        fared; so no session goes by what was assigned before.
+        """
+        before, self._meant = self._meant, _assignments(facts)
+        for node_id, registered in tuple(self._by_node.items()):
+            meant = self._meant.get(node_id, {})
+            is_as_before = meant == before.get(node_id, {})
+            if is_as_before and all(one.resources.items() <= meant.items() for one in registered):
+                continue
+            known = facts.nodes.get(node_id)
+            # One that was revoked is told that, and not asked for more.
+            if known is not None and known.state is not NodeState.REVOKED:
+                self.ask_again(node_id)
+
     def ask_again(self, node_id: str) -> None:
         """Let a Connector register anew, because what it may serve changed.
 
@@ -110,6 +130,15 @@ class Registrations:
     def connectors(self) -> int:
         """How many Connectors are registered now."""
         return len(self._by_node)
+
+
+def _assignments(facts: ClusterFacts) -> dict[str, dict[str, Assigned]]:
+    """What each Connector is meant to serve, by its node and the resource."""
+    meant: dict[str, dict[str, Assigned]] = {}
+    for one in facts.catalog.values():
+        if one.assigned_to is not None:
+            meant.setdefault(one.assigned_to, {})[one.id] = one.assigned
+    return meant
 
 
 def _discard(index: dict[str, set[Registered]], key: str, registered: Registered) -> None:

@@ -229,6 +229,7 @@ def _rooms(p: Parts) -> Rooms:
         _in_thread(p.runtime), publishing.policy_changed,
     )  # fmt: skip
     knowledge.on_change(publishing.facts_changed)
+    knowledge.on_change(registrations.follow)
     knowledge.on_change(Following(policy, knowledge, p.tasks).changed)
     operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
     policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)

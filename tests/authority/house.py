@@ -192,6 +192,7 @@ class House:
             CLUSTER, WORDS, KINDS, self._guard, in_line, self.publishing.policy_changed
         )
         self.knowledge.on_change(self.publishing.facts_changed)
+        self.knowledge.on_change(self.registrations.follow)
         self.proxy = self.node(Role.PROXY, "edge1")
         self.connector = self.node(Role.CONNECTOR, "conn1")
         self.run(lambda tx: self._fill(tx, policy))

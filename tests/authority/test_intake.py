@@ -8,6 +8,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.catalog import CatalogDesk
 from svc.authority.intake import Intake
 from svc.authority.members import MemberDesk
 from svc.authority.records import operator
@@ -29,7 +30,7 @@ from svc.model.resource import Assigned, Resource
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.service import BackgroundTasks
-from tests.authority.house import GONE, Call, Holder, House, outcome, value_of
+from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -354,6 +355,53 @@ class IntakeTests(SynchronousTestCase):
         self.assertIsNotNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
         self.house.clock.advance(10)
         self.assertIsNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
+
+    def catalog(self) -> CatalogDesk:
+        house = self.house
+        return CatalogDesk(
+            house.knowledge, house.registrations, KINDS, house.store, house.recorder, house.now
+        )
+
+    def is_asked_again(self) -> bool:
+        """Whether the last stream ended so that its Connector registers anew."""
+        return decode_connector_down(self.call.sent[-1]) == Evict(AGAIN)
+
+    def test_assigned_with_unknown_outcome(self) -> None:
+        """An assignment whose outcome was lost reaches its Connector when it is said again."""
+        house = self.house
+        self.verdict()
+        house.store.mood = "commits, then down"
+        request = pb.AssignResourceRequest(id="db1")
+        refusal_of(self.catalog().assign(request, operator(0)))
+        self.assertFalse(self.is_asked_again())
+        house.store.mood = "well"
+        answer: Any = value_of(self.catalog().assign(request, operator(0)))
+        self.assertFalse(answer.changed)
+        self.assertTrue(self.is_asked_again())
+
+    def test_assigned_by_whomever(self) -> None:
+        """Facts that assign otherwise ask each Connector again that they concern, and no other."""
+        house = self.house
+        other = house.node(Role.CONNECTOR, "conn2")
+        house.refresh()
+        for change, is_meant in (
+            (lambda tx: tx.people.add_group("more", 2.0), False),
+            (lambda tx: tx.catalog.assign("prod1", other.id, 3.0), True),  # not even declared
+            (lambda tx: tx.catalog.add(Resource("new1", "tcp", {}, other.id), 4.0), False),
+            (lambda tx: tx.catalog.add(Resource("new2", "tcp", {}, house.connector.id), 5.0), True),
+            (lambda tx: tx.catalog.remove("db1", 6.0), True),
+        ):
+            self.assertTrue(self.verdict().accepted)
+            house.run(change)
+            value_of(house.knowledge.survey())
+            self.assertEqual(self.is_asked_again(), is_meant)
+
+    def test_assigned_and_revoked_at_once(self) -> None:
+        """A Connector that is revoked with its assignment is told that it is revoked."""
+        self.verdict()
+        self.house.run(lambda tx: tx.catalog.assign("db1", None, 3.0))
+        self.assertEqual(self.revoke("conn1"), 1)
+        self.assertEqual(decode_connector_down(self.call.sent[-1]), Evict("revoked_node"))
 
     def test_newer_registration_of_a_node_replaces_the_older(self) -> None:
         """The end of a replaced registration takes nothing from the newer one."""

@@ -154,6 +154,7 @@ class Authority:
         self.writes = writes = recorder()
         self.knowledge = Knowledge(self.store, writes.ledger, lambda: NOW)
         self.registrations = Registrations()
+        self.knowledge.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
         self.operators = Operators(
