@@ -270,7 +270,8 @@ class Intake:
 
     def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float) -> int:
         """Write it down; the generation of what the node is meant to serve."""
-        generation = tx.inventories.generation(admitted.node.id)
+        # Who has lost its count is still told an inventory: 0 would end every check against it.
+        generation = max(1, tx.inventories.generation(admitted.node.id))
         tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
         self.recorder.append(

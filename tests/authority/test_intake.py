@@ -127,6 +127,15 @@ class IntakeTests(SynchronousTestCase):
         told = [one["details"] for one in house.records("tunnel.registered")]
         self.assertEqual([each["inventory_generation"] for each in told], [first, first + 2])
 
+    def test_inventory_without_its_count(self) -> None:
+        """A Connector whose count somebody took out of the table is told its assignments still."""
+        self.house.by_sql("DELETE FROM manual_inventory")
+        said = self.verdict()
+        self.assertEqual(said.inventory, Inventory(1, frozenset({self.db1})))
+        self.assertFalse(said.inventory.holds(Assigned("db1", "first.db1", 9)))
+        [record] = self.house.records("tunnel.registered")
+        self.assertEqual(record["details"]["inventory_generation"], 1)
+
     @proves("G-ERR-11")
     def test_catalog_lists_what_is_withheld(self) -> None:
         """What the catalog does not hold is remembered as offered by this node."""
