@@ -184,7 +184,7 @@ class Assembling:
         spooling = self._spooling(identity, link)
         reports = spooling.reports = self._reports(link, spooling)
         listings_changed: list[Callable[[], object]] = []
-        routes = self._routes(reports, listings_changed, lambda: sessions.recheck())
+        routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
         sessions = SessionOpens(
@@ -343,7 +343,7 @@ class Assembling:
         self,
         reports: Reports,
         changed: list[Callable[[], object]],
-        reassigned: Callable[[], object],
+        reassigned: Callable[[str], object],
     ) -> RouteTable:
         return RouteTable(self._tunnel_told(reports, changed), reassigned=reassigned)
 

@@ -6,7 +6,8 @@ nothing can be decided, because Authority is away, what is open goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 
 from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
@@ -27,10 +28,49 @@ class Live:
     Attributes:
         check: Raises Denied once it may not go on; anything else leaves it alone.
         break_off: Ends it for a reason.
+        node_id: The Connector's that carries it.
+        check_assigned: The part of *check* that looks at what this Connector is to serve.
     """
 
     check: Callable[[], object]
     break_off: Callable[[str], object]
+    node_id: str
+    check_assigned: Callable[[], object]
+
+
+@define
+class _Round:
+    """Looks at sessions in slices, each in its turn.
+
+    Invariant: whoever waits keeps its place, however often it is asked for
+    again; so nobody's asking keeps a session from being looked at.
+    """
+
+    clock: IReactorTime
+    look: Callable[[str], object]
+    _left: deque[str] = field(factory=deque)
+    _waiting: set[str] = field(factory=set)
+    _is_running: bool = False
+
+    def add(self, uids: Iterable[str]) -> None:
+        """Look at these; one that waits already is looked at as things are then."""
+        new = [uid for uid in uids if uid not in self._waiting]
+        self._waiting.update(new)
+        self._left.extend(new)
+        if self._left and not self._is_running:
+            self._is_running = True
+            self.clock.callLater(0, self._some)
+
+    def _some(self) -> None:
+        try:
+            for _ in range(min(_SLICE, len(self._left))):
+                uid = self._left.popleft()
+                self._waiting.discard(uid)
+                self.look(uid)
+        finally:
+            self._is_running = bool(self._left)
+            if self._left:
+                self.clock.callLater(0, self._some)
 
 
 @define
@@ -39,35 +79,43 @@ class LiveSessions:
 
     clock: IReactorTime
     _live: dict[str, Live] = field(factory=dict)
-    _left: list[str] = field(factory=list)
+    _by_node: dict[str, dict[str, None]] = field(factory=dict)
+    _all: _Round = field(init=False)
+    _assigned: _Round = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._all = _Round(self.clock, lambda uid: self._look(uid, lambda live: live.check))
+        self._assigned = _Round(
+            self.clock, lambda uid: self._look(uid, lambda live: live.check_assigned)
+        )
 
     def add(self, uid: str, live: Live) -> None:
         """It passes bytes from now on."""
         self._live[uid] = live
+        self._by_node.setdefault(live.node_id, {})[uid] = None
 
     def remove(self, uid: str) -> None:
         """It is over."""
-        del self._live[uid]
+        node_id = self._live.pop(uid).node_id
+        of_node = self._by_node[node_id]
+        del of_node[uid]
+        if not of_node:
+            del self._by_node[node_id]
 
     def recheck(self) -> None:
         """Look at each again, in slices; called when policy or revocations changed."""
-        is_running = bool(self._left)
-        self._left = list(self._live)
-        if self._left and not is_running:
-            self.clock.callLater(0, self._check_some)
+        self._all.add(self._live)
 
-    def _check_some(self) -> None:
-        now, self._left = self._left[:_SLICE], self._left[_SLICE:]
-        for uid in now:
-            live = self._live.get(uid)
-            if live is not None:
-                self._check(uid, live)
-        if self._left:
-            self.clock.callLater(0, self._check_some)
+    def reassigned(self, node_id: str) -> None:
+        """Look whether what this Connector carries is its own still, and at nothing else."""
+        self._assigned.add(self._by_node.get(node_id, ()))
 
-    def _check(self, uid: str, live: Live) -> None:
+    def _look(self, uid: str, check_of: Callable[[Live], Callable[[], object]]) -> None:
+        live = self._live.get(uid)
+        if live is None:
+            return
         try:
-            live.check()
+            check_of(live)()
         except Denied as refusal:
             _log.info("a session may not go on", session=uid, reason=refusal.reason)
             live.break_off(refusal.reason)

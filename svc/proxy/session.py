@@ -113,8 +113,12 @@ class SessionOpens:
         self._live = LiveSessions(self.clock)
 
     def recheck(self) -> None:
-        """Policy, revocations or assignments changed: what may not go on is broken off."""
+        """Policy or revocations changed: what may not go on is broken off."""
         self._live.recheck()
+
+    def reassigned(self, node_id: str) -> None:
+        """A Connector is to serve otherwise: what it carries and is not its own is broken off."""
+        self._live.reassigned(node_id)
 
     def drain(self) -> None:
         """Open no more; what is open goes on."""
@@ -341,7 +345,7 @@ class SessionOpens:
         left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
         ending = self.clock.callLater(left, carried.break_off, "grant_ended")
         uid = opening.request.session_uid
-        self._live.add(uid, Live(lambda: self._check(opening, granted.grant), carried.break_off))
+        self._live.add(uid, self._live_one(opening, granted.grant, carried))
         if not self._is_assigned(granted.grant):
             carried.break_off(ASSIGNMENT_CHANGED)  # it was while the lane was opened
         if opening.kind.opaque:
@@ -360,11 +364,22 @@ class SessionOpens:
     def _is_assigned(self, grant: Grant) -> bool:
         return self.routes.still_assigned(grant.connector_id, grant.assigned)
 
+    def _live_one(self, opening: Opening, grant: Grant, carried: Carried) -> Live:
+        return Live(
+            lambda: self._check(opening, grant),
+            carried.break_off,
+            grant.connector_id,
+            lambda: self._check_assigned(grant),
+        )
+
+    def _check_assigned(self, grant: Grant) -> None:
+        if not self._is_assigned(grant):
+            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
+
     def _check(self, opening: Opening, grant: Grant) -> None:
         """Whether a session may go on: by what is frozen in it, and what holds now."""
         self.check_not_revoked(opening.person)
-        if not self._is_assigned(grant):
-            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
+        self._check_assigned(grant)
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
             raise Denied("the policy allows it no more", reason="policy_changed")

@@ -42,7 +42,7 @@ def _nobody_knows(resource_id: str) -> bool:
     return False
 
 
-def _nobody_asked() -> None:
+def _nobody_asked(node_id: str) -> None:
     """Nobody asked to be told."""
 
 
@@ -54,15 +54,15 @@ class RouteTable:
             raise nor call back into the table.
         was_served: Whether the catalog knows a former server of a resource,
             so that a miss is called ``departed`` after a restart too.
-        reassigned: Called when a Connector that stays is meant to serve otherwise
-            than before; under the same conditions as *told*.
+        reassigned: Called with the node of a Connector that stays and is meant to serve
+            otherwise than before; under the same conditions as *told*.
     """
 
     def __init__(
         self,
         told: Callable[[TunnelEvent], object],
         was_served: Callable[[str], bool] = _nobody_knows,
-        reassigned: Callable[[], object] = _nobody_asked,
+        reassigned: Callable[[str], object] = _nobody_asked,
     ) -> None:
         self._told = told
         self._reassigned = reassigned
@@ -113,7 +113,7 @@ class RouteTable:
         _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
         self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
         if older is not None and older.inventory != tunnel.inventory:
-            self._reassigned()
+            self._reassigned(tunnel.node_id)
 
     def change(
         self,
@@ -135,7 +135,7 @@ class RouteTable:
         before, tunnel.inventory = tunnel.inventory, inventory
         self._told(TunnelChanged(tunnel.node_id, tuple(sorted(resources))))
         if before != inventory:
-            self._reassigned()
+            self._reassigned(tunnel.node_id)
 
     def still_assigned(self, node_id: str, wanted: Assigned) -> bool:
         """Whether nothing that Authority said last of this Connector speaks against it."""

@@ -256,7 +256,7 @@ class Site:
             lambda word: self._count("abandoned", word), self.clock, self.journal,
             self.spool.files.room, self.spool.check,
         )  # fmt: skip
-        self.routes = RouteTable(self._told, reassigned=lambda: self.sessions.recheck())
+        self.routes = RouteTable(self._told, reassigned=lambda one: self.sessions.reassigned(one))
         self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(

@@ -41,9 +41,7 @@ class RouteTests(SynchronousTestCase):
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
         self.reassigned: list[str] = []
-        self.routes = RouteTable(
-            self.told.append, reassigned=lambda: self.reassigned.append("asked")
-        )
+        self.routes = RouteTable(self.told.append, reassigned=self.reassigned.append)
 
     def add(
         self, node: str, *resources: str, instance: str = "first", generation: int = 1
@@ -145,7 +143,7 @@ class RouteTests(SynchronousTestCase):
             (Inventory(), 3, (True, True)),  # an Authority that keeps none
         ):
             self.routes.change(tunnel, 2, frozenset({"db1"}), inventory)
-            self.assertEqual(len(self.reassigned), calls)
+            self.assertEqual(self.reassigned, ["n1"] * calls)
             told = tuple(self.routes.still_assigned("n1", one) for one in (mine, other))
             self.assertEqual(told, holds)
 
