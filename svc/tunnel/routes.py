@@ -54,8 +54,8 @@ class RouteTable:
             raise nor call back into the table.
         was_served: Whether the catalog knows a former server of a resource,
             so that a miss is called ``departed`` after a restart too.
-        reassigned: Called with the node of a Connector that stays and is meant to serve
-            otherwise than before; under the same conditions as *told*.
+        reassigned: Called with the node of a Connector that is meant to serve otherwise
+            than what goes on over it began by; under the same conditions as *told*.
     """
 
     def __init__(
@@ -112,7 +112,8 @@ class RouteTable:
             older.hand_over(self._left)
         _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
         self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
-        if older is not None and older.inventory != tunnel.inventory:
+        if tunnel.node_id in self._handed_over:
+            # Also where the tunnel between broke: what an older one carries went by older words.
             self._reassigned(tunnel.node_id)
 
     def change(

@@ -20,7 +20,8 @@ class HandoverTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
-        self.routes = RouteTable(self.told.append)
+        self.reassigned: list[str] = []
+        self.routes = RouteTable(self.told.append, reassigned=self.reassigned.append)
         self.lines: list[Line] = []
         self.old = self.add("first", 1)
 
@@ -67,6 +68,14 @@ class HandoverTests(SynchronousTestCase):
             ],
         )
         self.assertEqual((self.routes.tunnels, self.routes.find("db1")), ((new,), new))
+
+    def test_compared_when_it_comes_back(self) -> None:
+        """What is still carried is compared with each new word, also after a tunnel that broke."""
+        self.carried(self.old, self.lines[0])
+        self.hand_over().close(EndReason.TRANSPORT_ERROR)
+        before = len(self.reassigned)
+        self.add("first", 3)
+        self.assertEqual(self.reassigned[before:], ["n1"])
 
     def test_sessions_go_on(self) -> None:
         """What the old connection carries is not broken, whatever becomes of its call."""
