@@ -44,12 +44,13 @@ def use_key(
     found = tx.expected.of_key(key_sha256)
     if found is None:
         return Spending.UNKNOWN, None
+    # First: what its record said is forgotten some time after it ended.
+    if found.expires_at <= at:
+        return Spending.EXPIRED, found
     # Before it is used it is as its record says: its role, its name, its time, and not used yet.
     recorder.rows(tx).require(expected_entry(found))
     if found.used_at is not None:
         return Spending.ALREADY_SPENT, found
-    if found.expires_at <= at:
-        return Spending.EXPIRED, found
     won = tx.expected.use(found.id, at)
     return (Spending.SPENT if won else Spending.ALREADY_SPENT), found
 
@@ -138,7 +139,7 @@ class ExpectedDesk:
         """Expect a key no more; a node that joined by it stays."""
 
         def withdraw(tx: ITransaction) -> None:
-            known = self.recorder.rows(tx).expected(request.id)
+            known = self._waiting(tx, request.id)
             if known is None or not tx.expected.use(known.id, self.now()):
                 raise SvcError(
                     f"expected key {request.id}: there is none that waits; "
@@ -152,6 +153,13 @@ class ExpectedDesk:
         await self.store.run("withdraw a key", withdraw)
         await self.knowledge.catch_up()
         return pb.WithdrawExpectedResponse()
+
+    def _waiting(self, tx: ITransaction, key_id: str) -> ExpectedKey | None:
+        """The key of this id, used or not; none once its time is over.  Raises StateUnsigned."""
+        found = tx.expected.get(key_id)
+        if found is not None and found.expires_at <= self.now():
+            return None
+        return self.recorder.rows(tx).expected(key_id)
 
 
 def _details(expected: ExpectedKey) -> dict[str, str | int]:

@@ -240,6 +240,21 @@ class JoinTests(SynchronousTestCase):
         self.house.by_sql("UPDATE bootstrap_identities SET role = 'connector' WHERE name = 'c3'")
         self.assertTrue(self.join("", good).chain)
 
+    def test_a_key_whose_time_is_long_over(self) -> None:
+        """A key that ended days ago is answered as one that ended now; it waits for nobody."""
+        key = new_key()
+        waits = self.expect(key, "c1", "connector", ttl_secs=60)
+        for secs in (60, 3 * 86_400):
+            self.house.clock.advance(secs)
+            value_of(self.house.knowledge.survey())
+            self.assertEqual(self.refused("", key), "key_refused")
+            withdrawing = self.members.expected.withdraw(
+                admin_pb2.WithdrawExpectedRequest(id=waits), ROOT
+            )
+            self.assertEqual(refusal_of(withdrawing).reason, "unknown_key")
+        reasons = [one["reason"] for one in self.house.records("enroll.refused")]
+        self.assertEqual(reasons, ["expired", "expired"])
+
     def test_who_may_expect_whom(self) -> None:
         """A key is a SHA-256, the node is no Authority, and no name is taken twice."""
         for fields in (
