@@ -20,7 +20,13 @@ from svc.authority.issued import certificate_details, leaf_of
 from svc.authority.joiners import check_audit_key, check_new_key, check_same_member
 from svc.authority.records import ANONYMOUS, Recorder, node, person
 from svc.authority.refusals import JOINERS, RefusalRecords
-from svc.authority.signed_rows import certificate_now, expected_now, node_now, token_now
+from svc.authority.signed_rows import (
+    StateUnsigned,
+    certificate_now,
+    expected_now,
+    node_now,
+    token_now,
+)
 from svc.errors import (
     Denied,
     Fault,
@@ -121,12 +127,14 @@ class Enrollment:
         token = parse_token(request.token) if request.token else None
         if len(request.version) > _VERSION:
             raise Malformed("enroll: the version is too long")
-        self.desk.examine(request.csr)
+        key = self.desk.examine(request.csr)
 
         try:
             joined = await self.store.run("enroll", lambda tx: self._admit(tx, token, request))
         except Denied as refusal:  # a good token, kept: its bearer may not join like this
-            if token is not None:
+            if token is None:
+                await self._refuse_key(key.sha256, refusal)
+            else:
                 await self._record_refused(token.id, refusal.reason, None)
             raise
         if isinstance(joined, NotJoined):
@@ -145,6 +153,19 @@ class Enrollment:
             root=self.desk.keys.root_der,
             name=joined.name,
         )
+
+    async def _refuse_key(self, key_sha256: bytes, refusal: Denied) -> None:
+        """Record why an expected key, still waiting, may not join like this.
+
+        Raises:
+            KeyNotExpected: its row is not what was signed for; to the joiner that is as any other.
+        """
+        found = await self.store.read(
+            "find an expected key", lambda tx: tx.expected.of_key(key_sha256)
+        )
+        await self._record_refused("", refusal.reason, None if found is None else found.token)
+        if isinstance(refusal, StateUnsigned):
+            raise _refusal(None) from refusal
 
     async def _refresh(self) -> None:
         """Know the joiner; what it was given must reach it all the same."""
@@ -179,13 +200,13 @@ class Enrollment:
         return self._node(tx, spent.token, request, used)
 
     async def _record_refused(self, token_id: str, why: str, known: TokenRow | None) -> None:
-        _log.warn("join refused", token_id=token_id, reason=why)
-        if why == Spending.UNKNOWN.value:
-            return  # Anybody can make up an id: it is in the log only (R12).
         role = None if known is None else known.role.value
         details = {"token_id": token_id, "role": role}
         if not token_id:
             details = {"expected_id": None if known is None else known.id, "role": role}
+        _log.warn("join refused", reason=why, **details)
+        if why == Spending.UNKNOWN.value:
+            return  # Anybody can make up an id: it is in the log only (R12).
         await self.refusals.write(
             JOINERS,
             "refuse a joiner",

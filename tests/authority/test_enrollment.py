@@ -233,12 +233,32 @@ class JoinTests(SynchronousTestCase):
             "UPDATE bootstrap_identities SET role = 'proxy' WHERE name = 'c3'",
         )
         for key, word in (
-            (withdrawn, "state_unsigned"), (old, "key_refused"), (forged, "state_unsigned"),
+            (withdrawn, "state_unsigned"), (old, "expired"), (forged, "state_unsigned"),
             (good, "state_unsigned"),
         ):  # fmt: skip
-            self.assertEqual(self.refused("", key), word)
+            self.assertEqual(self.refused("", key), "key_refused")
+            record = self.house.records("enroll.refused")[-1]
+            self.assertEqual(record["reason"], word)
+        self.assertEqual(len(self.house.records("enroll.refused")), 4)
         self.house.by_sql("UPDATE bootstrap_identities SET role = 'connector' WHERE name = 'c3'")
         self.assertTrue(self.join("", good).chain)
+
+    def test_keys_that_may_not_join_so(self) -> None:
+        """A refused join by an expected key is on record, and leaves the key waiting."""
+        key, member = new_key(), new_key()
+        waits = {
+            "audit_key_unproven": self.expect(key, "c1", "connector"),
+            "node_differs": self.expect(member, "c2", "connector"),
+        }
+        waits["revoked_node"] = waits["node_differs"]
+        self.join(self.token("edge9"), member)
+        self.assertEqual(self.refused("", key, proof=bytes(64)), "audit_key_unproven")
+        self.assertEqual(self.refused("", member), "node_differs")
+        value_of(self.members.revoke_node(admin_pb2.RevokeNodeRequest(node="edge9"), ROOT))
+        self.assertEqual(self.refused("", member), "revoked_node")
+        refused = self.house.records("enroll.refused")
+        self.assertEqual({one["reason"]: one["details"]["expected_id"] for one in refused}, waits)
+        self.assertTrue(self.join("", key).chain)
 
     def test_a_key_whose_time_is_long_over(self) -> None:
         """A key that ended days ago is answered as one that ended now; it waits for nobody."""
