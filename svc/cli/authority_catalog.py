@@ -39,8 +39,9 @@ def add_resource(
 def assign_resource(context: click.Context, resource: str, node: str) -> None:
     """Let another Connector serve ID; sessions over the one before end.
 
-    A Connector that goes on declaring what is another's is refused as a whole:
-    take ID out of its configuration first.
+    A Connector that goes on declaring ID when it is another's is refused as a
+    whole (`resource_owned_by_peer`), with all else that it serves, until ID is out
+    of its configuration: take it out first.
     """
     _assign(context, resource, node)
 

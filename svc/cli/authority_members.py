@@ -79,7 +79,9 @@ def expect_node(
 ) -> None:
     """Let the holder of a key join once as the node NAME, without a token.
 
-    A node with `join.by_key` names its key where it is not expected yet.
+    A node with `join.by_key` names its key where it is not expected yet.  A key
+    joins once: where the answer to it was lost, revoke the node, remove identity/
+    in its state directory, and expect the key that it names then.
     """
     try:
         digest = bytes.fromhex(key)
