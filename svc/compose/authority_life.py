@@ -239,7 +239,7 @@ def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
     runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
 
     def load(kind: str) -> IssuingAuthority:
-        return load_issuer(p.state / "keys", kind, p.settings.cluster, runtime.now, runtime.entropy)
+        return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
 
     return IssuersInForce(
         p.desk, knowledge, p.store, p.recorder, runtime.now, load,
@@ -249,10 +249,10 @@ def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
 
 def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
     """The keys of ``keys/`` that this Authority signs with itself."""
-    runtime, cluster, desk = p.runtime, p.settings.cluster, p.desk
+    runtime, desk = p.runtime, p.desk
 
     def load(used: PurposeKey) -> PurposeKey | None:
-        return newer_purpose(p.state / "keys", used, cluster, runtime.now, runtime.entropy)
+        return newer_purpose(p.state / "keys", used, p.keys.root, runtime.now, runtime.entropy)
 
     def taken(_word: str) -> None:
         # Snapshots and grants are signed by whichever key is the newest.

@@ -189,30 +189,40 @@ def load_keys(
 
 
 def load_issuer(
-    directory: Path, kind: str, cluster: str, now: profile.WallTime, entropy: Entropy
+    directory: Path, kind: str, root: x509.Certificate, now: profile.WallTime, entropy: Entropy
 ) -> issue.IssuingAuthority:
     """Read and check one issuing CA again, as :func:`load_keys` does; blocks for the disk.
 
+    Args:
+        root: Of the keys that this process runs with; ``root.pem`` must still be it.
+
     Raises:
-        ConfigError: as :func:`load_keys`.
+        ConfigError: as :func:`load_keys`, or another root lies there.
     """
-    return _Reader(directory, os.geteuid(), now, entropy).issuer(kind, cluster)
+    return _Reader(directory, os.geteuid(), now, entropy).issuer(kind, root)
 
 
 def newer_purpose(
-    directory: Path, used: PurposeKey, cluster: str, now: profile.WallTime, entropy: Entropy
+    directory: Path,
+    used: PurposeKey,
+    root: x509.Certificate,
+    now: profile.WallTime,
+    entropy: Entropy,
 ) -> PurposeKey | None:
     """The key of a purpose that lies where *used* did; None while it is the same, or ends sooner.
 
     Blocks for the disk; the files are looked at as :func:`load_keys` does.
 
+    Args:
+        root: As :func:`load_issuer`.
+
     Raises:
-        ConfigError: as :func:`load_keys`.
+        ConfigError: as :func:`load_issuer`.
     """
     reader = _Reader(directory, os.geteuid(), now, entropy)
     if reader.certificate(used.word) == used.certificate:
         return None
-    found = reader.purpose(used.word, cluster)
+    found = reader.purpose(used.word, root)
     return found if found.ends_at >= used.ends_at else None
 
 
@@ -254,13 +264,22 @@ class _Reader:
         files.check_directory(self._directory, self._uid)
         return self._certificate(word)
 
-    def purpose(self, word: str, cluster: str) -> PurposeKey:
-        files.check_directory(self._directory, self._uid)
-        return self._purpose(word, cluster, self._root(cluster))
+    def purpose(self, word: str, root: x509.Certificate) -> PurposeKey:
+        return self._purpose(word, self._still(root), root)
 
-    def issuer(self, kind: str, cluster: str) -> issue.IssuingAuthority:
+    def issuer(self, kind: str, root: x509.Certificate) -> issue.IssuingAuthority:
+        return self._issuer(kind, self._still(root), root)
+
+    def _still(self, root: x509.Certificate) -> str:
+        """The cluster of *root*; whoever may write here must not bring another one in force."""
         files.check_directory(self._directory, self._uid)
-        return self._issuer(kind, cluster, self._root(cluster))
+        cluster = root_cluster(issue.der(root))
+        if issue.der(self._root(cluster)) != issue.der(root):
+            raise ConfigError(
+                str(self._directory / "root.pem"),
+                "is not the root that this process runs with; put this cluster's own keys back",
+            )
+        return cluster
 
     def _root(self, cluster: str | None) -> x509.Certificate:
         root = self._certificate("root")

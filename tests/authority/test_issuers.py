@@ -30,6 +30,7 @@ class Place:
     def __init__(self, house: House, keys: Path, ledger: StateLedger) -> None:
         self.house, self.keys = house, keys
         self.desk = EnrollmentDesk(load_keys(keys, house.now, house.entropy))
+        self.root = self.desk.keys.root
         self.knowledge = Knowledge(house.store, ledger, house.now)
         self.stale: dict[str, bool] = {}
         self.issuers = IssuersInForce(
@@ -39,7 +40,7 @@ class Place:
 
     def load(self, kind: str) -> IssuingAuthority:
         """From the disk."""
-        return load_issuer(self.keys, kind, CLUSTER, self.house.now, self.house.entropy)
+        return load_issuer(self.keys, kind, self.root, self.house.now, self.house.entropy)
 
     def reload(self, leads: bool) -> None:
         """One pass."""
@@ -152,6 +153,17 @@ class IssuerTests(SynchronousTestCase):
         self.assertRaises(ConfigError, self.leader.load, "spiffe")
         key.write_bytes(kept)
         self.leader.load("spiffe")
+
+    def test_another_cluster(self) -> None:
+        """Keys of another cluster of this name, copied over those here, are not entered."""
+        old, foreign = self.leader.signs_by("spiffe"), Path(self.mktemp())
+        create_cluster(foreign, CLUSTER, self.house.now, self.house.entropy)
+        self.copy(foreign, self.leader.keys)
+        self.pass_of_both()
+        refused = self.assertRaises(ConfigError, self.leader.load, "spiffe")
+        self.assertIn("is not the root that this process runs with", refused.text)
+        self.assertEqual(self.leader.signs_by("spiffe"), old)
+        self.assertEqual(self.in_force("spiffe").revision, 1)
 
     @proves("G-POL-04")
     def test_by_sql(self) -> None:

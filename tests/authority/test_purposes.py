@@ -62,7 +62,9 @@ class PurposeTests(SynchronousTestCase):
         )
 
     def load(self, used: PurposeKey) -> PurposeKey | None:
-        return newer_purpose(self.directory, used, CLUSTER, self.house.now, self.house.entropy)
+        return newer_purpose(
+            self.directory, used, self.keys.root, self.house.now, self.house.entropy
+        )
 
     def took(self, word: str) -> None:
         self.taken.append(word)
@@ -174,6 +176,23 @@ class PurposeTests(SynchronousTestCase):
         self.renew("grant")
         self.follow()
         self.assertEqual(self.taken, ["grant"])
+
+    def test_another_cluster(self) -> None:
+        """Keys of another cluster of this name, copied over those here, are not taken."""
+        foreign = Path(self.mktemp())
+        self.house.clock.advance(DAY)
+        create_cluster(foreign, CLUSTER, self.house.now, self.house.entropy)
+        for path in foreign.iterdir():
+            (self.directory / path.name).write_bytes(path.read_bytes())
+        with capturedLogs() as said:
+            self.follow()
+            self.follow()
+        self.assertEqual(
+            [(one["log_format"], one["key"]) for one in said],
+            [("a key in keys/ is not taken", word) for word in PURPOSES],
+        )
+        self.assertEqual(self.taken, [])
+        self.work("goes on")
 
     def test_older(self) -> None:
         """A key that ends before the one in use is not gone back to."""
