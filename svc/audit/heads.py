@@ -17,7 +17,7 @@ from typing import NoReturn
 from attrs import asdict, frozen
 
 from svc.errors import AuditBroken, Malformed
-from svc.model.audit import Head, RestoredProof, SignedHead
+from svc.model.audit import Head, RestoredProof, SignedHead, rfc3339
 from svc.model.canonical import Json, decode, encode
 from svc.model.certificate import SignerCallable
 from svc.model.signing import Signed
@@ -36,11 +36,13 @@ class AnchorKey:
 
     Attributes:
         ends_at: When the certificate ends, in seconds since the epoch.
+        begins_at: When it begins.
     """
 
     sign: SignerCallable
     chain: tuple[bytes, ...]
     ends_at: float = inf
+    begins_at: float = 0.0
 
     @property
     def key_id(self) -> str:
@@ -62,9 +64,17 @@ def sign_head(head: Head, key: AnchorKey, edge: Sequence[bytes] = ()) -> SignedH
     """*head* with the key's signature.
 
     Raises:
-        AuditBroken: the key's certificate has ended: nobody could ever verify the head.
+        AuditBroken: ``audit_key_expired`` or ``audit_key_not_begun``: the key's certificate is not
+            good at the head's time, and nobody could ever verify the head.
     """
-    if head_time(head) >= key.ends_at:
+    at = head_time(head)
+    if at < key.begins_at:
+        raise AuditBroken(
+            f"the certificate of the audit heads begins at {rfc3339(key.begins_at)}, which is "
+            "later than this host's clock says; set the clock right",
+            reason="audit_key_not_begun",
+        )
+    if at >= key.ends_at:
         raise AuditBroken(
             "the certificate of the audit heads has ended; make the next one with "
             "`svc authority keys renew anchor`",

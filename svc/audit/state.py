@@ -64,11 +64,13 @@ class OriginKey:
 
     Attributes:
         ends_at: When the certificate ends, in seconds since the epoch.
+        begins_at: When it begins.
     """
 
     sign: SignerCallable
     certificate: bytes = field(repr=False)
     ends_at: float = inf
+    begins_at: float = 0.0
     key_id: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -3,8 +3,9 @@
 A purpose key (heads of the audit log, records of state, policy snapshots, grants) is good because
 of its certificate, which travels with each signature.  So a newer one needs nobody's leave: it is
 signed by the cluster's root, lies in ``keys/``, and is signed with from then on.  What the one
-before has signed is judged by the time of its own.  The root's key makes it, and nothing that
-runs has that (rule R14): an operator does, in time, as the log and a metric say.
+before has signed is judged by the time of its own.  Where the clock is set back to before the
+newer one's beginning, the one before is signed with until then.  The root's key makes it, and
+nothing that runs has that (rule R14): an operator does, in time, as the log and a metric say.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class PurposesInForce:
     in_thread: Callable[[Callable[[], object]], Awaitable[object]]
     taken: Callable[[str], object]
     ends_in: Callable[[str, float], object]
+    _former: dict[str, PurposeKey] = field(factory=dict)
     _unread: dict[str, str] = field(factory=dict)
     _named: dict[str, int] = field(factory=dict)
 
@@ -53,14 +55,25 @@ class PurposesInForce:
         """One pass; what cannot be read is said once, and the key there is goes on."""
         for word, used in tuple(self.keys.purposes.items()):
             newer = await self._newer(used)
+            former = self._former.get(word)
             if newer is not None:
-                self.keys.take(newer)
-                self.taken(word)
+                self._former[word] = used
+                self._take(newer)
                 _log.info("a newer key is signed with", key=word, days=self._days(newer.ends_at))
+            elif former is not None and not self._is_good(used) and self._is_good(former):
+                self._take(former)
+                _log.warn("the clock was set back: the key before is signed with", key=word)
         ends = {word: one.ends_at for word, one in self.keys.purposes.items()}
         for word, at in {**ends, **self.issuers()}.items():
             self.ends_in(word, at - self.now())
             self._warn(word, at)
+
+    def _take(self, key: PurposeKey) -> None:
+        self.keys.take(key)
+        self.taken(key.word)
+
+    def _is_good(self, key: PurposeKey) -> bool:
+        return key.begins_at <= self.now() < key.ends_at
 
     async def _newer(self, used: PurposeKey) -> PurposeKey | None:
         def load() -> PurposeKey | SvcError | None:

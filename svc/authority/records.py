@@ -12,7 +12,7 @@ from svc.audit.state import OriginKey, StateBroken, StateLedger
 from svc.authority.signed_rows import SignedRows, StateUnsigned, refuse_unsigned
 from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction
-from svc.model.audit import NOTHING, Actor, AuditRecord, Event
+from svc.model.audit import NOTHING, Actor, AuditRecord, Event, rfc3339
 from svc.model.canonical import Json
 from svc.model.events import STATE_ADOPT
 from svc.model.ids import Entropy, event_id
@@ -92,7 +92,7 @@ class Recorder:
         at, key = self.now(), self.key  # one key, though a newer one be taken meanwhile
         change = self._change(tx, event, state) if state else None
         if change is not None:
-            _check_end(key, at)
+            _check_time(key, at)
         record = AuditRecord(
             event_id=event_id(at, self.entropy),
             time=at,
@@ -128,8 +128,14 @@ class Recorder:
         return StateChange(seen.n + 1, seen.hash, tuple(state), catalog)
 
 
-def _check_end(key: OriginKey, at: float) -> None:
+def _check_time(key: OriginKey, at: float) -> None:
     """Refuse to sign what could never be verified."""
+    if at < key.begins_at:
+        raise Unavailable(
+            f"the certificate of the records of state begins at {rfc3339(key.begins_at)}, which is "
+            "later than this host's clock says, so nothing is changed; set the clock right",
+            reason="audit_key_not_begun",
+        )
     if at >= key.ends_at:
         raise Unavailable(
             "the certificate of the records of state has ended, so nothing is changed; make the "

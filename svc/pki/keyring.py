@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from svc.errors import ConfigError
+from svc.model.audit import rfc3339
 from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
 from svc.model.signing import PrivateKey
@@ -211,7 +212,8 @@ def newer_purpose(
 ) -> PurposeKey | None:
     """The key of a purpose that lies where *used* did; None while it is the same, or ends sooner.
 
-    Blocks for the disk; the files are looked at as :func:`load_keys` does.
+    One that ends sooner is found where *used* has not begun: the clock was set back, and the
+    operator made another.  Blocks for the disk; the files are looked at as :func:`load_keys` does.
 
     Args:
         root: As :func:`load_issuer`.
@@ -223,7 +225,8 @@ def newer_purpose(
     if reader.certificate(used.word) == used.certificate:
         return None
     found = reader.purpose(used.word, root)
-    return found if found.ends_at >= used.ends_at else None
+    is_later = found.ends_at >= used.ends_at or now() < used.begins_at
+    return found if is_later else None
 
 
 def _contents(keys: ClusterKeys) -> dict[str, bytes]:
@@ -318,7 +321,12 @@ class _Reader:
             standing = check_standing(issue.der(certificate), issue.der(root), cluster)
             if standing.word != name:
                 raise CertificateRefused(f"it is the certificate of {standing.word}")
-            if not standing.not_before <= self._now() < standing.not_after:
+            if self._now() < standing.not_before:
+                raise CertificateRefused(
+                    f"it begins at {rfc3339(standing.not_before)}, which is later than this host's "
+                    "clock says; set the clock right"
+                )
+            if self._now() >= standing.not_after:
                 raise CertificateRefused(
                     "it is not valid now; make a new one with the root key: "
                     f"`svc authority keys renew {name}`"

@@ -36,6 +36,11 @@ class PurposeKey:
     key: PrivateKey = field(repr=False, eq=False)
 
     @property
+    def begins_at(self) -> float:
+        """When its certificate begins, in seconds since the epoch: what it signs before is void."""
+        return self.certificate.not_valid_before_utc.timestamp()
+
+    @property
     def ends_at(self) -> float:
         """When its certificate ends, in seconds since the epoch: what it signs later is void."""
         return self.certificate.not_valid_after_utc.timestamp()

@@ -194,6 +194,50 @@ class PurposeTests(SynchronousTestCase):
         self.assertEqual(self.taken, [])
         self.work("goes on")
 
+    def test_clock_set_back(self) -> None:
+        """Before its beginning a key signs nothing, and the one before goes on until then."""
+        self.follow()
+        self.work("before")
+        for word in ("anchor", "audit-origin"):
+            self.house.clock.advance(10 * DAY)
+            old = self.keys.purposes[word]
+            self.renew(word)
+            self.follow()
+            self.work(f"by the newer {word}")
+            self.house.clock.rightNow -= 5 * DAY
+            if word == "anchor":
+                self.house.add_group("covered later")
+                refused = refusal_of(self.heads.write())
+            else:
+                refused = self.assertRaises(SvcError, self.house.add_group, "void")
+            self.assertEqual(refused.reason, "audit_key_not_begun")
+            with capturedLogs() as said:
+                self.follow()
+                self.follow()
+            self.assertEqual([one["log_level"].name for one in said], ["warn", "error"])
+            self.assertIs(self.keys.purposes[word], old)
+            self.work(f"by the former {word}")
+            self.house.clock.advance(5 * DAY)
+            self.follow()
+            self.work(f"by the newer {word} again")
+        self.assertEqual(self.taken, ["anchor"] * 3 + ["audit-origin"] * 3)
+        self.check_log()
+
+    def test_renewed_with_the_clock_set_back(self) -> None:
+        """Where no key before is known, one made by the clock as it now is is taken."""
+        self.house.clock.advance(10 * DAY)
+        self.renew("anchor")
+        self.follow()
+        self.followed = self.follower(self.load)
+        self.house.clock.rightNow -= 5 * DAY
+        self.house.add_group("covered later")
+        self.follow()
+        self.assertEqual(refusal_of(self.heads.write()).reason, "audit_key_not_begun")
+        self.renew("anchor")
+        self.follow()
+        self.work("after")
+        self.check_log()
+
     def test_older(self) -> None:
         """A key that ends before the one in use is not gone back to."""
         files = {name: (self.directory / f"anchor.{name}").read_bytes() for name in ("key", "pem")}
