@@ -112,6 +112,7 @@ class StateKeeper(AsyncService):
     _kept: int = field(default=0, init=False)
     _rows_kept: int = field(default=0, init=False)
     _is_due: bool = field(default=False, init=False)
+    _line: int = field(default=0, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     def advanced(self) -> None:
@@ -123,6 +124,17 @@ class StateKeeper(AsyncService):
     def went_on_from(self, n: int) -> None:
         """At start: the checkpoint is of this record."""
         self._rows_kept = n
+
+    def begin_anew(self) -> None:
+        """Forget what was in force: it is of a line that was given up.  On the reactor.
+
+        A stop before the next pass must not put back what was set aside, nor may a keeping
+        that is under way.
+        """
+        self._line += 1
+        self._rows_kept = 0
+        self.ledger.view = StateView()
+        self.anchor.set_aside()
 
     async def stop(self) -> None:
         """Keep everything there is, so that the next start has nothing to verify."""
@@ -143,10 +155,12 @@ class StateKeeper(AsyncService):
         await self._lock.acquire()
         try:
             self._is_due = False
-            view = self.ledger.view
+            view, line = self.ledger.view, self._line
             rows = rows or view.n - self._rows_kept >= CHECKPOINT_EVERY
             await self.run_blocking(lambda: self.anchor.keep(view, rows=rows))
-            if rows:
+            if line != self._line:
+                await self.run_blocking(self.anchor.set_aside)
+            elif rows:
                 self._rows_kept = view.n
         finally:
             self._lock.release()

@@ -124,7 +124,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
         def went_on(head: SignedHead) -> None:
             told.signed(head)
             # It may name records of the lost line; without it every record is verified anew.
-            p.keeper.anchor.set_aside()
+            p.keeper.begin_anew()
             began_anew()
 
         exchange.is_given_up, exchange.went_on = watch.is_given_up, went_on

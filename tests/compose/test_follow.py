@@ -40,7 +40,8 @@ class FollowerTests(SynchronousTestCase):
         self.stored: list[int] = []
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         self.anchor = StateAnchor(Path(self.mktemp()))
-        keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
+        self.tasks = BackgroundTasks()
+        self.keeper = keeper = StateKeeper(ledger, self.anchor, self.tasks)
         self.knowledge = Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
@@ -77,6 +78,11 @@ class FollowerTests(SynchronousTestCase):
 
         self.house.run(fill)
 
+    def go_on(self) -> None:
+        """What the exchange of heads says once the leader goes on from an older store."""
+        self.keeper.begin_anew()
+        self.follower.begin_anew()
+
     def groups(self) -> set[str]:
         return set(self.knowledge.facts.groups)
 
@@ -89,8 +95,7 @@ class FollowerTests(SynchronousTestCase):
         self.put_back()
         self.follow()
         self.assertIn("lost", self.groups(), "nobody has said that the store may be older")
-        self.anchor.set_aside()
-        self.follower.begin_anew()
+        self.go_on()
         self.follow()
         self.assertEqual((self.groups(), self.applied), ({"dev"}, [2, 1]))
         self.assertEqual(self.stored[-1], 1)
@@ -114,10 +119,46 @@ class FollowerTests(SynchronousTestCase):
         amid.store = slow
         first = Deferred.fromCoroutine(self.follower.follow())
         self.put_back()
-        self.anchor.set_aside()
-        self.follower.begin_anew()
+        self.go_on()
         amid.store = store
         reading.callback(None)
         self.successResultOf(first)
         self.follow()
         self.assertEqual((self.groups(), self.applied[-1]), ({"dev"}, 1))
+
+    def test_stopped_before_the_next_pass(self) -> None:
+        """What was known of the lost line is not put back by a stop, and keeps no start away."""
+        self.house.add_group("lost")
+        self.follow()
+        self.put_back()
+        self.go_on()
+        self.successResultOf(self.keeper.startService())
+        self.successResultOf(self.keeper.stopService())
+        self.assertEqual((self.anchor.tip(), self.anchor.checkpoint()), (None, None))
+        self.follow()
+        self.assertEqual(self.groups(), {"dev"})
+
+    def test_told_amid_a_keeping(self) -> None:
+        """What was being written of the lost line as that was given up is set aside, too."""
+        self.house.add_group("lost")
+        self.follow()
+        writing: Deferred[None] = Deferred()
+
+        async def slow(call: Any) -> None:
+            if not writing.called:
+                await writing
+            call()
+
+        self.keeper.run_blocking = slow
+        self.keeper.advanced()
+        self.put_back()
+        self.go_on()
+        writing.callback(None)
+        self.assertEqual((self.anchor.tip(), self.anchor.checkpoint()), (None, None))
+        self.follow()
+        self.house.add_group("later")
+        self.follow()
+        tip = self.anchor.tip()
+        assert tip is not None
+        self.assertEqual(tip.hash, self.knowledge.ledger.view.hash)
+        self.assertEqual(self.groups(), {"dev", "later"})
