@@ -30,6 +30,11 @@ HEAD_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 """A head that could not be signed is tried again this soon, however rare heads are."""
 
+KEY_RETRY_SECONDS = 10.0
+"""One that its key may not sign: only a newer key, or the clock, changes that."""
+
+_KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
+
 BATCH = 512
 
 _log = Logger(namespace="svc_audit")
@@ -122,6 +127,7 @@ class HeadWriter(AsyncService):
     _uncovered: int = field(default=0, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
+    _said: str = field(default="", init=False)
 
     @property
     def newest(self) -> SignedHead | None:
@@ -158,6 +164,11 @@ class HeadWriter(AsyncService):
             await self.write()
         except LeaseLost as lost:
             _log.info("no last audit head is signed: another one leads", leader=lost.leader)
+        except AuditBroken as refused:
+            if refused.reason not in _KEY_REFUSALS:
+                raise
+            # The records are there; the head that the next start signs covers them.
+            _log.error("no last audit head is signed", reason=str(refused))
 
     def appended(self, count: int = 1) -> None:
         """Say that *count* records have been committed; called by whoever ran the store."""
@@ -210,21 +221,25 @@ class HeadWriter(AsyncService):
         self.tasks.spawn("sign an audit head", self._write_or_say())
 
     async def _write_or_say(self) -> None:
-        """Write; what fails is logged and tried again soon."""
+        """Write; what fails is tried again soon, and said once until it is another or over."""
         try:
             await self.write()
         except LeaseLost as lost:
             _log.info("no audit head is signed while the lead is lost", leader=lost.leader)
             if self.running:
-                self._again()
+                self._again(min(self.after, RETRY_SECONDS))
         except (SvcError, OSError) as failed:
-            _log.error("an audit head was not signed", reason=str(failed))
+            if str(failed) != self._said:
+                _log.error("an audit head was not signed", reason=str(failed))
+            self._said = str(failed)
+            of_key = isinstance(failed, SvcError) and failed.reason in _KEY_REFUSALS
             if self.running:
-                self._again()
+                self._again(KEY_RETRY_SECONDS if of_key else min(self.after, RETRY_SECONDS))
+        else:
+            self._said = ""
 
-    def _again(self) -> None:
+    def _again(self, soon: float) -> None:
         """Be due soon; a timer that runs may be one of hours."""
-        soon = min(self.after, RETRY_SECONDS)
         if self._timer is None:
             self._timer = self.clock.callLater(soon, self._due)
         elif self._timer.getTime() > self.clock.seconds() + soon:

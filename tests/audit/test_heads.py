@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
@@ -19,7 +20,7 @@ from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
 from svc.audit.own_end import OwnEnd
 from svc.audit.verify import ChainFault, stretches, verify
-from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, HeadWriter
+from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, KEY_RETRY_SECONDS, HeadWriter
 from svc.errors import AuditBroken, LeaseLost, Malformed, SvcError
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model.audit import SignedHead
@@ -487,6 +488,42 @@ class HeadWriterTests(SynchronousTestCase):
         """A grown log without any head is not signed as if nothing had happened."""
         self.log.fill(HEAD_EVERY + 1, short_record)
         self.assertEqual(self.refusal(), "audit_anchor_missing")
+
+    def test_key_not_good(self) -> None:
+        """What an ended key, or one not begun, keeps from being signed is said once, and waits."""
+        for bad, reason in (
+            (evolve(ANCHOR, ends_at=0.0), "audit_key_expired"),
+            (evolve(ANCHOR, begins_at=1e9), "audit_key_not_begun"),
+        ):
+            self.setUp()
+            own = OwnEnd()
+            writer = self.started(ours=lambda own=own: own.to_sign, took_over=own.take_over)
+            writer.key = bad
+            self.log.fill(1, short_record)
+            own.committed(self.end())
+            writer.appended()
+            with capturedLogs() as said:
+                self.clock.advance(HEAD_SECONDS)
+                waits = [one.getTime() - self.clock.seconds() for one in self.clock.calls]
+                self.assertEqual(waits, [KEY_RETRY_SECONDS])
+                self.clock.pump([1.0] * 60)
+            self.assertEqual([one["log_level"].name for one in said], ["error"])
+            self.assertIn("certificate of the audit heads", said[0]["reason"])
+            refused = self.failureResultOf(Deferred.fromCoroutine(writer.write()), AuditBroken)
+            self.assertEqual(refused.value.reason, reason)
+            writer.key = ANCHOR
+            self.clock.pump([1.0] * 11)
+            self.assertEqual(self.sizes(), [1])
+            writer.key = bad
+            self.log.fill(1, short_record)
+            own.committed(self.end())
+            writer.appended()
+            with capturedLogs() as said:
+                self.clock.advance(HEAD_SECONDS)
+                self.successResultOf(writer.stopService())
+            self.assertEqual([one["log_level"].name for one in said], ["error", "error"])
+            self.assertNotIn("log_failure", said[-1])
+            self.assertEqual((self.sizes(), self.clock.getDelayedCalls()), ([1], []))
 
     def test_edited_while_running(self) -> None:
         """A record edited before a head covers it is never signed."""
