@@ -24,7 +24,7 @@ from zope.interface import implementer
 from svc.audit.anchor import MAX_LINE, parsed_head
 from svc.audit.heads import to_line
 from svc.audit.writer import RunBlocking, run_inline
-from svc.errors import SvcError
+from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit import SignedHead
 from svc.service import AsyncService, bounded, cancel
@@ -49,6 +49,9 @@ def _nothing() -> None:
 @define
 class FileSink:
     """A file with a line a head: opened anew for each, so it may be rotated away at any time.
+
+    It belongs to one Authority.  Its heads grow, for ``audit verify --anchor`` takes it as it is:
+    one that comes late, behind a greater one, is left out.
 
     It may lie on another host that falls silent.  So it has a thread of its own, and what is
     asked of it while a call hangs waits there as long as its caller: one head at most.
@@ -91,12 +94,28 @@ def _newest(path: Path) -> SignedHead | None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()
+    last = _last_line(tail)
+    return parsed_head(last, {}) if last else None
+
+
+def _last_line(tail: bytes) -> bytes:
+    """The last whole line; empty where there is none."""
     lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-    return parsed_head(lines[-1], {}) if lines else None
+    return lines[-1] if lines else b""
+
+
+def _is_late(line: bytes, last: bytes) -> bool:
+    """Whether the *last* line is of the same log and as great, and no older store was put back."""
+    try:
+        head, before = parsed_head(line, {}), parsed_head(last, {}).head
+    except AuditBroken:
+        return False  # what is there is not ours to judge: nothing may be kept away by it
+    is_same = (head.head.cluster, head.head.log_id) == (before.cluster, before.log_id)
+    return is_same and head.restored is None and head.head.tree_size <= before.tree_size
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append durably, over what an unfinished append may have left.
+    """Append durably, over what an unfinished append may have left, unless it comes late.
 
     A file that may only be appended to (``chattr +a``) is not asked for more.
     """
@@ -106,6 +125,9 @@ def _append(path: Path, line: bytes) -> None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()
+        if _is_late(line.removesuffix(b"\n"), _last_line(tail)):
+            os.fsync(descriptor)  # it may be there from an append that was given up
+            return
         cut = len(tail) - (tail.rfind(b"\n") + 1)
         if cut:
             try:

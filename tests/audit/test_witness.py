@@ -64,6 +64,28 @@ class FileTests(HeadSinkContract, TestCase):
         self.assertEqual(await self.held(sink), [to_line(first), to_line(second)])
         self.assertEqual(sink.path.stat().st_mode & 0o777, 0o600)
 
+    async def test_late(self) -> None:
+        """A head behind a greater one is left out, unless it goes on from an older store."""
+        log, sink = MemoryLog(), self.make()
+        log.fill(5, short_record)
+        first, second, third = heads_over(log.log, 2, 3, 5)
+        restored = log.go_on(2, third, hours=1)
+        for head in (second, first, second, third, first):
+            await sink.put(to_line(head))
+        self.assertEqual(await self.held(sink), [to_line(second), to_line(third)])
+        await sink.put(to_line(restored))
+        self.assertEqual((await self.held(sink))[2:], [to_line(restored)])
+
+    async def test_of_another_log(self) -> None:
+        """What the file held of another cluster, or is no head at all, keeps no head away."""
+        log, sink = MemoryLog(), self.make()
+        log.fill(5, short_record)
+        (other,) = heads_over(log.log, 5)
+        (head,) = heads_over(log.log, 3, log_id="another")
+        for line in (to_line(other), to_line(head), b"rubbish", to_line(head)):
+            await sink.put(line)
+        self.assertEqual(len(await self.held(sink)), 4)
+
     async def test_rotated(self) -> None:
         """A file that was moved away is begun anew."""
         sink = self.make()
