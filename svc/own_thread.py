@@ -7,10 +7,11 @@ nobody else waits behind a call that hangs, and neither does the end of the proc
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from threading import Thread
+from threading import Condition, Thread
 from typing import Any
 
 from attrs import define, field
@@ -22,22 +23,16 @@ from svc.errors import Unavailable
 @define(eq=False)
 class _Job:
     call: Callable[[], Any]
-    answer: Deferred[Any] = field(init=False)
-    is_given_up: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        self.answer = Deferred(lambda _: self._give_up())
-
-    def _give_up(self) -> None:
-        self.is_given_up = True
+    answer: Deferred[Any]
 
 
 @define(eq=False)
 class OwnThread:
     """Runs one call after another, in the order asked; begun with the first.
 
-    A call whose answer is cancelled before it began never runs.  One that runs cannot be ended:
-    its caller waits no longer, and those that follow wait behind it, each for as long as it likes.
+    A call whose answer is cancelled before it began never runs, and is let go at once.  One that
+    runs cannot be ended: its caller waits no longer, and those that follow wait behind it, each
+    for as long as it likes.
 
     Args:
         name: Of the thread.
@@ -46,7 +41,8 @@ class OwnThread:
 
     name: str
     call_from_thread: Callable[..., object]
-    _jobs: SimpleQueue[_Job | None] = field(init=False, factory=SimpleQueue)
+    _jobs: deque[_Job | None] = field(init=False, factory=deque)
+    _more: Condition = field(init=False, factory=Condition)
     _ended: Deferred[None] = field(init=False, factory=Deferred)
     _has_begun: bool = field(init=False, default=False)
     _is_ending: bool = field(init=False, default=False)
@@ -58,8 +54,8 @@ class OwnThread:
         if not self._has_begun:
             self._has_begun = True
             Thread(target=self._work, name=self.name, daemon=True).start()
-        job = _Job(call)
-        self._jobs.put(job)
+        job = _Job(call, Deferred(lambda _: self._give_up(job)))
+        self._put(job)
         return job.answer
 
     def end(self) -> Deferred[None]:
@@ -69,17 +65,30 @@ class OwnThread:
         """
         if not self._is_ending:
             self._is_ending = True
-            self._jobs.put(None)
+            self._put(None)
             if not self._has_begun:
                 self._ended.callback(None)
         ended: Deferred[None] = Deferred()
         self._ended.addCallback(lambda _: None if ended.called else ended.callback(None))
         return ended
 
+    def _put(self, job: _Job | None) -> None:
+        with self._more:
+            self._jobs.append(job)
+            self._more.notify()
+
+    def _give_up(self, job: _Job) -> None:
+        with self._more, suppress(ValueError):  # it runs
+            self._jobs.remove(job)
+
+    def _next(self) -> _Job | None:
+        with self._more:
+            while not self._jobs:
+                self._more.wait()
+            return self._jobs.popleft()
+
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if job.is_given_up:
-                continue
+        while (job := self._next()) is not None:
             maybeDeferred(job.call).addBoth(partial(self.call_from_thread, _answer, job))
         self.call_from_thread(self._ended.callback, None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 from twisted.internet import reactor as installed
@@ -60,6 +62,28 @@ class OwnThreadTests(TestCase):
         await last
         await ended
         self.assertEqual(self.ran, ["hung", "last"])
+
+    async def test_given_up_is_let_go(self) -> None:
+        """What was given up behind a call that hangs holds nothing, however often it is asked."""
+        hung = self.own(self.hang)
+        await self.begun
+
+        def ask() -> weakref.ref[Any]:
+            def call() -> None:
+                self.ran.append("given up")
+
+            waiting = self.own(call)
+            waiting.cancel()
+            self.assertFailure(waiting, CancelledError)
+            return weakref.ref(call)
+
+        asked = [ask() for _ in range(100)]
+        gc.collect()
+        self.assertEqual([one() for one in asked], [None] * 100)
+        self.gate.set()
+        await hung
+        await self.own.end()
+        self.assertEqual(self.ran, ["hung"])
 
     async def test_ended(self) -> None:
         """An end that is waited for no longer does no harm, and nothing is taken after it."""

@@ -53,8 +53,8 @@ class FileSink:
     It belongs to one Authority.  Its heads grow, for ``audit verify --anchor`` takes it as it is:
     one that comes late, behind a greater one, is left out.
 
-    It may lie on another host that falls silent.  So it has a thread of its own, and what is
-    asked of it while a call hangs waits there as long as its caller: one head at most.
+    It may lie on another host that falls silent.  So it has a thread of its own, and what is asked
+    of it while a call hangs waits there as long as its caller does: a head and a look at most.
 
     Attributes:
         path: Its directory is there; the file is made.
