@@ -234,6 +234,10 @@ FILE`) or the SHA-256 of it (`--fingerprint HEX`, the anchor that `audit verify`
 come from somebody you trust; an export or proof under any other key is refused, whatever it
 brings along.
 
+The anchor key ends after 90 days, and `authority keys renew anchor` prints the fingerprint of the
+next one. Either option may be given again: whoever checks what was signed by both keys, such as a
+head kept from before, gives both fingerprints.
+
 ```
 svc --config C authority audit export >log.jsonl
 python3 contrib/verify_audit.py --fingerprint HEX log.jsonl

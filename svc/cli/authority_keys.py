@@ -15,11 +15,16 @@ from svc.cli.control import authority_settings, authority_state
 from svc.cli.output import hint, moment, say
 
 ISSUERS = ("transport", "spiffe")
-PURPOSES = ("anchor", "audit-origin", "grant", "snapshot")
+ANCHOR = "anchor"
+PURPOSES = (ANCHOR, "audit-origin", "grant", "snapshot")
 ALL = "all"
 _COPY = (
     "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then each "
     "signs by the one before, and svc_ca_bundle_stale says so of an issuing CA"
+)
+_AUDITORS = (
+    "tell the fingerprint of anchor to every auditor: who checks heads of before and after gives "
+    "verify_audit.py both, --fingerprint OLD --fingerprint NEW"
 )
 
 
@@ -40,8 +45,11 @@ def renew(context: click.Context, kind: str, root_key: Path | None) -> None:
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
     of the audit log, `audit-origin` the records of state, `snapshot` and `grant` what Proxies and
     Connectors go by.  A running Authority takes it at its next reload pass, an issuing CA where it
-    leads.  What the one before has signed stays good.
+    leads.  What the one before has signed stays good.  Auditors who go by the fingerprint of the
+    anchor certificate need that of the new one, too; it is printed.
     """
+    from cryptography.hazmat.primitives.hashes import SHA256
+
     from svc.pki.keyring import renew_issuer, renew_purpose
     from svc.pki.profile import DAY
 
@@ -56,4 +64,6 @@ def renew(context: click.Context, kind: str, root_key: Path | None) -> None:
             made = renew_purpose(directory, one, time.time, os.urandom, root_key)
         sort = "issuing CA" if one in ISSUERS else "signing key"
         say([f"made the {sort} {one}, good until {moment(made.not_valid_after_utc.timestamp())}"])
-    hint([_COPY.format(kinds=", ".join(kinds))])
+        if one == ANCHOR:
+            say([f"SHA-256 fingerprint of {one}: {made.fingerprint(SHA256()).hex()}"])
+    hint([_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])])
