@@ -75,6 +75,10 @@ async def _not_leading() -> ChainHead | None:
     return None
 
 
+def _uncounted(_: int) -> None:
+    """Nobody signs heads."""
+
+
 def _no_rows(_from: int, _limit: int) -> Iterable[ChainRow]:
     """Where nobody asks for the records between."""
     return ()
@@ -93,6 +97,7 @@ class LogWatch(AsyncService):
         sources: Witnesses that can be read; looked at before anything is written.
         others: What other Authorities show us through the store, newer than our own heads.
         led_end: Where the log ends, in a snapshot in which we lead; None where we do not.
+        appended: Given how many records of ours a look found of which no commit told.
         told: Given the refusal when it is found, and None when all is right again.
         heals: Whether a store that is right again is written to again.  A file may have been
             replaced while we held it open, so what we would write goes nowhere: it does not.
@@ -109,6 +114,7 @@ class LogWatch(AsyncService):
     sources: Iterable[IHeadSource] = ()
     others: Callable[[], Awaitable[Iterable[bytes]]] = _none
     led_end: Callable[[], Awaitable[ChainHead | None]] = _not_leading
+    appended: Callable[[int], object] = _uncounted
     told: Callable[[AuditBroken | None], object] = _nobody
     heals: bool = True
     every: float = LOOK_SECS
@@ -275,10 +281,20 @@ class LogWatch(AsyncService):
     async def _foreign(self) -> AuditBroken | None:
         """What is there past our own writes: found while nobody writes, too."""
         end = await self.led_end()
-        if end is None or self.own.is_ours(end):
+        if end is None:
+            return None
+        if self.own.is_ours(end):
+            self._heard_late(end)
             return None
         seq = self.own.first_foreign(await self.chain.rows(self.own.known.seq + 1, NAMED))
         return ForeignRecord.at(seq)
+
+    def _heard_late(self, end: ChainHead) -> None:
+        """A commit whose answer was lost, or that nobody waited for: its records want a head."""
+        records = end.seq - self.own.known.seq
+        if self.own.to_sign is not None and records > 0:
+            self.own.committed(end)
+            self.appended(records)
 
     async def _check(self, mark: Mark) -> AuditBroken | None:
         if mark.seq == 0:

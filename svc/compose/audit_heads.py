@@ -139,6 +139,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
 
     writer = _writer(p, keeper, judge, exchange, watch, signed)
     p.store.committed, p.store.watch = writer.appended, watch
+    watch.appended = writer.appended
     restoring = Restoring(
         FencedStore(p.opened.store, p.leadership.held), watch.chain, p.recorder,
         restore_wish_file(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,

@@ -166,7 +166,10 @@ class WatchTests(SynchronousTestCase):
         before = self.end()
         self.log.fill(1, short_record)
         watch.left(before, self.end())
-        self.assertEqual(self.passes(), "", "its answer is on the way")
+        late: list[int] = []
+        watch.appended = late.append
+        self.assertEqual(self.passes(), "", "its answer is on the way, or lost")
+        self.assertEqual((late, watch.own.known), ([1], self.end()), "a head is to cover it")
         watch.committed(self.end())
         self.assertEqual(self.passes(), "")
         whole = list(self.log.log)

@@ -220,7 +220,7 @@ class RunningTests(StateCase):
             f"INSERT INTO nodes SELECT '{other}', 'new', role, key_sha256, x'02', state,"
             " generation, leaf_serial, leaf_key_sha256, leaf_expires, enrolled_at, revoked_at,"
             f" last_seen, version, public_names FROM nodes WHERE id = '{node}'",
-            named=[f"node:{node}", f"node:{other}"],
+            named=sorted([f"node:{node}", f"node:{other}"]),
         )
         self.house.by_sql(f"UPDATE nodes SET audit_key = zeroblob(32), role = 'proxy'"
                           f" WHERE id = '{node}'")  # fmt: skip

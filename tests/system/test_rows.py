@@ -87,9 +87,11 @@ class AssignmentTests(SynchronousTestCase):
         return process
 
     def connector(self, gateway: Gateway) -> dict[str, Any]:
-        """The registry's row of the Connector."""
+        """The registry's row of the Connector that serves the resource, or did."""
         rows: list[dict[str, Any]] = gateway.operator("nodes", "list", "--json").json
-        return next(one for one in rows if one["role"] == "connector")
+        bindings = gateway.operator("resources", "bindings", "echo", "--json").json
+        names = [one["node_name"] for one in bindings if one["node_name"]]
+        return next(one for one in rows if one["name"] == names[-1])
 
     def row(self, gateway: Gateway) -> dict[str, Any]:
         """The catalog's row of the resource."""
