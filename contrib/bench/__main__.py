@@ -29,6 +29,7 @@ from contrib.bench import (
     silent,
     spooling,
     starting,
+    trips,
 )
 from contrib.bench.ends import Sink, flood, start_sink, throughput
 from contrib.bench.ours import Ours, gateway
@@ -84,6 +85,7 @@ class Bench:
     megabytes: int
     records: int
     _sink: Sink | None = field(default=None, init=False)
+    _echo: int | None = field(default=None, init=False)
     _ssh: peers.Ssh | None = field(default=None, init=False)
     _ways: dict[bool, Ours] = field(factory=dict, init=False)
 
@@ -94,6 +96,13 @@ class Bench:
             self._sink = start_sink()
             self.ending.callback(self._sink.end)
         return self._sink
+
+    @property
+    def echo(self) -> int:
+        """The port of a target that says again what it is told."""
+        if self._echo is None:
+            self._echo = self.ending.enter_context(trips.echo_server())
+        return self._echo
 
     @property
     def ssh(self) -> peers.Ssh:
@@ -114,7 +123,11 @@ class Bench:
 
     def _gateway(self, *, direct: bool) -> Ours:
         if direct not in self._ways:
-            ports = {"sink": self.sink.port, "flood": self.ending.enter_context(flood())}
+            ports = {
+                "sink": self.sink.port,
+                "flood": self.ending.enter_context(flood()),
+                "echo": self.echo,
+            }
             made = gateway(ports, self.ssh.port, direct=direct)
             self._ways[direct] = self.ending.enter_context(made)
         return self._ways[direct]
@@ -140,6 +153,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "throughput": lambda bench: figures.throughput_rows(
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes
     ),
+    "trips": lambda bench: trips.rows(bench.ways, bench.ssh, bench.echo, bench.directory),
     "stalled": lambda bench: figures.stalled_rows(bench.tunnelled, bench.megabytes),
     "silent": lambda bench: silent.rows(bench.ours),
     "floods": lambda bench: floods.rows(bench.sink.port),

@@ -34,11 +34,11 @@ def throughput_rows(
     """
     found = dict.fromkeys((*ways, "ssh", "hops", "loop"), 0.0)
     with (
-        peers.ssh_chain(ssh, sink.port) as port,
+        peers.ssh_chain(ssh, sink.port) as chain,
         peers.haproxy_chain(directory, sink.port) as through,
     ):
         paths = {way: ours.sink for way, ours in ways.items()}
-        for name, at in (("ssh", port), ("hops", through.port), ("loop", sink.port)):
+        for name, at in (("ssh", chain.port), ("hops", through.port), ("loop", sink.port)):
             paths[name] = ("127.0.0.1", at)
         # In turns, and the best of each: what a path can do, not what the machine did beside it.
         for _ in range(_ROUNDS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -11,6 +12,17 @@ def cpu_seconds(pid: int) -> float:
     for task in Path(f"/proc/{pid}/task").iterdir():
         used += int((task / "schedstat").read_text("ascii").split()[0])
     return used / 1e9
+
+
+def with_descendants(pids: Iterable[int]) -> list[int]:
+    """Processes and everything that they have started and that still runs."""
+    found, waiting = [], list(pids)
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            waiting += map(int, (task / "children").read_text("ascii").split())
+    return found
 
 
 def resident_kib(pid: int) -> float:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from svc.testing.gateway import Gateway, make_gateway
 from svc.testing.person import Person
-from svc.testing.settings import PROXY, Target
+from svc.testing.settings import CONNECTOR, PROXY, Target
 
 POLICY = """\
 @id("operators-administer")
@@ -52,6 +52,12 @@ class Ours:
     def proxy_pid(self) -> int:
         """The Proxy's process."""
         return self.gateway.roles[PROXY].pid
+
+    @property
+    def session_pids(self) -> list[int]:
+        """The processes that the bytes of a session pass, from the person to the target."""
+        assert self.person.resident is not None
+        return [self.person.resident.pid, self.proxy_pid, self.gateway.roles[CONNECTOR].pid]
 
     @property
     def proxy_state(self) -> Path:

@@ -75,6 +75,7 @@ class Ssh:
 
     directory: Path
     port: int
+    pid: int
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -125,28 +126,38 @@ def sshd(directory: Path) -> Iterator[Ssh]:
         "UsePAM no\nMaxStartups 500\nMaxSessions 500\n",
         "utf-8",
     )
-    with running([[server, "-D", "-f", str(config)]]):
+    with running([[server, "-D", "-f", str(config)]]) as [pid]:
         await_port(port)
-        yield Ssh(directory, port)
+        yield Ssh(directory, port, pid)
 
 
 @contextmanager
-def ssh_chain(ssh: Ssh, sink_port: int) -> Iterator[int]:
-    """``ssh -L`` to a server to which ``ssh -R`` gave the sink; the local port."""
+def ssh_chain(ssh: Ssh, port: int) -> Iterator[Hops]:
+    """``ssh -L`` to a server to which ``ssh -R`` gave the target's *port*."""
     client, inner, local = tool("ssh"), free_port(), free_port()
     host = ("-p", str(ssh.port), "127.0.0.1")
-    behind = [client, *ssh.options, "-N", "-R", f"127.0.0.1:{inner}:127.0.0.1:{sink_port}", *host]
+    behind = [client, *ssh.options, "-N", "-R", f"127.0.0.1:{inner}:127.0.0.1:{port}", *host]
     front = [client, *ssh.options, "-N", "-L", f"127.0.0.1:{local}:127.0.0.1:{inner}", *host]
-    with running([behind]):
+    with running([behind]) as last:
         await_port(inner)
-        with running([front]):
+        with running([front]) as first:
             await_port(local)
-            yield local
+            yield Hops(local, [*first, ssh.pid, *last])
+
+
+@contextmanager
+def ssh_forward(ssh: Ssh, port: int) -> Iterator[Hops]:
+    """``ssh -L`` to a server that reaches the target's *port* itself."""
+    local = free_port()
+    way = ("-N", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}", "-p", str(ssh.port), "127.0.0.1")
+    with running([[tool("ssh"), *ssh.options, *way]]) as pids:
+        await_port(local)
+        yield Hops(local, [*pids, ssh.pid])
 
 
 @frozen
 class Hops:
-    """HAProxy at work.
+    """A peer at work.
 
     Attributes:
         port: Where it is reached.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from math import inf
+from os import getpid
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.bench.inside import Lag, p99_row
+from contrib.bench.machine import with_descendants
 from contrib.bench.rows import Goal, less_is_better, more_is_better, table, write
+from contrib.bench.trips import Way, echo_server, measured
 
 
 class RowTests(SynchronousTestCase):
@@ -100,3 +103,21 @@ class LagTests(SynchronousTestCase):
         late = (self.lag(fifty=100), self.lag(ten=99, hundred=1), self.lag(ten=98, hundred=2))
         rows = [p99_row("a", each, "alone", alone) for each in late]
         self.assertEqual([row.met for row in rows], [True, True, False])
+
+
+class TripTests(SynchronousTestCase):
+    """Small round trips."""
+
+    def test_measured(self) -> None:
+        """Each message that came back is counted, and the CPU time of the processes on its way."""
+        with echo_server() as port:
+            found = measured(Way(("127.0.0.1", port), [getpid()]), 100, 2, 0.05)
+        self.assertGreater(found.per_second, 0)
+        self.assertGreater(found.cpu_micros, 0)
+
+    def test_descendants(self) -> None:
+        """Who is started by a process counts with it."""
+        with echo_server():
+            found = with_descendants([getpid()])
+        self.assertIn(getpid(), found)
+        self.assertGreater(len(found), 1)
