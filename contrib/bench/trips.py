@@ -29,6 +29,7 @@ SIZE = 100
 """Bytes of a message in the rows that have a goal."""
 
 SESSIONS = (1, 8)
+_ROOT = Path(__file__).parents[2]
 _ROUNDS = 3
 _SECONDS = 2.0
 _MOVES_AFTER = 5 << 18
@@ -107,7 +108,7 @@ def measured(path: Way, size: int, count: int, seconds: float = _SECONDS) -> Tri
     words = [sys.executable, "-m", __name__, "client", *map(str, path.address)]
     client = subprocess.Popen(
         [*words, str(size), str(count), str(seconds)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT,
     )  # fmt: skip
     with client:
         assert client.stdin is not None and client.stdout is not None
@@ -127,7 +128,7 @@ def echo_server() -> Iterator[int]:
     """The port of an echo in a process of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         words = [sys.executable, "-m", __name__, "echo", str(listener.fileno())]
-        with subprocess.Popen(words, pass_fds=(listener.fileno(),)) as process:
+        with subprocess.Popen(words, pass_fds=(listener.fileno(),), cwd=_ROOT) as process:
             try:
                 yield listener.getsockname()[1]
             finally:
