@@ -238,9 +238,11 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     """The person's identity from disk, and the kinds in use.  Blocks; at start.
 
     Raises:
+        PluginError: a kind is refused.
         NotJoined: there is no identity.
         ConfigError: it cannot be trusted, or is not a person's.
     """
+    kinds = load_kinds(settings.plugins.kinds)
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
@@ -250,7 +252,7 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
         raise ConfigError("state_dir", "the identity in it is not a person's")
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for client: a Proxy to dial")
-    return PersonSide(runtime, settings, state, store, identity, load_kinds(settings.plugins.kinds))
+    return PersonSide(runtime, settings, state, store, identity, kinds)
 
 
 def make_client(runtime: Runtime, settings: RoleSettings) -> IService:

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 
 from svc.compose.accepting import FewAtOnce
 from svc.config import Address
-from svc.errors import ConfigError
+from svc.errors import ConfigError, PluginError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.tracing import NO_TRACES, Traces
 from svc.model.ids import Entropy
@@ -186,10 +186,26 @@ def load_kinds(names: Iterable[str]) -> Kinds:
     """Import the named kinds.
 
     Raises:
-        PluginError: naming the word and what is wrong with it.
+        PluginError: naming the word and what is wrong with it; so is a kind that would run
+            neither with TLS from person to Connector nor behind a request gate.
     """
     loaded = load(IResourceKind, "kind", names)
+    for one in loaded:
+        _check_protection(one)
     return Kinds({one.record.name: one.provider for one in loaded}, loaded)  # type: ignore[misc]
+
+
+def _check_protection(loaded: Loaded) -> None:
+    """Refuse a kind that is neither opaque nor gated; this build has no request gates."""
+    opaque = getattr(loaded.provider, "opaque", None)
+    if opaque is not True:
+        record = loaded.record
+        raise PluginError(
+            f"kind {record.name}: {record.path} says opaque = {ascii(opaque)[:40]} and has no "
+            "request gate, which this build cannot give it: its sessions would run without TLS "
+            "between person and Connector, and nobody would decide their requests; "
+            f"set opaque = True, or take {record.name} out of plugins.kinds"
+        )
 
 
 def plugin_records(loaded: Iterable[Loaded]) -> list[str]:

@@ -47,8 +47,8 @@ class IResourceKind(Interface):
     request_kind: str = Attribute("What opening it counts as: ``connect``, ``db_connect``, …")
     protocol: str = Attribute("The metric label of its sessions; one lower-case word.")
     opaque: bool = Attribute(
-        "Whether sessions run TLS end to end between client and Connector (rule R3), "
-        "so that no Proxy reads them."
+        "True: sessions run TLS end to end between client and Connector (rule R3), so that no "
+        "Proxy reads them.  Anything else is refused at start: this build has no request gates."
     )
     terms: KindTerms = Attribute("Its part of the Cedar vocabulary.")
     default_port: int | None = Attribute("Port when an address names none; None: it must.")

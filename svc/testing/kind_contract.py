@@ -50,6 +50,10 @@ class KindContract:
         self.assertTrue(self.kind.protocol.isidentifier() and self.kind.protocol.islower())
         self.assertIn(self.kind.request_kind, REQUEST_KINDS)
 
+    def test_runs_tls_end_to_end(self: Any) -> None:
+        """It is opaque: a kind without a request gate has no other protection from the Proxy."""
+        self.assertIs(self.kind.opaque, True)
+
     def test_terms(self: Any) -> None:
         """The action that opens a session is one of its actions, each named once."""
         terms = self.kind.terms

@@ -25,6 +25,7 @@ from svc.kinds.tcp import tcp as like
 KIND = OpaqueKind(name="WORD", terms=like.terms)
 del like
 """
+UNGATED = SOUND.replace("terms=like.terms", "terms=like.terms, opaque=OPAQUE")
 MORE = "MORE = OpaqueKind(name='more', terms=KIND.terms)\n"
 MARK = 'open({path!r}, "w").close()\n'
 NO_IDENTITY = ("join.token_file: there is no identity in state_dir yet",)
@@ -95,6 +96,29 @@ TWISTD = (
     *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
 )
 
+ROLES = {
+    "authority": 'store_url = "sqlite://{dir}/state/s.db"\n',
+    "proxy": 'endpoints.public_listen = "127.0.0.1:0"\n',
+    "connector": 'endpoints.proxy = ["127.0.0.1:1"]\n',
+    "up": 'endpoints.proxy = ["127.0.0.1:1"]\n',
+}
+ROLES["all"] = ROLES["authority"] + ROLES["proxy"]
+
+
+def ungated(role: str, opaque: str) -> Start:
+    """A start of *role* with a kind that says *opaque* of itself and has no request gate."""
+    nodes = "" if role == "up" else 'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
+    return Start(
+        f"{role}, opaque = {opaque}",
+        tuple(svc_command("--config", "{dir}/c.toml", role)),
+        f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
+        ("kind extra: /", "/kind_extra.py says opaque = ", "has no request gate",
+         "set opaque = True, or take extra out of plugins.kinds"),
+        environ=INSTALLED,
+        prepare=put(UNGATED.replace("OPAQUE", opaque)),
+    )  # fmt: skip
+
+
 BROKEN = [
     start("missing", "kind extra: no such drop-in", lambda own: None),
     start("two of a name", "kind tcp: found twice: ", put(SOUND, "tcp"), word=""),
@@ -145,6 +169,13 @@ class DropInTests(SynchronousTestCase):
         """A named drop-in that is missing, doubled, broken or open to others stops the start."""
         first, *others = BROKEN
         self.refused(from_nothing(first), *others)
+
+    def test_neither_opaque_nor_gated(self) -> None:
+        """A kind that would run without end-to-end TLS and without a gate stops every role."""
+        self.refused(
+            *(ungated(role, "False") for role in ROLES),
+            *(ungated("connector", odd) for odd in ("None", "0", "'no'")),
+        )
 
     def test_not_run(self) -> None:
         """What the configuration does not name is never run, wherever it lies."""
