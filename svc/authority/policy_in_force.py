@@ -19,6 +19,7 @@ from svc.interfaces.kinds import IResourceKind
 from svc.model.access import Entity
 from svc.model.person import PersonState
 from svc.model.policy_version import PolicyVersion
+from svc.policy.claims import log_claims, refuse_claims
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import (
@@ -85,10 +86,13 @@ class PolicyInForce:
         """An engine of *text* as it would be in force; nothing changes.
 
         Raises:
-            SvcError: the guard or the compiler refuses the text.
+            SvcError: the guard or the compiler refuses the text, or a policy of it reads
+                a fact that nothing enforces.
         """
         await self.guard(text)
-        return await self._compiled(text, facts, version)
+        made = await self._compiled(text, facts, version)
+        refuse_claims(made.claims)
+        return made
 
     async def _follow(self, facts: ClusterFacts) -> None:
         """The stored text over these facts, or, where it is refused, the one in force over them."""
@@ -125,6 +129,7 @@ class PolicyInForce:
             self._stuck, self._is_anew = 0, False
         self._absent = facts.absent
         _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
+        log_claims(made.version, made.claims)
         self._refused = None
         return True
 

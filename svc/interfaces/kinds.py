@@ -30,7 +30,9 @@ class KindTerms:
 
     Both map a name to its Cedar type.  A name the core has already is used as
     it is there; one of the kind's own adds how it is kept in the audit log,
-    as in ``"String personal"`` or ``"Long public"``.
+    as in ``"String personal"`` or ``"Long public"``.  A fact of a request that is
+    the client's word alone, and that neither a gate nor the Connector enforces,
+    has a third word: ``"String personal claimed"``.  No policy can rest on it.
     """
 
     entity_type: str

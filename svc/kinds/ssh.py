@@ -11,7 +11,7 @@ ssh = OpaqueKind(
         "Server",
         open_action="sshConnect",
         actions=("sshConnect",),
-        context={"login_user": "String personal"},
+        context={"login_user": "String personal claimed"},
     ),
     default_port=22,
 )

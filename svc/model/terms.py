@@ -34,6 +34,9 @@ class AttributeTerm:
         help: One sentence for the reference page.
         ticking: Whether the value changes with every second, so that an
             answer which read it is never kept.
+        claimed: Whether it is the client's word alone, which nothing on the way
+            enforces: no policy may rest on it (``svc.policy.claims``).  Only a
+            fact of a request can be.
     """
 
     name: str
@@ -41,6 +44,7 @@ class AttributeTerm:
     classified: Classified = field(validator=in_(("public", "personal")))
     help: str
     ticking: bool = False
+    claimed: bool = False
 
 
 @frozen

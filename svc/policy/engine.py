@@ -28,6 +28,7 @@ from svc.errors import Malformed
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.access import AccessRequest, ContextValue, Decision, Entity, EntityUid, Verdict
 from svc.model.terms import AttributeTerm
+from svc.policy.claims import ClaimRead
 from svc.policy.entities import EntityView, cedar_json
 from svc.policy.refusals import EntitiesRefused
 from svc.policy.slices import Slice, SliceIndex
@@ -90,6 +91,8 @@ class CompiledPolicy:
         vocabulary: What may be asked.
         index: The policies, sliced.
         entities: Who and what there is.
+        claims: The policies of the text that read what nothing enforces; the
+            permits among them are not in *index*.
 
     Raises:
         EntitiesRefused: *entities* do not fit the vocabulary.
@@ -102,8 +105,10 @@ class CompiledPolicy:
         vocabulary: Vocabulary,
         index: SliceIndex,
         entities: Iterable[Entity],
+        claims: tuple[ClaimRead, ...] = (),
     ) -> None:
         self.version = version
+        self.claims = claims
         self.revision = revision
         self.vocabulary = vocabulary
         self._index = index
@@ -121,7 +126,9 @@ class CompiledPolicy:
         Raises:
             EntitiesRefused: *entities* do not fit the vocabulary.
         """
-        return CompiledPolicy(self.version, revision, self.vocabulary, self._index, entities)
+        return CompiledPolicy(
+            self.version, revision, self.vocabulary, self._index, entities, self.claims
+        )
 
     @property
     def entities(self) -> tuple[Entity, ...]:

@@ -10,20 +10,27 @@ from svc.policy.refusals import VocabularyError
 from svc.policy.words import CORE, PEOPLE
 
 _VIEW = next(action for action in CORE.actions if action.name == "view")
+_CLAIMED = " claimed"
 _KINDED = next(entity for entity in CORE.entities if entity.name == "TcpService")
 
 
 def kind_terms(request_kind: str, kind: KindTerms) -> Terms:
     """The terms of a kind's drop-in, to be joined with the core's.
 
-    A fact or attribute the core already has is used as it is.  One of the
+    A fact or attribute the core already has is used as it is, except that a kind
+    which only claims a fact makes it a claim in the whole vocabulary.  One of the
     kind's own is written with its class: ``"String personal"``.
 
     Raises:
         VocabularyError: for a fact of the kind's own without a class.
     """
-    core = {fact.name for fact in CORE.facts}
+    core = {fact.name: fact for fact in CORE.facts}
     own = tuple(_fact(name, spec) for name, spec in kind.context.items() if name not in core)
+    own += tuple(
+        evolve(core[name], claimed=True)
+        for name, spec in kind.context.items()
+        if name in core and _is_claimed(spec)
+    )
     actions = tuple(
         ActionTerm(
             name,
@@ -53,8 +60,22 @@ def _help(action: str) -> str:
     return "An action of its kind." if known is None else known.help
 
 
+def _is_claimed(spec: str) -> bool:
+    return spec.endswith(_CLAIMED)
+
+
 def _fact(name: str, spec: str) -> AttributeTerm:
-    type_, _, classified = spec.rpartition(" ")
+    claimed = _is_claimed(spec)
+    type_, _, classified = spec.removesuffix(_CLAIMED).rpartition(" ")
     if classified not in ("public", "personal") or not type_:
-        raise VocabularyError(f"fact {name}: written as its type and public or personal")
-    return AttributeTerm(name, type_, classified, "A fact of its kind.")  # type: ignore[arg-type]
+        raise VocabularyError(
+            f"fact {name}: written as its type, public or personal, and `claimed` if nothing "
+            "enforces it"
+        )
+    return AttributeTerm(
+        name,
+        type_,  # type: ignore[arg-type]
+        classified,  # type: ignore[arg-type]
+        "A fact of its kind.",
+        claimed=claimed,
+    )

@@ -19,6 +19,12 @@ Texts are validated strictly: a fact is optional, so ask `context has …` befor
 reading it. Whatever is not a clean Allow is a deny; a policy that fails while
 it is evaluated denies.
 
+A fact marked *claimed* is only what the client says: nothing at the target or on
+the way to it enforces it. So it decides nothing: a new policy that reads it is
+refused (`policy_unenforced_fact`). In a policy that was in force before, a permit
+that reads it has no effect, a forbid stays, and the log of each role that decides
+by it names both by their `@id`.
+
 ```cedar
 @id("ops-ssh") @reason("on call may reach production hosts")
 permit (principal in Group::"ops", action == Action::"sshConnect", resource)
@@ -84,7 +90,8 @@ def _actions(terms: Terms) -> Iterable[tuple[str, ...]]:
 
 def _facts(terms: Terms) -> Iterable[tuple[str, ...]]:
     for fact in sorted(terms.facts, key=lambda f: f.name):
-        yield f"`{fact.name}`", _type(fact), fact.classified, fact.help
+        classified = f"{fact.classified}, *claimed*" if fact.claimed else fact.classified
+        yield f"`{fact.name}`", _type(fact), classified, fact.help
         if not isinstance(fact.type, str):
             for part in fact.type:
                 yield f"`{fact.name}.{part.name}`", _type(part), part.classified, part.help

@@ -12,11 +12,15 @@ TOO_DEEP = "policy_too_deep"
 INVALID = "policy_invalid"
 UNNAMED = "policy_unnamed"
 DUPLICATE_ID = "policy_duplicate_id"
+UNENFORCED_FACT = "policy_unenforced_fact"
 GUARD_CRASHED = "policy_guard_crashed"
 GUARD_TIMEOUT = "policy_guard_timeout"
 
 REASONS = frozenset(
-    {TOO_LARGE, TOO_DEEP, INVALID, UNNAMED, DUPLICATE_ID, GUARD_CRASHED, GUARD_TIMEOUT}
+    {
+        *(TOO_LARGE, TOO_DEEP, INVALID, UNNAMED, DUPLICATE_ID, UNENFORCED_FACT),
+        *(GUARD_CRASHED, GUARD_TIMEOUT),
+    }
 )
 
 MAX_TEXT = 2_000

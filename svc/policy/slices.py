@@ -58,7 +58,7 @@ class SliceIndex:
         self._index: dict[str | None, dict[ScopeKey, dict[ScopeKey, list[str]]]] = {}
         for name, policy in policies.items():
             principal, resource = _scope(policy.principal), _scope(policy.resource)
-            for action in _actions(policy.action, members):
+            for action in scope_actions(policy, members):
                 by_principal = self._index.setdefault(action, {})
                 by_principal.setdefault(principal, {}).setdefault(resource, []).append(name)
         self._subset = lru_cache(MAX_SUBSETS)(self._make)
@@ -170,10 +170,11 @@ def _scope(constraint: pst.PrincipalOrResourceConstraint) -> ScopeKey:
             return _uid(entity)
 
 
-def _actions(
-    constraint: pst.ActionConstraint, members: Mapping[str, frozenset[str]]
+def scope_actions(
+    policy: pst.Template, members: Mapping[str, frozenset[str]]
 ) -> frozenset[str | None]:
-    match constraint:
+    """The actions in a policy's scope; None among them: any."""
+    match policy.action:
         case pst.ScopeAny():
             return frozenset({None})
         case pst.ActionEq(entity):

@@ -86,6 +86,11 @@ class Vocabulary:
     shapes: Mapping[str, ActionShape] = field(repr=False)
     members: Mapping[str, frozenset[str]] = field(repr=False)
 
+    @property
+    def claimed(self) -> frozenset[str]:
+        """The facts of requests that nothing enforces."""
+        return frozenset(fact.name for fact in self.terms.facts if fact.claimed)
+
     def refusal(self, request: AccessRequest) -> str | None:
         """The word for why *request* cannot be asked at all; None: it can."""
         shape = self.shapes.get(request.action)
@@ -163,8 +168,7 @@ def join(parts: Iterable[Terms]) -> Terms:
         for group in part.groups:
             groups.setdefault(group.name, group)
         for fact in part.facts:
-            if facts.setdefault(fact.name, fact) != fact:
-                raise VocabularyError(f"fact {fact.name}: two meanings")
+            facts[fact.name] = _unite_facts(facts.get(fact.name, fact), fact)
         for action in part.actions:
             actions[action.name] = _unite_actions(actions.get(action.name, action), action)
     return Terms(
@@ -244,7 +248,10 @@ def _check(terms: Terms) -> None:
     for attributes in (terms.facts, *(entity.attributes for entity in terms.entities)):
         for attribute in attributes:
             _check_type(attribute)
+    for fact in terms.facts:
+        _check_unclaimed(() if isinstance(fact.type, str) else fact.type)
     for entity in terms.entities:
+        _check_unclaimed(entity.attributes)
         _check_known(entity.name, entity.member_of, entities)
     for action in terms.actions:
         if action.request_kind not in REQUEST_KINDS or action.name in groups:
@@ -267,6 +274,15 @@ def _check_name(name: str) -> None:
         raise VocabularyError(f"{name!r}: cannot be a word of the vocabulary")
 
 
+def _check_unclaimed(attributes: Iterable[AttributeTerm]) -> None:
+    """A claim stands in a request: what the gateway knows of an entity is no claim."""
+    for attribute in attributes:
+        if attribute.claimed:
+            raise VocabularyError(f"{attribute.name}: only a fact of a request can be claimed")
+        if not isinstance(attribute.type, str):
+            _check_unclaimed(attribute.type)
+
+
 def _check_type(attribute: AttributeTerm) -> None:
     _check_name(attribute.name)
     if isinstance(attribute.type, str):
@@ -275,6 +291,13 @@ def _check_type(attribute: AttributeTerm) -> None:
         return
     for part in attribute.type:
         _check_type(part)
+
+
+def _unite_facts(old: AttributeTerm, new: AttributeTerm) -> AttributeTerm:
+    claimed = old.claimed or new.claimed
+    if evolve(old, claimed=claimed) != evolve(new, claimed=claimed):
+        raise VocabularyError(f"fact {old.name}: two meanings")
+    return evolve(old, claimed=claimed)
 
 
 def _unite_entities(old: EntityTerm, new: EntityTerm) -> EntityTerm:

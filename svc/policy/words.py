@@ -55,7 +55,9 @@ FACTS = (
         "mfa_age_seconds", "Long", "public", "Since the second factor was shown.", ticking=True
     ),
     AttributeTerm("approved_request", "Bool", "public", "An approval in force covers this."),
-    AttributeTerm("login_user", "String", "personal", "The account asked for at the target."),
+    AttributeTerm(
+        "login_user", "String", "personal", "The account asked for at the target.", claimed=True
+    ),
     AttributeTerm("target_host", "String", "personal", "Where a forwarding leads."),
     AttributeTerm("target_port", "Long", "public", "The port a forwarding leads to."),
     AttributeTerm("db_role", "String", "public", "The database role asked for."),

@@ -25,6 +25,7 @@ from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
 from svc.model.principal import Principal
 from svc.model.signing import Purpose
 from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
+from svc.policy.claims import log_claims
 from svc.policy.engine import CompiledPolicy
 
 _log = Logger(namespace="svc_proxy")
@@ -223,7 +224,8 @@ class SnapshotHolder:
         revoked = frozenset(one.principal for one in snapshot.revocations)
         is_new = bundle is not None or revoked != self._revoked
         if bundle is not None:
-            engine = await self.compile(bundle, self._base(bundle))
+            base = self._base(bundle)
+            engine = await self.compile(bundle, base)
             if self._floor is not before:  # an older store was put back meanwhile
                 floor = self._checked(snapshot)
             self.floor_file.write(floor)
@@ -234,6 +236,8 @@ class SnapshotHolder:
                 version=snapshot.policy_version,
                 revision=snapshot.entity_revision,
             )
+            if base is None:
+                log_claims(engine.version, engine.claims)
         elif is_new:
             self.floor_file.write(floor)
         if floor.is_later_than(self._floor) or not self._valid_secs:

@@ -17,9 +17,16 @@ from svc.policy.bundle import apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.refusals import GUARD_TIMEOUT, INVALID, refused
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import POLICY, Call, House, outcome, refusal_of, value_of
+from tests.logged import logged
 from tests.pki.support import CLUSTER
 
 ACTOR = operator(7)
+CLAIMS = """\
+@id("deploy-only") permit (principal, action == Action::"sshConnect", resource)
+when { context has login_user && context.login_user == "deploy" };
+@id("not-root") forbid (principal, action == Action::"sshConnect", resource)
+when { context has login_user && context.login_user == "root" };
+"""
 MORE = POLICY + '@id("eve-views") permit (principal, action == Action::"view", resource);\n'
 
 
@@ -68,6 +75,15 @@ class SettingTests(Desk):
             self.assertEqual(refusal_of(self.setting(text)).reason, reason)
             self.assertEqual(self.house.records("policy.refused")[-1]["reason"], reason)
         self.assertEqual((self.version, self.house.applied), (1, [1]))
+
+    def test_claims_of_the_client(self) -> None:
+        """A text that reads what nothing enforces is refused under a reason of its own."""
+        refusal = refusal_of(self.setting(POLICY + CLAIMS))
+        self.assertEqual(refusal.reason, "policy_unenforced_fact")
+        self.assertIn("policies deploy-only, not-root: ", refusal.text)
+        record = self.house.records("policy.refused")[-1]
+        self.assertEqual(record["reason"], "policy_unenforced_fact")
+        self.assertEqual(self.version, 1)
 
     def test_another_was_faster(self) -> None:
         """Of two texts set on one base the second is told to look again."""
@@ -141,6 +157,23 @@ class InForceTests(Desk):
         bundle = decode_bundle(self.house.publisher.published.bundle)
         self.assertEqual((bundle.policy_version, bundle.policy_text), (1, POLICY))
         self.assertIn("late", {entity.uid.id for entity in bundle.entities})
+
+    def test_claims_in_the_store(self) -> None:
+        """In a text that was in force before, permits that read a claim are named in the log."""
+        events = logged(self)
+        self.store_version(POLICY + CLAIMS)
+        self.house.refresh()
+        self.house.refresh()
+        self.assertEqual(self.version, 2)
+        told = [
+            (event["log_level"].name, event["policies"], event["facts"])
+            for event in events
+            if event.get("reason") == "policy_unenforced_fact"
+        ]
+        self.assertEqual(
+            told,
+            [("warn", ["deploy-only"], ["login_user"]), ("warn", ["not-root"], ["login_user"])],
+        )
 
     def test_guard_out_of_time_is_tried_again(self) -> None:
         """A text whose trial only took too long comes into force at a later pass."""

@@ -8,7 +8,8 @@ from typing import Any
 from cedarpy import Schema, validate_policies
 
 from svc.model.access import AccessRequest, Entity, EntityUid
-from svc.policy.compile import compile_policy
+from svc.policy.claims import claims_read
+from svc.policy.compile import compile_policy, read_policies
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import (
     Facts,
@@ -18,6 +19,7 @@ from svc.policy.entities import (
     ResourceFacts,
     entities_of,
 )
+from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import vocabulary
 
 WORDS = vocabulary()
@@ -111,11 +113,17 @@ _RESOURCES = (
 
 
 def random_policy(random: Random, name: str) -> str:
-    """One policy of random scope, condition and effect, valid in itself."""
+    """One policy of random scope, condition and effect, valid and of effect by itself."""
     while True:
         text = _any_policy(random, name)
-        if validate_policies(text, SCHEMA).validation_passed:
+        if validate_policies(text, SCHEMA).validation_passed and not _without_effect(text):
             return text
+
+
+def _without_effect(text: str) -> bool:
+    """Whether it is a permit that may read a claim, which Cedar would let count."""
+    claims = claims_read(read_policies(text, WORDS, PolicyLimits()), WORDS)
+    return any(claim.is_permit for claim in claims)
 
 
 def _any_policy(random: Random, name: str) -> str:

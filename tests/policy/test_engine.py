@@ -291,8 +291,8 @@ class ValueTests(SynchronousTestCase):
     def test_texts(self) -> None:
         """Quotes, controls and any letters in a fact are that fact and nothing else."""
         text = (
-            '@id("root") permit (principal, action == Action::"sshConnect", resource) '
-            'when { context has login_user && context.login_user == "%s" };'
+            '@id("root") permit (principal, action == Action::"webAccess", resource) '
+            'when { context has path && context.path == "%s" };'
         )
         for written, value in (
             ('a\\"b', 'a"b'),
@@ -304,7 +304,7 @@ class ValueTests(SynchronousTestCase):
         ):
             ours = engine(text % written)
             for asked in (value, value + '"', '","x":"', ""):
-                request = ask("u1", "r1", "sshConnect", "connect", "Server", login_user=asked)
+                request = ask("u1", "r1", "webAccess", "web", "WebApp", path=asked)
                 self.assertEqual(ours.decide(request).allowed, asked == value, repr(asked))
 
     def test_sets_numbers_and_flags(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
@@ -11,6 +12,7 @@ from twisted.python.failure import Failure
 from svc.errors import SvcError
 from svc.messages.snapshot import SnapshotFrame, decode_snapshot
 from svc.model.signing import Purpose, Signed
+from tests.logged import logged
 from tests.pki.support import World
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests
@@ -42,6 +44,21 @@ class SnapshotTests(ProxyTests):
         self.assertEqual(self.take(self.authority.frame(newer)), "")
         self.assertEqual(self.site.holder.engine().revision, 8)
         self.assertEqual([base is not None for base in self.site.compiled], [False, True])
+
+    def test_claims_are_named(self) -> None:
+        """A permit that reads what nothing enforces is named once, when its text is taken."""
+        events = logged(self)
+        claims = (
+            '@id("deploy-only") permit (principal, action == Action::"sshConnect", resource) '
+            'when { context has login_user && context.login_user == "deploy" };'
+        )
+        for revision in (8, 9):
+            newer = evolve(
+                self.authority._bundle(("db1",), revision), policy_version=8, policy_text=claims
+            )
+            self.assertEqual(self.take(self.authority.frame(newer)), "")
+        told = [one["policies"] for one in events if one.get("reason") == "policy_unenforced_fact"]
+        self.assertEqual(told, [["deploy-only"]])
 
     def test_delta(self) -> None:
         """A change is applied to the bundle that is held."""

@@ -1,0 +1,163 @@
+"""Facts that nobody enforces: no permit has effect by them, and no new policy reads them."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.interfaces.kinds import KindTerms
+from svc.model.access import Entity
+from svc.model.terms import AttributeTerm, EntityTerm, Terms
+from svc.policy.bundle import PolicyBundle, decode_bundle, encode_bundle, engine_of
+from svc.policy.claims import refuse_claims
+from svc.policy.compile import compile_policy
+from svc.policy.engine import CompiledPolicy
+from svc.policy.kind_terms import kind_terms
+from svc.policy.refusals import PolicyRefused, VocabularyError
+from svc.policy.vocabulary import Vocabulary, vocabulary
+from svc.policy.words import CORE
+from tests.policy.samples import ask, engine, everybody
+
+SSH = 'principal, action == Action::"sshConnect", resource'
+DEPLOY = 'context has login_user && context.login_user == "deploy"'
+
+READS = {
+    "by name": f"when {{ {DEPLOY} }}",
+    "by index": 'when { context has "login_user" && context["login_user"] == "deploy" }',
+    "whether it is there": "when { context has login_user }",
+    "whether it is not": "unless { context has login_user }",
+    "within an if": f"when {{ if {DEPLOY} then true else false }}",
+    "by a record that holds the context": (
+        'when { {a: context}.a has login_user && {a: context}.a.login_user == "deploy" }'
+    ),
+    "by the whole context": "when { [context].contains(context) }",
+    "in a second clause": f"when {{ true }} when {{ {DEPLOY} }}",
+}
+
+
+def ssh(made: CompiledPolicy, login_user: str = "deploy") -> tuple[bool, tuple[str, ...]]:
+    """Whether u1 may open r1 under that claim, and by which policies."""
+    decision = made.decide(
+        ask("u1", "r1", "sshConnect", "connect", "Server", login_user=login_user)
+    )
+    return decision.allowed, decision.policies
+
+
+def permit(name: str, clauses: str, scope: str = SSH) -> str:
+    """A policy of that name."""
+    return f'@id("{name}") permit ({scope}) {clauses};\n'
+
+
+class InForceTests(SynchronousTestCase):
+    """A text that is in force already."""
+
+    def test_permits_have_no_effect(self) -> None:
+        """However a permit reads the claim, it lets nobody in, and the engine names it."""
+        for label, clauses in READS.items():
+            for scope in (SSH, 'principal, action in Action::"use", resource'):
+                made = engine(permit("claims", clauses, scope) + permit("root", "", SSH))
+                self.assertEqual(ssh(made), (True, ("root",)), label)
+                made = engine(permit("claims", clauses, scope))
+                for claimed in ("deploy", "root", ""):
+                    self.assertEqual(ssh(made, claimed), (False, ()), label)
+                self.assertEqual([one.policy for one in made.claims], ["claims"], label)
+                request = ask("u1", "r1", "sshConnect", "connect", "Server", login_user="deploy")
+                self.assertFalse(made.decide_by_all(request).allowed, label)
+
+    def test_forbids_stay(self) -> None:
+        """A forbid that reads the claim forbids as it did."""
+        made = engine(permit("all", "") + f'@id("no-deploy") forbid ({SSH}) when {{ {DEPLOY} }};')
+        self.assertEqual(ssh(made, "deploy"), (False, ("no-deploy",)))
+        self.assertEqual(ssh(made, "root"), (True, ("all",)))
+        self.assertEqual([(one.policy, one.is_permit) for one in made.claims],
+                         [("no-deploy", False)])  # fmt: skip
+
+    def test_others_keep_their_effect(self) -> None:
+        """What reads other facts, or all those of an action without a claim, is as it was."""
+        tcp = 'principal, action == Action::"tcpConnect", resource'
+        made = engine(
+            permit("noon", "when { context has hour && context.hour == 12 }", SSH)
+            + permit("whole", "when { [context].contains(context) }", tcp)
+        )
+        self.assertEqual(made.claims, ())
+        request = ask("u1", "r1", "sshConnect", "connect", "Server", hour=12, login_user="deploy")
+        self.assertEqual(made.decide(request).policies, ("noon",))
+        self.assertTrue(made.decide(ask("u1", "r1")).allowed)
+
+    def test_other_entities(self) -> None:
+        """Over other people and resources the same policies are without effect."""
+        made = engine(permit("claims", READS["by name"])).with_entities(everybody(), 8)
+        self.assertEqual((ssh(made), len(made.claims)), ((False, ()), 1))
+
+    def test_at_a_proxy(self) -> None:
+        """Who gets the policy in a bundle leaves out the same permits."""
+        entities: tuple[Entity, ...] = everybody()
+        text = permit("claims", READS["by name"])
+        sent = encode_bundle(PolicyBundle(1, 7, vocabulary().terms, text, entities))
+        made = engine_of(decode_bundle(sent))
+        self.assertEqual(
+            (ssh(made), [one.policy for one in made.claims]), ((False, ()), ["claims"])
+        )
+
+
+class NewTextTests(SynchronousTestCase):
+    """A text that somebody proposes."""
+
+    def refusal(self, text: str, words: Vocabulary | None = None) -> PolicyRefused:
+        made = compile_policy(text, words or vocabulary(), (), 1)
+        refusal: PolicyRefused = self.assertRaises(PolicyRefused, refuse_claims, made.claims)
+        return refusal
+
+    def test_refused(self) -> None:
+        """Permits and forbids that read the claim in any way are refused by name."""
+        for label, clauses in READS.items():
+            for effect in ("permit", "forbid"):
+                refusal = self.refusal(f'@id("ops-deploy") {effect} ({SSH}) {clauses};')
+                self.assertEqual(refusal.reason, "policy_unenforced_fact", label)
+                self.assertIn("policy ops-deploy: ", refusal.text)
+                self.assertIn("login_user", refusal.text)
+                self.assertIn("nothing enforces", refusal.text)
+
+    def test_every_policy_is_named(self) -> None:
+        """All the policies that have to be changed are told at once."""
+        text = permit("one", READS["by name"]) + permit("two", READS["by index"])
+        self.assertIn("policies one, two: ", self.refusal(text).text)
+
+    def test_good_texts(self) -> None:
+        """A text that reads no claim passes."""
+        refuse_claims(
+            engine(permit("all", "") + permit("noon", "when { context has hour }")).claims
+        )
+
+
+class KindTests(SynchronousTestCase):
+    """A kind says which of its facts are claims."""
+
+    def words(self, **facts: str) -> Vocabulary:
+        terms = KindTerms("Desktop", "vncConnect", ("vncConnect",), context=facts)
+        return vocabulary(kind_terms("connect", terms))
+
+    def test_own_facts(self) -> None:
+        """The third word of a fact's form makes it a claim."""
+        words = self.words(seat="String public claimed", screen="Long public")
+        self.assertEqual(words.claimed, {"login_user", "seat"})
+
+    def test_facts_of_the_core(self) -> None:
+        """One kind that only claims a fact of the core makes it a claim for every policy."""
+        self.assertIn("db_role", self.words(db_role="String public claimed").claimed)
+        self.assertNotIn("db_role", self.words(db_role="String public").claimed)
+
+    def test_only_facts_of_requests(self) -> None:
+        """An attribute of an entity, or a part of a record, cannot be marked as a claim."""
+        odd = AttributeTerm("odd", "String", "public", "Odd.", claimed=True)
+        record = AttributeTerm("more", (odd,), "public", "A record.")
+        for terms in (
+            Terms(entities=(EntityTerm("Desktop", "One.", (), (odd,)),)),
+            Terms(facts=(record,)),
+        ):
+            self.assertRaises(VocabularyError, vocabulary, terms)
+        kind = KindTerms("Desktop", "v", ("v",), attributes={"odd": "String public claimed"})
+        self.assertRaises(VocabularyError, lambda: vocabulary(kind_terms("connect", kind)))
+
+    def test_the_core(self) -> None:
+        """Of the core's facts the login user alone is a client's claim."""
+        self.assertEqual([fact.name for fact in CORE.facts if fact.claimed], ["login_user"])
