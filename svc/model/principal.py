@@ -26,6 +26,7 @@ class Role(Enum):
     USER = "user"
     OPERATOR = "operator"
     PURPOSE = "purpose"
+    CA = "ca"
 
     @property
     def is_node(self) -> bool:
@@ -34,14 +35,18 @@ class Role(Enum):
 
 
 NODE_ROLES = frozenset({Role.AUTHORITY, Role.PROXY, Role.CONNECTOR})
+HOLDERS = NODE_ROLES | {Role.USER, Role.OPERATOR}
+"""Who can be at the other end of a connection: purpose keys and CAs cannot."""
+_NAMED_BY_WORD = frozenset({Role.PURPOSE, Role.CA})
 
 
 @frozen
 class Principal:
-    """One certificate holder: a node, a person, an operator, or a purpose key.
+    """One certificate holder: a node, a person, an operator, a purpose key, or an issuing CA.
 
     ``id`` is opaque for nodes and persons; for ``Role.PURPOSE`` it is the
-    purpose word (``grant``, ``snapshot``, ``anchor``).
+    purpose word (``grant``, ``snapshot``, ``anchor``), and for ``Role.CA`` the
+    kind of issuing CA (``transport``, ``spiffe``).
     """
 
     cluster: str
@@ -76,7 +81,7 @@ def parse_principal(uri: str) -> Principal:
         role = Role(segments[0])
     except ValueError:
         raise Malformed("SPIFFE ID: unknown role") from None
-    well_formed = is_resource_id if role is Role.PURPOSE else is_opaque_id
+    well_formed = is_resource_id if role in _NAMED_BY_WORD else is_opaque_id
     if not well_formed(segments[1]):
         raise Malformed("SPIFFE ID: the id is not of its role's form")
     return Principal(cluster, role, segments[1])

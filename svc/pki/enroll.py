@@ -17,7 +17,7 @@ from svc.model.certificate import (
     IssuedCertificate,
 )
 from svc.model.ids import node_id
-from svc.model.principal import Principal, Role
+from svc.model.principal import HOLDERS, Principal
 from svc.model.token import TokenGrant
 from svc.pki import profile
 from svc.pki.issue import IssuingAuthority, ProvenKey, prove_key
@@ -85,7 +85,7 @@ class EnrollmentDesk:
         """
         if grant.role.is_node:
             return Principal(self.keys.cluster, grant.role, node_id(key.info))
-        if grant.role is Role.PURPOSE or not grant.subject_id:
+        if grant.role not in HOLDERS or not grant.subject_id:
             raise CertificateRefused("the token names no holder", reason="certificate_role")
         return Principal(self.keys.cluster, grant.role, grant.subject_id)
 

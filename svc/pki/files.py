@@ -22,8 +22,15 @@ from cryptography.hazmat.primitives.serialization import (
 
 from svc.errors import ConfigError
 from svc.model.signing import PrivateKey
+from svc.pki.profile import is_of_candidate
 
 MAX_FILE_BYTES = 64 * 1024
+OF_CANDIDATE = (
+    "was made by an earlier candidate of svc, whose certificates carry private extensions; that "
+    "format was never released, and is not read: make the gateway anew with `svc init` in another "
+    "directory, then join its nodes and persons to it anew"
+)
+"""What is said of a certificate that an unreleased candidate made."""
 
 
 def make_private_directory(path: Path) -> None:
@@ -123,12 +130,16 @@ def load_certificates(path: Path, uid: int) -> list[x509.Certificate]:
     """The certificates in a file, in its order.
 
     Raises:
-        ConfigError: naming the file.
+        ConfigError: naming the file; also where an earlier candidate made it.
     """
     try:
-        return x509.load_pem_x509_certificates(read_private(path, uid))
-    except ValueError:
+        found = x509.load_pem_x509_certificates(read_private(path, uid))
+        is_old = any(is_of_candidate(each) for each in found)
+    except (ValueError, x509.DuplicateExtension):
         raise ConfigError(str(path), "holds no certificate that can be read") from None
+    if is_old:
+        raise ConfigError(str(path), OF_CANDIDATE)
+    return found
 
 
 def check_pair(path: Path, key: PrivateKey, certificate: x509.Certificate) -> None:

@@ -129,7 +129,8 @@ class IssuingAuthority:
                 f"the issuing CA {self.kind} has expired", reason="certificate_expired"
             )
         principal = request.principal
-        builder = _begin(principal.id, self.certificate, proven.key, now, end, self.entropy)
+        subject = _name(principal.id, profile.generation_attribute(request.generation))
+        builder = _begin(subject, self.certificate, proven.key, now, end, self.entropy)
         leaf = (
             builder.add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(profile.key_usage(authority=False), critical=True)
@@ -143,7 +144,6 @@ class IssuingAuthority:
                 ),
                 critical=False,
             )
-            .add_extension(profile.generation_extension(request.generation), critical=False)
             .sign(self.key, SHA256())
         )
         facts = facts_of(leaf, principal, request.generation, proven.key)
@@ -161,8 +161,8 @@ class IssuingAuthority:
             raise CertificateRefused(
                 "only a node's certificate carries host names", reason="certificate_name"
             )
-        if request.lifetime <= 0 or request.generation < 1:
-            raise _bad_request("lifetime and generation are above 0")
+        if request.lifetime <= 0 or not 1 <= request.generation <= profile.MAX_GENERATION:
+            raise _bad_request("lifetime and generation are above 0, the generation below 2^63")
 
 
 def make_root(
@@ -173,9 +173,10 @@ def make_root(
         raise CertificateRefused("not a cluster's name", reason="certificate_cluster")
     public = key.public_key()
     builder = _begin(
-        f"svc root {_short(public)}", None, public, now, now + profile.ROOT_LIFETIME, entropy
-    )
-    return _as_authority(builder, cluster, 1).sign(key, SHA256())
+        _name(f"svc root {_short(public)}"),
+        None, public, now, now + profile.ROOT_LIFETIME, entropy,
+    )  # fmt: skip
+    return _as_authority(builder, f"spiffe://{cluster}", 1).sign(key, SHA256())
 
 
 def make_issuer(
@@ -191,9 +192,10 @@ def make_issuer(
     """An issuing CA of *kind* under the root, of path length 0; it does not outlive the root."""
     public = key.public_key()
     end = min(now + lifetime, _end(root))
-    builder = _begin(f"svc {kind} {_short(public)}", root, public, now, end, entropy)
-    builder = builder.add_extension(profile.kind_extension(kind), critical=False)
-    return _as_authority(builder, cluster, 0).sign(root_key, SHA256())
+    subject = _name(f"svc {kind} {_short(public)}")
+    builder = _begin(subject, root, public, now, end, entropy)
+    uri = Principal(cluster, Role.CA, kind).uri
+    return _as_authority(builder, uri, 0).sign(root_key, SHA256())
 
 
 def make_purpose(
@@ -209,10 +211,10 @@ def make_purpose(
     uri = Principal(cluster, Role.PURPOSE, word).uri
     end = min(now + profile.PURPOSE_LIFETIME, _end(root))
     return (
-        _begin(f"svc purpose {word}", root, key, now, end, entropy)
+        _begin(_name(f"svc purpose {word}"), root, key, now, end, entropy)
         .add_extension(x509.BasicConstraints(False, None), critical=True)
         .add_extension(profile.key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([profile.PURPOSES[word].usage]), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([profile.PURPOSE_USAGE]), critical=True)
         .add_extension(
             x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)]), critical=False
         )
@@ -273,20 +275,20 @@ def _short(key: PublicKey) -> str:
     return x509.SubjectKeyIdentifier.from_public_key(key).digest.hex()[:8]
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _name(common_name: str, *further: x509.NameAttribute[str]) -> x509.Name:
+    """A subject; the common name is for people, never for programs."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name), *further])
 
 
 def _begin(
-    common_name: str,
+    subject: x509.Name,
     issuer: x509.Certificate | None,
     key: PublicKey,
     now: float,
     end: float,
     entropy: Entropy,
 ) -> x509.CertificateBuilder:
-    """What every certificate has; the common name is for people, never for programs."""
-    subject = _name(common_name)
+    """What every certificate has."""
     if issuer is None:
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
     else:
@@ -307,11 +309,11 @@ def _begin(
 
 
 def _as_authority(
-    builder: x509.CertificateBuilder, cluster: str, path_length: int
+    builder: x509.CertificateBuilder, uri: str, path_length: int
 ) -> x509.CertificateBuilder:
-    uri = x509.UniformResourceIdentifier(f"spiffe://{cluster}")
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)])
     return (
         builder.add_extension(x509.BasicConstraints(True, path_length), critical=True)
         .add_extension(profile.key_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectAlternativeName([uri]), critical=False)
+        .add_extension(names, critical=False)
     )

@@ -160,12 +160,29 @@ def _root_signer(
     """The root, its key, and its cluster."""
     uid = os.geteuid()
     files.check_directory(directory, uid)
+    _refuse_candidate(directory, uid)
     (root,) = files.load_certificates(directory / "root.pem", uid)
     path = root_key or directory / "root.key"
     signer = files.load_key(path, uid)
     files.check_pair(path, signer, root)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)  # check_root lets no other be a root
     return root, signer, root_cluster(issue.der(root))
+
+
+def _refuse_candidate(directory: Path, uid: int) -> None:
+    """Refuse to renew some certificates of a cluster whose others can no longer be read.
+
+    A file that holds no certificate at all is let pass: renewing is what puts that right.
+
+    Raises:
+        ConfigError: naming the first certificate that an earlier candidate made.
+    """
+    for name in (*profile.ISSUERS, *profile.PURPOSES):
+        try:
+            files.load_certificates(directory / f"{name}.pem", uid)
+        except ConfigError as refused:
+            if refused.what == files.OF_CANDIDATE:
+                raise
 
 
 def load_keys(

@@ -1,18 +1,20 @@
 """What each sort of certificate looks like: one row a sort, read by issuer and verifier alike.
 
-Adding an authority or a purpose is adding a row here.  Two private extensions
-carry what X.509 has no field for; both are non-critical, since nobody but our
-own verifier needs them: the *kind* of an issuing CA (so that identity is never
-read out of a distinguished name) and the *renewal generation* of a leaf.
+Adding an authority or a purpose is adding a row here.  Nothing in a certificate
+is private to this program: Go, for one, cannot even parse a certificate with an
+object identifier whose arcs it cannot hold.  What an issuing CA or a purpose
+certificate is for stands in its SPIFFE URI, and the renewal generation of a
+leaf in the ``serialNumber`` attribute of its subject (docs/adr/0021).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Set
 
 from attrs import frozen
 from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from svc.errors import Malformed
 from svc.model.certificate import BACKDATE_SECS
@@ -32,10 +34,16 @@ NODE_LIFETIME = DAY
 BACKDATE = BACKDATE_SECS
 """Seconds that a certificate's beginning lies before its issue, for clocks that lag."""
 
-# A UUID arc (ITU-T X.667): ours for ever, registered nowhere.
-_ARC = "2.25.82585585912717447376651555937639710693"
-KIND_OID = x509.ObjectIdentifier(f"{_ARC}.1")
-GENERATION_OID = x509.ObjectIdentifier(f"{_ARC}.2")
+PURPOSE_USAGE = x509.ObjectIdentifier("1.3.6.1.5.5.7.3.36")
+"""The one extended key usage of a purpose certificate: document signing (RFC 9336).
+
+It is a standard one, and none of TLS: no TLS library takes such a certificate
+for a server's or a client's.
+"""
+
+MAX_GENERATION = 2**63 - 1
+_GENERATION = re.compile(r"[1-9][0-9]{0,18}\Z")
+_CANDIDATE_ARC = "2.25."  # Of UUIDs: nothing that this program issues stands there.
 
 _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 _SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -51,15 +59,10 @@ class IssuerRow:
 
 @frozen
 class PurposeRow:
-    """One purpose certificate directly under the root.
-
-    ``usage`` is its one extended key usage: private, so that no TLS library
-    takes such a certificate for a server's or a client's.
-    """
+    """One purpose certificate directly under the root; its URI says which, its usage is shared."""
 
     word: str
     signs: Set[Purpose]
-    usage: x509.ObjectIdentifier
     ed25519: bool = False
 
 
@@ -74,20 +77,10 @@ ISSUERS = {
 PURPOSES = {
     row.word: row
     for row in (
-        PurposeRow("grant", frozenset({Purpose.GRANT}), x509.ObjectIdentifier(f"{_ARC}.3.1")),
-        PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT}), x509.ObjectIdentifier(f"{_ARC}.3.2")),
-        PurposeRow(
-            "anchor",
-            frozenset({Purpose.AUDIT_HEAD}),
-            x509.ObjectIdentifier(f"{_ARC}.3.3"),
-            ed25519=True,
-        ),
-        PurposeRow(
-            "audit-origin",
-            frozenset({Purpose.AUDIT_ORIGIN}),
-            x509.ObjectIdentifier(f"{_ARC}.3.4"),
-            ed25519=True,
-        ),
+        PurposeRow("grant", frozenset({Purpose.GRANT})),
+        PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT})),
+        PurposeRow("anchor", frozenset({Purpose.AUDIT_HEAD}), ed25519=True),
+        PurposeRow("audit-origin", frozenset({Purpose.AUDIT_ORIGIN}), ed25519=True),
     )
 }
 
@@ -96,7 +89,7 @@ SIGNED_BY = {purpose: row.word for row in PURPOSES.values() for purpose in row.s
 
 
 def kind_of(role: Role) -> str | None:
-    """The kind of issuing CA that signs *role*; None for purposes."""
+    """The kind of issuing CA that signs *role*; None for what the root signs itself."""
     return next((row.kind for row in ISSUERS.values() if role in row.roles), None)
 
 
@@ -120,30 +113,34 @@ def key_usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def kind_extension(kind: str) -> x509.UnrecognizedExtension:
-    """The private extension that says which authority a CA certificate is for."""
-    word = kind.encode("ascii")
-    return x509.UnrecognizedExtension(KIND_OID, bytes((0x0C, len(word))) + word)
+def generation_attribute(generation: int) -> x509.NameAttribute[str]:
+    """The attribute of a leaf's subject that counts how often its holder was issued one."""
+    return x509.NameAttribute(NameOID.SERIAL_NUMBER, str(generation))
 
 
-def read_kind(value: bytes) -> str:
-    """The kind in a DER UTF8String.  Raises Malformed."""
-    if len(value) < 3 or value[0] != 0x0C or value[1] != len(value) - 2:
-        raise Malformed("the kind of the issuing CA is not of its form")
-    return value[2:].decode("utf-8", "replace")
+def read_generation(subject: x509.Name) -> int:
+    """The generation in a leaf's subject: one attribute, decimal, without leading zeros.
+
+    Raises:
+        Malformed: it is missing, there twice, or of another form.
+    """
+    found = [each.value for each in subject.get_attributes_for_oid(NameOID.SERIAL_NUMBER)]
+    if len(found) != 1:
+        raise Malformed("a leaf's subject carries its renewal generation once, as serialNumber")
+    text = found[0]
+    if not isinstance(text, str) or _GENERATION.match(text) is None or int(text) > MAX_GENERATION:
+        raise Malformed("the renewal generation is not a decimal number from 1 to 2^63-1")
+    return int(text)
 
 
-def generation_extension(generation: int) -> x509.UnrecognizedExtension:
-    """The private extension that counts how often a holder's leaf was issued."""
-    number = generation.to_bytes(generation.bit_length() // 8 + 1, "big")
-    return x509.UnrecognizedExtension(GENERATION_OID, bytes((0x02, len(number))) + number)
+def is_of_candidate(certificate: x509.Certificate) -> bool:
+    """Whether an unreleased candidate made it, with extensions or usages of its own.
 
-
-def read_generation(value: bytes) -> int:
-    """The generation in a DER INTEGER of at most eight bytes.  Raises Malformed."""
-    if not 3 <= len(value) <= 10 or value[0] != 0x02 or value[1] != len(value) - 2:
-        raise Malformed("the renewal generation is not of its form")
-    number = int.from_bytes(value[2:], "big", signed=True)
-    if number < 1:
-        raise Malformed("the renewal generation is below 1")
-    return number
+    Raises:
+        ValueError: for extensions that cannot be read.
+    """
+    for each in certificate.extensions:
+        usages = each.value if isinstance(each.value, x509.ExtendedKeyUsage) else ()
+        if any(oid.dotted_string.startswith(_CANDIDATE_ARC) for oid in (each.oid, *usages)):
+            return True
+    return False

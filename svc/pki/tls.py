@@ -26,7 +26,7 @@ from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
 from svc.model.certificate import CertificateRefused
-from svc.model.principal import Role
+from svc.model.principal import HOLDERS, Role
 from svc.pki.identity import Material, TransportIdentity
 from svc.pki.judge import (
     Cases,
@@ -45,7 +45,7 @@ H2 = (b"h2",)
 _PARTIAL_WRITE = 0x1
 """SSL_MODE_ENABLE_PARTIAL_WRITE of SSL_CTX_set_mode(3)."""
 
-TLS_ROLES: Set[Role] = frozenset(Role) - {Role.PURPOSE}
+TLS_ROLES: Set[Role] = HOLDERS
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 _SUITES_12 = (
     b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"

@@ -3,14 +3,15 @@
 A chain is exactly leaf, issuing CA, root, or purpose certificate, root; the
 root may be left out.  What is checked: signatures, CA flags and path lengths,
 key usages, the issuing CA's kind against the leaf's role, the cluster, one
-SPIFFE URI, validity now.  A leaf once verified is remembered by its SHA-256,
-so looking at it again costs microseconds; its time and role are checked each
-time all the same.  Nothing that was refused is remembered.
+SPIFFE URI that says what the certificate is for, validity now.  A leaf once
+verified is remembered by its SHA-256, so looking at it again costs microseconds;
+its time and role are checked each time all the same.  Nothing that was refused
+is remembered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from hashlib import sha256
 from typing import TypeVar
 
@@ -146,13 +147,14 @@ class ChainVerifier:
     def _read_issuer(self, certificate: x509.Certificate) -> _Issuer:
         _issued_by(certificate, self._root)
         extensions = _extensions(certificate)
-        _check_authority(certificate, extensions, self.cluster, 0)
-        kind = _private(extensions, profile.KIND_OID, profile.read_kind)
-        if kind not in profile.ISSUERS:
-            raise _refused("role", "an issuing CA of a kind unknown here")
+        _check_authority(certificate, extensions, 0)
+        principal = _principal(extensions, self.cluster)
+        if principal.role is not Role.CA or principal.id not in profile.ISSUERS:
+            raise _refused("role", "a CA whose URI does not name a kind of issuing CA known here")
+        _check_names(extensions, hosts=False)
         return _Issuer(
             certificate,
-            kind,
+            principal.id,
             max(_begin(certificate), _begin(self._root)),
             min(_end(certificate), _end(self._root)),
         )
@@ -189,7 +191,10 @@ def check_root(data: bytes, cluster: str) -> x509.Certificate:
     """
     root = _load(data)
     _issued_by(root, root)
-    _check_authority(root, _extensions(root), cluster, 1)
+    extensions = _extensions(root)
+    _check_authority(root, extensions, 1)
+    if _uris(extensions) != [f"spiffe://{cluster}"]:
+        raise _refused("cluster", "a root of another cluster")
     return root
 
 
@@ -222,7 +227,12 @@ def _read_leaf(certificate: x509.Certificate, cluster: str, kind: str) -> Certif
     key = certificate.public_key()
     if not is_p256(key):
         raise _refused("usage", "the leaf's key is not P-256")
-    generation = _private(extensions, profile.GENERATION_OID, profile.read_generation)
+    try:
+        generation = profile.read_generation(certificate.subject)
+    except ValueError:
+        raise _refused("malformed", "a subject that cannot be read") from None
+    except Malformed as malformed:
+        raise _refused("malformed", malformed.text) from None
     return facts_of(certificate, principal, generation, key)  # type: ignore[arg-type]
 
 
@@ -232,7 +242,7 @@ def _read_purpose(certificate: x509.Certificate, cluster: str) -> CertificateFac
     row = profile.PURPOSES.get(principal.id)
     if principal.role is not Role.PURPOSE or row is None:
         raise _refused("chain", "directly under the root stand purpose certificates only")
-    _check_leaf(extensions, frozenset({row.usage}))
+    _check_leaf(extensions, frozenset({profile.PURPOSE_USAGE}))
     _check_names(extensions, hosts=False)
     key = certificate.public_key()
     if not (isinstance(key, ed25519.Ed25519PublicKey) if row.ed25519 else is_p256(key)):
@@ -276,15 +286,13 @@ def _check_leaf(extensions: x509.Extensions, usages: Set[x509.ObjectIdentifier])
 
 
 def _check_authority(
-    certificate: x509.Certificate, extensions: x509.Extensions, cluster: str, path_length: int
+    certificate: x509.Certificate, extensions: x509.Extensions, path_length: int
 ) -> None:
     constraints = _only(extensions, x509.BasicConstraints, "usage")
     if not constraints.ca or constraints.path_length != path_length:
         raise _refused("usage", "a CA whose constraints are not its place's")
     if _only(extensions, x509.KeyUsage, "usage") != profile.key_usage(authority=True):
         raise _refused("usage", "a CA whose key usage is more or less than signing certificates")
-    if _uris(extensions) != [f"spiffe://{cluster}"]:
-        raise _refused("cluster", "a CA of another cluster")
     if not is_p256(certificate.public_key()):
         raise _refused("usage", "a CA whose key is not P-256")
 
@@ -296,27 +304,14 @@ def _only(extensions: x509.Extensions, sort: type[_Extension], word: str) -> _Ex
         raise _refused(word, f"a certificate without {sort.__name__}") from None
 
 
-def _private(
-    extensions: x509.Extensions, oid: x509.ObjectIdentifier, read: Callable[[bytes], _Kept]
-) -> _Kept:
-    """What *read* makes of one of our own extensions."""
-    try:
-        value = extensions.get_extension_for_oid(oid).value
-        if not isinstance(value, x509.UnrecognizedExtension):
-            raise Malformed("a private extension of another form")
-        return read(value.value)
-    except x509.ExtensionNotFound:
-        raise _refused("malformed", "a private extension is missing") from None
-    except Malformed as malformed:
-        raise _refused("malformed", malformed.text) from None
-
-
 def _extensions(certificate: x509.Certificate) -> x509.Extensions:
     """The extensions, if each can be read and none unknown is critical."""
     try:
         extensions = certificate.extensions
     except _UNREADABLE:
         raise _refused("malformed", "extensions that cannot be read") from None
+    if profile.is_of_candidate(certificate):
+        raise _refused("malformed", "an earlier, unreleased candidate of svc made the certificate")
     for each in extensions:
         if each.critical and isinstance(each.value, x509.UnrecognizedExtension):
             raise _refused("malformed", "a critical extension unknown here")

@@ -10,6 +10,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
@@ -96,7 +97,7 @@ def forged(
     begin: float = BEGIN - 60,
     end: float = BEGIN + 3600,
     extra: Sequence[tuple[x509.ExtensionType, bool]] = (),
-    generation: bool = True,
+    generations: Sequence[str] = ("1",),
     key: Any = None,
 ) -> tuple[bytes, ...]:
     """A chain signed by the world's own *kind* of CA, which the issuer itself would never sign."""
@@ -104,7 +105,9 @@ def forged(
     default = profile.leaf_usages(Role.PROXY if kind == "transport" else Role.USER)
     builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([]))
+        .subject_name(
+            x509.Name([x509.NameAttribute(NameOID.SERIAL_NUMBER, each) for each in generations])
+        )
         .issuer_name(authority.certificate.subject)
         .public_key((key or new_key()).public_key())
         .serial_number(x509.random_serial_number())
@@ -119,8 +122,6 @@ def forged(
     alternatives = [*(x509.UniformResourceIdentifier(uri) for uri in uris), *names]
     if alternatives:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    if generation:
-        builder = builder.add_extension(profile.generation_extension(1), critical=False)
     for extension, critical in extra:
         builder = builder.add_extension(extension, critical=critical)
     return der(builder.sign(authority.key, SHA256())), der(authority.certificate)

@@ -13,9 +13,17 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki import profile
 from svc.pki.files import certificates_pem, key_pem
-from svc.pki.keyring import add_purpose, create_cluster, load_keys, root_key_pem
+from svc.pki.keyring import (
+    add_purpose,
+    create_cluster,
+    load_keys,
+    renew_issuer,
+    renew_purpose,
+    root_key_pem,
+)
 from svc.pki.root import ClusterKeys, WrongPurpose, new_key
 from svc.pki.verify import ChainVerifier
+from tests.pki.candidate import make_keys_old
 from tests.pki.support import CLUSTER, World
 
 
@@ -189,6 +197,32 @@ class KeyringTests(SynchronousTestCase):
         self.assertIn("root key", self.refusal("transport.pem"))
         self.world.clock.advance(profile.ROOT_LIFETIME)
         self.assertIn("expired", self.refusal("root.pem"))
+
+    def test_of_a_candidate(self) -> None:
+        """Keys of an earlier candidate stop the start, and none of them is renewed."""
+        self.create()
+        make_keys_old(self.directory)
+        before = {path: path.read_bytes() for path in self.directory.iterdir()}
+        text = self.refusal("transport.pem")
+        for word in ("an earlier candidate", "private extensions", "never released", "svc init"):
+            self.assertIn(word, text)
+        now, entropy = self.world.now, self.world.entropy
+        with self.assertRaisesRegex(ConfigError, "earlier candidate"):
+            renew_purpose(self.directory, "grant", now, entropy)
+        with self.assertRaisesRegex(ConfigError, "earlier candidate"):
+            renew_issuer(self.directory, "spiffe", now, entropy, profile.DAY)
+        with self.assertRaisesRegex(ConfigError, "earlier candidate"):
+            (self.directory / "anchor.pem").unlink()
+            add_purpose(self.directory, "anchor", now, entropy)
+        del before[self.directory / "anchor.pem"]
+        self.assertEqual(before, {path: path.read_bytes() for path in self.directory.iterdir()})
+
+    def test_renewing_what_is_damaged(self) -> None:
+        """A certificate that cannot be read any more is made anew by renewing it."""
+        self.create()
+        self.replace("grant.pem", b"")
+        renew_purpose(self.directory, "grant", self.world.now, self.world.entropy)
+        self.load()
 
     def test_wrong_purpose(self) -> None:
         """A purpose key is never talked into signing for another purpose."""

@@ -7,11 +7,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 
 from svc.model.certificate import CertificateRefused
-from svc.model.principal import Role
+from svc.model.principal import HOLDERS, Role
 from svc.pki import profile
 from svc.pki.issue import der
 from svc.pki.root import new_key
 from svc.pki.verify import MAX_REMEMBERED, ChainVerifier, ca_pin, root_cluster, verify_chain
+from tests.pki.candidate import as_candidate
 from tests.pki.support import ALL, BEGIN, CLUSTER, GOOD, ID, VerifierTests, World, forged
 
 #: URIs that must name nobody, and a word of the refusal that says why.
@@ -44,6 +45,8 @@ BAD_URIS = (
     (f"spiffe://{CLUSTER}/proxy", "path"),
     (f"spiffe://{CLUSTER}/PROXY/{ID}", "role"),
     (f"spiffe://{CLUSTER}/root/{ID}", "role"),
+    (f"spiffe://{CLUSTER}/proxy/transport", "id is not"),
+    (f"spiffe://{CLUSTER}/user/grant", "id is not"),
     (f"spiffe://{CLUSTER}/proxy/{ID.upper()}", "id is not"),
     (f"spiffe://{CLUSTER}/proxy/{ID}\0", "id is not"),
     (f"spiffe://{CLUSTER}/proxy/{'a' * 2048}", "2048"),
@@ -55,7 +58,7 @@ class AcceptedTests(VerifierTests):
 
     def test_every_role(self) -> None:
         """Each role's certificate is accepted, with and without the root, parsed or not."""
-        for role in ALL - {Role.PURPOSE}:
+        for role in HOLDERS:
             key = new_key()
             issued = self.world.issued(role, key, generation=7)
             for chain in (
@@ -145,7 +148,7 @@ class RoleTests(VerifierTests):
         """An issuing CA's word is nothing for a role that is not its own."""
         for kind, row in profile.ISSUERS.items():
             for role in ALL - row.roles:
-                id = "grant" if role is Role.PURPOSE else ID
+                id = {Role.PURPOSE: "grant", Role.CA: "transport"}.get(role, ID)
                 chain = forged(
                     self.world, kind=kind, uris=[f"spiffe://{CLUSTER}/{role.value}/{id}"]
                 )
@@ -200,11 +203,17 @@ class UsageTests(VerifierTests):
 
     def test_generation(self) -> None:
         """A leaf without a renewal generation, or with one of no sense, is refused."""
-        self.assertRefused("malformed", forged(self.world, uris=[GOOD], generation=False))
-        for value in (b"", b"\2\1\0", b"\2\1\xff", b"\2\2\1", b"\x0c\1a", b"\2\x09" + b"\1" * 9):
-            extension = x509.UnrecognizedExtension(profile.GENERATION_OID, value)
-            chain = forged(self.world, uris=[GOOD], generation=False, extra=[(extension, False)])
-            self.assertRefused("malformed", chain)
+        for values in ((), ("1", "1"), ("0",), ("01",), ("-1",), ("x",), ("9" * 19,)):
+            self.assertRefused("malformed", forged(self.world, uris=[GOOD], generations=values))
+        self.verifier.verify(forged(self.world, uris=[GOOD], generations=("9",)), ALL)
+
+    def test_candidate(self) -> None:
+        """A leaf as an earlier candidate made it is refused, and the refusal says what it is."""
+        leaf = x509.load_der_x509_certificate(self.world.issued(Role.PROXY, new_key()).chain[0])
+        transport = self.world.keys.issuers["transport"]
+        chain = (der(as_candidate(leaf, transport.key)), der(transport.certificate))
+        self.assertRefused("malformed", chain)
+        self.assertIn("candidate", self.refusal(chain).text)
 
 
 class TimeTests(VerifierTests):

@@ -43,8 +43,8 @@ def under_root(
     return builder.sign(root_key, SHA256()), key
 
 
-def uri(text: str) -> tuple[x509.ExtensionType, bool]:
-    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(text)]), False
+def uri(*texts: str) -> tuple[x509.ExtensionType, bool]:
+    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(t) for t in texts]), False
 
 
 class IssuingAuthorityTests(VerifierTests):
@@ -55,8 +55,7 @@ class IssuingAuthorityTests(VerifierTests):
         parts = {
             "constraints": (x509.BasicConstraints(True, 0), True),
             "usage": (profile.key_usage(authority=True), True),
-            "name": uri(f"spiffe://{CLUSTER}"),
-            "kind": (profile.kind_extension("transport"), False),
+            "name": uri(f"spiffe://{CLUSTER}/ca/transport"),
         } | changes
         key = parts.pop("key", None)
         issuer, key = under_root(self.world, *filter(None, parts.values()), key=key)
@@ -83,12 +82,19 @@ class IssuingAuthorityTests(VerifierTests):
             ("usage", {"usage": (profile.key_usage(authority=False), True)}),
             ("usage", {"usage": None}),
             ("usage", {"key": ec.generate_private_key(ec.SECP384R1())}),
-            ("cluster", {"name": uri("spiffe://other.test")}),
-            ("cluster", {"name": uri(GOOD)}),
+            ("cluster", {"name": uri("spiffe://other.test/ca/transport")}),
+            ("name", {"name": uri(f"spiffe://{CLUSTER}")}),
+            ("name", {"name": uri(f"spiffe://{CLUSTER}/ca")}),
+            ("name", {"name": uri(f"spiffe://{CLUSTER}/ca/Transport")}),
+            ("name", {"name": uri(f"spiffe://{CLUSTER}/ca/transport/x")}),
+            ("name", {"name": uri(f"spiffe://{CLUSTER}/ca/transport", f"spiffe://{CLUSTER}")}),
             ("name", {"name": None}),
-            ("role", {"kind": (profile.kind_extension("unknown"), False)}),
-            ("role", {"kind": (profile.kind_extension("spiffe"), False)}),
-            ("malformed", {"kind": None}),
+            ("role", {"name": uri(GOOD)}),
+            ("role", {"name": uri(f"spiffe://{CLUSTER}/ca/unknown")}),
+            ("role", {"name": uri(f"spiffe://{CLUSTER}/ca/grant")}),
+            ("role", {"name": uri(f"spiffe://{CLUSTER}/ca/spiffe")}),
+            ("role", {"name": uri(f"spiffe://{CLUSTER}/purpose/transport")}),
+            ("role", {"name": uri(f"spiffe://{CLUSTER}/purpose/grant")}),
         ):
             self.assertRefused(reason, self.chain(**changes))
 
@@ -126,35 +132,44 @@ class PurposeTests(VerifierTests):
             )
 
     def test_usages(self) -> None:
-        """A purpose certificate of another's usage, or one that could serve TLS, is refused."""
-        usages = {row.usage for row in profile.PURPOSES.values()} | {
-            Usage.SERVER_AUTH,
-            Usage.CLIENT_AUTH,
-        }
-        for usage in usages:
+        """A purpose certificate of any usage but document signing alone is refused."""
+        signing = profile.PURPOSE_USAGE
+        for usages in (
+            [signing],
+            [Usage.SERVER_AUTH],
+            [Usage.CLIENT_AUTH],
+            [Usage.CODE_SIGNING],
+            [Usage.ANY_EXTENDED_KEY_USAGE],
+            [signing, Usage.CLIENT_AUTH],
+            [signing, Usage.ANY_EXTENDED_KEY_USAGE],
+        ):
             certificate, key = under_root(
                 self.world,
                 (x509.BasicConstraints(False, None), True),
                 (profile.key_usage(authority=False), True),
-                (x509.ExtendedKeyUsage([usage]), True),
+                (x509.ExtendedKeyUsage(usages), True),
                 uri(f"spiffe://{CLUSTER}/purpose/grant"),
             )
             signature = sign(key, Purpose.GRANT, b"bytes")
             signed = Signed(b"bytes", signature, (der(certificate),))
-            if usage == profile.PURPOSES["grant"].usage:
+            if usages == [signing]:
                 self.verifier.verify_signed(signed, Purpose.GRANT)
             else:
                 self.assertRefused("usage", signed.chain)
 
     def test_node_under_the_root(self) -> None:
-        """A node's name directly under the root is refused: the root signs no leafs."""
-        for name in (GOOD, f"spiffe://{CLUSTER}/purpose/unknown"):
+        """A node's or a CA's name directly under the root is refused: the root signs no leafs."""
+        for name in (
+            GOOD,
+            f"spiffe://{CLUSTER}/purpose/unknown",
+            f"spiffe://{CLUSTER}/ca/transport",
+            f"spiffe://{CLUSTER}/ca/grant",
+        ):
             certificate, _ = under_root(
                 self.world,
                 (x509.BasicConstraints(False, None), True),
                 (profile.key_usage(authority=False), True),
                 (x509.ExtendedKeyUsage([Usage.CLIENT_AUTH, Usage.SERVER_AUTH]), True),
-                (profile.generation_extension(1), False),
                 uri(name),
             )
             self.assertRefused("chain", (der(certificate),))
