@@ -34,9 +34,11 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.access import AccessRequest, EntityUid
 from svc.model.audit import Actor, AuditRecord, Head, chain_hash, rfc3339
 from svc.model.events import SESSION_START
+from svc.model.ledger import EntitySlice
 from svc.model.signing import Purpose
 from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite
+from svc.policy.entities import cedar_json, slice_digest
 from svc.policy.vocabulary import vocabulary
 from svc.store.memory import memory_store
 
@@ -95,7 +97,7 @@ def _log(file: Path, directory: Path) -> OutsideLog:
         nonlocal head
         for n in range(1, _RECORDS + 1):
             sealed = seal(_record(n), entropy, facts)
-            row = tx.audit.append(sealed.canonical, sealed.personal)
+            row = tx.audit.append(sealed.canonical, sealed.personal, _ENTITIES)
             tree.append(leaf_hash(row.canonical))
             if n % _HEAD_EVERY == 0 or n == _RECORDS:
                 head = evolve(head, tree_size=n, root=tree.root, last_hash=row.hash)
@@ -133,6 +135,10 @@ def _entropy() -> Callable[[int], bytes]:
     return lambda count: sha256(next(drawn).to_bytes(8, "big")).digest()[:count]
 
 
+_ENTITIES = EntitySlice(slice_digest(()), cedar_json(()))
+"""What each decision was made over; what is in it makes no difference here."""
+
+
 def _record(n: int) -> AuditRecord:
     return AuditRecord(
         event_id=f"01ba60d3-3800-7b86-b273-{n:012x}",
@@ -158,7 +164,7 @@ def _record(n: int) -> AuditRecord:
             EntityUid("TcpService", "db1"),
             {"hour": 9, "weekday": 3, "proxy_reported": {"source_address": "192.0.2.7"}},
         ),
-        entities_digest="e" * 64,
+        entities_digest=_ENTITIES.digest,
         details={"source_address": "192.0.2.7", "proxy_id": "x" * 26, "connector_id": "c" * 26},
     )
 

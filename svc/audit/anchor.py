@@ -14,7 +14,7 @@ each time that this was asked for (``svc.audit.restored``).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,10 +24,15 @@ from zope.interface import implementer
 from svc.audit.heads import from_line, to_line
 from svc.audit.pruning import pruned
 from svc.errors import AuditBroken, Malformed
+from svc.given_file import given_file
 from svc.interfaces.audit import IHeadKeeper
 from svc.model.audit import SignedHead
 
 MAX_LINE = 1 << 16
+
+MAX_PIPED = 1 << 26
+"""Bytes of heads that are read from a pipe."""
+
 CHAIN_EVERY = 256
 """The certificates are repeated after that many lines, and whenever the key changes."""
 
@@ -173,6 +178,43 @@ def heads_in(path: Path, *, missing_ok: bool = False) -> Iterator[SignedHead]:
         raise AuditBroken(f"audit anchor: {path}: {missing.strerror}") from None
     except OSError as failed:
         raise AuditBroken(f"audit anchor: {path}: {failed.strerror}") from None
+
+
+def heads_given(path: Path) -> Callable[[], Iterator[SignedHead]]:
+    """Reads the heads of a file that a person names, which may be a pipe.  Blocks, too, each time.
+
+    Raises:
+        AuditBroken: the file cannot be read or holds no line; of what is returned: while
+            iterating, a line is not a head.
+    """
+    try:
+        opened = given_file(path, MAX_PIPED)
+        with opened() as file:
+            is_empty = not any(line.strip() for line in _pieces(file))
+    except OSError as failed:
+        raise AuditBroken(f"audit anchor: {path}: {failed.strerror}") from None
+    if is_empty:
+        raise AuditBroken(
+            f"audit anchor: {path}: holds no signed head; give a copy of heads.jsonl or latest"
+        )
+    return lambda: _given(opened)
+
+
+def _given(opened: Callable[[], BinaryIO]) -> Iterator[SignedHead]:
+    chains: dict[str, tuple[bytes, ...]] = {}
+    found = False
+    with opened() as file:
+        for line in _pieces(file):
+            # Copied while it was written to, a file may end in the middle of a line.
+            is_cut = found and not line.endswith((b"\n", b"}"))
+            if line.strip() and not is_cut:
+                yield parsed_head(line.removesuffix(b"\n"), chains)
+                found = True
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """The lines, none of them longer than one that is too long for a head."""
+    return iter(lambda: file.readline(MAX_LINE + 2), b"")
 
 
 def _count_lines(path: Path) -> int:

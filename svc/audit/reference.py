@@ -158,9 +158,14 @@ older store put back |
 | `head_unreadable` | a head cannot be read |
 | `origin` | a record with a place in a spool was not signed by its origin for that place |
 | `no_anchor` | there are records and no head: nothing is proved |
+| `slice_changed` | the entities kept for a decision are not those whose digest its record names |
+| `slice_missing` | the entities that a decision was made over are not kept |
+| `slice_orphaned` | entities are kept that no record of a decision names |
 
 With `--anchor FILE` the log is verified against heads kept elsewhere as well: a copy of
-`heads.jsonl` or of `latest`, or the last line of an export. A store and an anchor that were both
+`heads.jsonl` or of `latest`, or the last line of an export. FILE may be a pipe
+(`<(command)`) in which something arrives at least every 10 seconds; a file without a head is
+refused, with status 6. A store and an anchor that were both
 put back are found so: `head_beyond_end` at the first record that is missing. It reads a record at
 a time, in one snapshot, beside a running Authority or without one.
 

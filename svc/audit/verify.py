@@ -21,6 +21,7 @@ from svc.audit.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
+from svc.model.events import SESSION_REFUSED, SESSION_START
 from svc.model.ledger import ChainRow, PersonalValue
 
 PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
@@ -32,6 +33,9 @@ LEAF_BYTES = 32
 NOT_BEFORE = "it does not name the record before it"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
 
+
+DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
+"""Events of Authority's own decisions: the entities it decided over are kept beside the log."""
 
 PLACED = b',"spool":{'
 """In the bytes of every record with a place in a spool; a quick look before it is decoded."""
@@ -60,7 +64,8 @@ class Verified:
     """A log that verifies.
 
     ``anchored`` is how many records signed heads cover; ``by_others`` whether any record may be
-    one that another instance than the leader wrote.
+    one that another instance than the leader wrote.  ``slices`` has the digest of every slice
+    of entities that a record of a decision names, with the number of the first such record.
     """
 
     records: int
@@ -68,6 +73,7 @@ class Verified:
     anchored: int
     key_id: str
     by_others: bool = False
+    slices: Mapping[str, int] = field(factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -92,6 +98,8 @@ class Stretch:
         leaves: Their leaf hashes.
         fault: Sequence number, kind and text of what is wrong with the row that would follow.
         by_others: Whether a row may be one that another instance than the leader wrote.
+        slices: Digests of the slices of entities that decisions were made over, each with the
+            number of the first of these rows that names it.
     """
 
     prev: bytes | None
@@ -99,6 +107,7 @@ class Stretch:
     leaves: bytes = field(repr=False)
     fault: tuple[int, str, str] | None = None
     by_others: bool = False
+    slices: Mapping[str, int] = field(factory=dict, repr=False)
 
 
 def stretch(
@@ -109,17 +118,20 @@ def stretch(
     last = GENESIS if prev is None else prev
     hashes: list[bytes] = []
     leaves: list[bytes] = []
+    slices: dict[str, int] = {}
     fault, by_others = None, False
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
-            check_record(row, personal.get(seq, ()))
+            digest = decided_over(check_record(row, personal.get(seq, ())))
+            if digest is not None:
+                slices.setdefault(digest, seq)
             hashes.append(last)
             leaves.append(leaf_hash(row.canonical, row.signature))
             by_others = by_others or bool(row.signature) or PLACED in row.canonical
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
-    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault, by_others)
+    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault, by_others, slices)
 
 
 def stretches(
@@ -164,8 +176,11 @@ def verify(
     outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
     tree, last, size = Tree(), GENESIS, 0
     append, due, by_others = tree.append, _nearest(kept, outside), False
+    slices: dict[str, int] = {}
     for part in checked:
         by_others = by_others or part.by_others
+        for digest, seq in part.slices.items():
+            slices.setdefault(digest, seq)
         if part.prev is not None and part.prev != last:
             raise ChainFault(size + 1, "prev_link", NOT_BEFORE)
         for at in range(0, len(part.leaves), LEAF_BYTES):
@@ -179,7 +194,7 @@ def verify(
         if part.fault is not None:
             raise ChainFault(*part.fault)
     found = _better(kept.finish(size), outside.finish(size), size, last)
-    return evolve(found, by_others=by_others)
+    return evolve(found, by_others=by_others, slices=slices)
 
 
 def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
@@ -217,6 +232,12 @@ def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[
                 row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
             )
     return record
+
+
+def decided_over(record: Mapping[str, object]) -> str | None:
+    """The digest of the slice of entities that the store keeps for this record, if it does."""
+    digest = record.get("entities_digest")
+    return digest if record.get("event") in DECIDED and isinstance(digest, str) else None
 
 
 def is_hidden(there: object, value: PersonalValue) -> bool:

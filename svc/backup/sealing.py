@@ -9,7 +9,6 @@ when it is needed.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -22,6 +21,7 @@ from attrs import define, field, frozen
 
 from svc.backup.manifest import SealedFile
 from svc.errors import BackupBroken, UsageError
+from svc.given_file import read_given
 
 MAX_KEYS_BYTES = 1 << 16
 _PRIVATE = ("AGE-SECRET-KEY-", "PRIVATE KEY")
@@ -253,13 +253,9 @@ def _words(data: bytes) -> list[str]:
 
 def _read(path: Path, option: str, *, private: bool) -> bytes:
     try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            data = file.read(MAX_KEYS_BYTES + 1)
+        data = read_given(path, MAX_KEYS_BYTES, private=private)
     except OSError as error:
         raise UsageError(f"{option}: {path}: {error.strerror}") from None
     if len(data) > MAX_KEYS_BYTES:
         raise UsageError(f"{option}: {path}: is no file of keys")
-    if private and stat.S_IMODE(found.st_mode) & 0o077:
-        raise UsageError(f"{option}: others may read {path}; run: chmod 600 {path}")
     return data

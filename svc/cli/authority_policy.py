@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import BinaryIO
+from pathlib import Path
 
 import click
 
@@ -20,9 +20,9 @@ def policy() -> None:
 
 
 @policy.command("set")
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.pass_context
-def set_policy(context: click.Context, file: BinaryIO) -> None:
+def set_policy(context: click.Context, file: Path) -> None:
     """Check the policy in FILE ("-": stdin) and put it in force."""
     text = _text(file)
     answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
@@ -64,13 +64,17 @@ def policy_history(context: click.Context, as_json: bool) -> None:
     say(table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
 
 
-def _text(file: BinaryIO) -> str:
-    """What is in *file*; never more than a policy may be, whatever the file is."""
+def _text(file: Path) -> str:
+    """What is in *file* or, for ``-``, comes on stdin; never more than a policy may be."""
+    from svc.given_file import read_given
     from svc.policy.prescan import PolicyLimits
     from svc.policy.refusals import TOO_LARGE, refused
 
     most = PolicyLimits().bytes
-    data = file.read(most + 1)
+    try:
+        data = sys.stdin.buffer.read(most + 1) if str(file) == "-" else read_given(file, most)
+    except OSError as failed:
+        raise click.UsageError(f"{file}: {failed.strerror}") from None
     if len(data) > most:
         raise refused(TOO_LARGE, f"policy: longer than {most} bytes")
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.audit.anchor import AnchorDirectory, heads_in
+from svc.audit.anchor import AnchorDirectory, heads_given
 from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
 from svc.audit.export import consistency, inclusion
 from svc.audit.heads import head_time
@@ -22,6 +22,7 @@ from svc.audit.state import OriginVerifier
 from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
 from svc.compose.audit_origins import check_origins
 from svc.compose.audit_rows import MANY, batches, checked_in_parallel, personal_of
+from svc.compose.audit_slices import check_slices
 from svc.compose.heads import head_verifier
 from svc.compose.state import origin_verifier
 from svc.compose.store_place import StorePlace, store_place
@@ -56,7 +57,7 @@ class OutsideLog:
         Raises:
             AuditBroken: the log does not verify, or what it is verified with is missing.
         """
-        keeper = self.keeper
+        keeper, witnessed = self.keeper, None if anchor is None else heads_given(anchor)
         taken = [(keeper.latest(), keeper.heads())]
 
         def judged(checked: Iterable[Stretch]) -> Verified:
@@ -67,7 +68,7 @@ class OutsideLog:
                 heads,
                 self.judge,
                 latest=latest,
-                witnesses=() if anchor is None else standing(lambda: heads_in(anchor), self.judge),
+                witnesses=() if witnessed is None else standing(witnessed, self.judge),
                 cluster=self.cluster,
             )
 
@@ -82,6 +83,7 @@ class OutsideLog:
             )
         if found.by_others:
             check_origins(self.store, self.origins, found.records)
+        check_slices(self.store, found.slices, found.records)
         return found
 
     def _size(self) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve
 
-from svc.audit.anchor import AnchorDirectory, heads_in, replace
+from svc.audit.anchor import AnchorDirectory, heads_given, heads_in, replace
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
 from svc.audit.state import StateView
@@ -251,7 +251,7 @@ class Restoring:
         for name in ("heads.jsonl", GREATEST):
             yield from heads_in(self.place.own / "anchor" / name, missing_ok=True)
         for path in self.known:
-            yield from heads_in(path)
+            yield from heads_given(path)()
 
     def _bring(self, within: str) -> RestoreWish | None:
         """Bring the files to their place; the keys come last.  May be run again and again."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.audit.anchor import AnchorDirectory, heads_in
+from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.greatest import GreatestHead, check_place
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
@@ -68,7 +68,7 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
     said = restorations(log.keeper.restored(), log.judge)
     known = [
         head
-        for head in _known(log, state / "anchor", [*witness_files(settings), *files])
+        for head in _known(log, state / "anchor", witness_files(settings), files)
         if not any(one.gives_up(head) for one in said)
     ]
     for head in known:
@@ -113,10 +113,14 @@ def witness_files(settings: RoleSettings) -> list[Path]:
     return [place for place in places if place.exists()]
 
 
-def _known(log: OutsideLog, anchor: Path, files: Sequence[Path]) -> Iterator[SignedHead]:
+def _known(
+    log: OutsideLog, anchor: Path, witnesses: Sequence[Path], given: Sequence[Path]
+) -> Iterator[SignedHead]:
     newest = AnchorDirectory(anchor).newest()
     told = GreatestHead(anchor / GREATEST, log.judge, log.cluster, log.cluster)
     told.load()
     yield from (head for head in (newest, told.kept) if head is not None)
-    for path in files:
+    for path in witnesses:
         yield from heads_in(path)
+    for path in given:
+        yield from heads_given(path)()

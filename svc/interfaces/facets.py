@@ -307,8 +307,8 @@ class IAuditLog(Interface):
     def erase_personal(seq: int) -> int:
         """Erase the personal values of a record; how many.  The chain still verifies."""
 
-    def entities(digest: str) -> EntitySlice | None:
-        """A slice of entities by its digest."""
+    def slices(after: str, limit: int) -> tuple[EntitySlice, ...]:
+        """At most *limit* slices of entities with a digest beyond *after*, in order of these."""
 
 
 class IHeads(Interface):

@@ -11,7 +11,13 @@ from typing import Any
 
 from twisted.trial.unittest import TestCase
 
+from svc import given_file
+from svc.authority.records import person as person_actor
+from svc.model.events import SESSION_START
+from svc.model.ledger import EntitySlice
+from svc.model.person import Person
 from svc.pki.root import make_cluster
+from svc.policy.entities import PersonFacts, cedar_json, entity_of, slice_digest
 from tests.cli.desk import CLUSTER, NOW
 from tests.cli.logs import ANA, DECISION, LoggedPlace
 from tests.cli.test_members import SEEN
@@ -164,6 +170,81 @@ class VerifyTests(TestCase):
             outcome = place.run("audit", "verify", "--anchor", str(path))
             self.assertEqual((outcome.status, outcome.stdout), (6, ""))
             self.assertIn(expected, outcome.stderr)
+
+    async def test_anchor_without_a_head(self) -> None:
+        """A file that holds no head proves nothing: it is refused, and not passed over."""
+        place = await self.written(3)
+        empty, blank = place.base / "empty", place.base / "blank"
+        empty.write_bytes(b"")
+        blank.write_bytes(b"\n  \n\n")
+        for path, expected in (
+            (empty, f"{empty}: holds no signed head"),
+            (blank, f"{blank}: holds no signed head"),
+            ("/dev/null", "/dev/null: is neither a file nor a pipe"),
+            (place.base, "is neither a file nor a pipe"),
+        ):
+            outcome = place.run("audit", "verify", "--anchor", str(path))
+            self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+            self.assertIn(f"audit anchor: {expected}" if "/" in expected else expected,
+                          outcome.stderr)  # fmt: skip
+
+    async def test_anchor_of_a_pipe(self) -> None:
+        """Heads that another command writes are taken; a pipe that stays silent is refused."""
+        place = await self.written(10, 5)
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        os.write(writing, (place.state / "anchor" / "latest").read_bytes())
+        os.close(writing)
+        outcome = place.run("audit", "verify", "--anchor", f"/dev/fd/{reading}")
+        self.assertEqual((outcome.status, outcome.stderr), (0, ""))
+        self.patch(given_file, "WAIT_SECS", 0.05)
+        silent = place.base / "silent"
+        os.mkfifo(silent)
+        for words in (
+            ("audit", "verify", "--anchor", str(silent)),
+            ("audit", "adopt", "--head", str(silent)),
+        ):
+            outcome = place.run(*words)
+            self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+            self.assertIn("is a pipe, and nothing came through it for 0.05 s", outcome.stderr)
+
+    async def decided(self) -> LoggedPlace:
+        """A place whose Authority has decided over two slices of entities."""
+        place = LoggedPlace(self)
+        store = place.open()
+        for person in (ANA, Person("q" * 26, "bob")):
+            entities = (entity_of(PersonFacts(person.id, person.name)),)
+            kept = EntitySlice(slice_digest(entities), cedar_json(entities))
+
+            def append(tx: Any, who: str = person.id, kept: EntitySlice = kept) -> None:
+                place.writes.append(
+                    tx, SESSION_START, person_actor(who), decision="allow",
+                    entities_digest=kept.digest, entities=kept,
+                )  # fmt: skip
+
+            await store.run("decide", append)
+        await place.sign(store)
+        await store.close()
+        return place
+
+    async def test_entities_beside_the_log(self) -> None:
+        """The entities a decision was made over are those it names, all of them and no others."""
+        place = await self.decided()
+        self.assertEqual(place.run("audit", "verify").status, 0)
+        for statement, expected in (
+            (
+                "UPDATE entity_slices SET text = replace(text, 'ana', 'eva')",
+                "record 1: slice_changed",
+            ),
+            ("UPDATE entity_slices SET text = replace(text, ',', ', ')", ": slice_changed"),
+            ("DELETE FROM entity_slices WHERE text LIKE '%bob%'", "record 2: slice_missing"),
+            ("INSERT INTO entity_slices VALUES ('f', '[]')", "entities f: slice_orphaned"),
+        ):
+            place = await self.decided()
+            with sqlite3.connect(place.store) as connection:
+                connection.execute(statement)
+            connection.close()
+            self.broken(place, expected)
 
 
 class ShowTests(TestCase):

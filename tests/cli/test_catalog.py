@@ -161,7 +161,12 @@ class PolicyTests(TerminalTests):
         def nobody(*asked: object) -> None:
             self.fail("asked")
 
-        large = self.place.run("policy", "set", "/dev/zero", admin=nobody)
+        endless = self.place.run("policy", "set", "/dev/zero", admin=nobody)
+        self.assertEqual((endless.status, endless.stdout), (64, ""))
+        self.assertIn("/dev/zero: is neither a file nor a pipe", endless.stderr)
+        long = self.place.base / "long.cedar"
+        long.write_bytes(b"/" * 300_000)
+        large = self.place.run("policy", "set", str(long), admin=nobody)
         self.assertEqual((large.status, large.stdout), (1, ""))
         self.assertIn("policy: longer than 262144 bytes", large.stderr)
         odd = self.place.run("policy", "set", "-", admin=nobody, stdin=b"// a\n// \xff\n")

@@ -146,7 +146,11 @@ class AuditLog:
         """See :class:`IAuditLog`."""
         return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
 
-    def entities(self, digest: str) -> EntitySlice | None:
+    def slices(self, after: str, limit: int) -> tuple[EntitySlice, ...]:
         """See :class:`IAuditLog`."""
-        row = self._db.one("SELECT digest, text FROM entity_slices WHERE digest = ?", digest)
-        return None if row is None else EntitySlice(*row)
+        rows = self._db.all(
+            "SELECT digest, text FROM entity_slices WHERE digest > ? ORDER BY digest LIMIT ?",
+            after,
+            limit,
+        )
+        return tuple(EntitySlice(*row) for row in rows)

@@ -1,0 +1,72 @@
+"""Files that a person names on the command line: read up to a limit, under a deadline.
+
+A regular file is read as it is.  A pipe is taken too, because ``<(command)`` in a shell and
+``/dev/stdin`` are pipes; whoever writes to it has a limited time for each piece.  Devices,
+directories and sockets are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+WAIT_SECS = 10.0
+"""So long a pipe may stay silent."""
+
+_PIECE = 1 << 16
+
+
+def given_file(path: Path, most: int, *, private: bool = False) -> Callable[[], BinaryIO]:
+    """Begins to read the file, each time it is called; a pipe is read once, here.  Blocks.
+
+    Args:
+        most: Of a pipe, no more than this and one byte is read.
+        private: Refuse a file that others may read.
+
+    Raises:
+        OSError: it cannot be read; ``strerror`` says why.
+    """
+    # Without O_NONBLOCK the opening of a pipe waits for somebody to write to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISFIFO(found.st_mode):
+            data = _piped(descriptor, path, most)
+            return lambda: BytesIO(data)
+        if not stat.S_ISREG(found.st_mode):
+            raise _refused(path, "is neither a file nor a pipe")
+        if private and stat.S_IMODE(found.st_mode) & 0o077:
+            raise _refused(path, f"others may read it; run: chmod 600 {path}")
+    finally:
+        os.close(descriptor)
+    return lambda: path.open("rb")
+
+
+def read_given(path: Path, most: int, *, private: bool = False) -> bytes:
+    """What the file holds, at most *most* bytes and one.  Blocks.  See :func:`given_file`."""
+    with given_file(path, most, private=private)() as file:
+        return file.read(most + 1)
+
+
+def _piped(descriptor: int, path: Path, most: int) -> bytes:
+    """What comes through a pipe until everybody who wrote to it has closed it."""
+    found = bytearray()
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while len(found) <= most:
+        if not poll.poll(WAIT_SECS * 1000):
+            raise _refused(path, f"is a pipe, and nothing came through it for {WAIT_SECS:g} s")
+        piece = os.read(descriptor, min(_PIECE, most + 1 - len(found)))
+        if not piece:
+            break
+        found += piece
+    return bytes(found)
+
+
+def _refused(path: Path, why: str) -> OSError:
+    return OSError(0, why, str(path))
