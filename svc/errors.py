@@ -164,11 +164,20 @@ class LockTimeout(SvcError):
 
 
 class AuditBroken(SvcError):
-    """The audit chain does not verify; the text names the first bad sequence."""
+    """The audit chain does not verify; the text names the first bad sequence.
+
+    Attributes:
+        seq: That number, where a record is at fault.
+        kind: The kind of fault, where there are several.
+        what: What was found there, without the two.
+    """
 
     fault = Fault.DATA_LOSS
     reason = "audit_broken"
     exit_code = 6
+    seq: int | None = None
+    kind: str | None = None
+    what: str | None = None
 
 
 class BackupBroken(SvcError):

@@ -48,15 +48,15 @@ class ChainFault(AuditBroken):
         seq: The first sequence number that is not as it was.
         kind: ``gap``, ``hash``, ``prev_link``, ``record``, ``personal``,
             ``head_mismatch``, ``head_beyond_end``, ``head_link``,
-            ``head_signature``, ``head_unreadable``, ``no_anchor`` or ``origin``.
+            ``head_signature``, ``head_unreadable``, ``no_anchor``, ``origin`` or ``unreadable``.
         what: What was found there.
     """
 
     def __init__(self, seq: int, kind: str, what: str) -> None:
         super().__init__(f"audit log: record {seq}: {kind}: {what}")
-        self.seq = seq
-        self.kind = kind
-        self.what = what
+        self.seq: int = seq
+        self.kind: str = kind
+        self.what: str = what
 
 
 @frozen

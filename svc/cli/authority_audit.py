@@ -16,9 +16,10 @@ import click
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import WORD
 from svc.cli.output import document, hint, say, write
-from svc.errors import NoSuchRow
+from svc.errors import AuditBroken, NoSuchRow
 
 if TYPE_CHECKING:
+    from svc.audit.verify import Verified
     from svc.compose.audit_log import OutsideLog
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
@@ -53,23 +54,34 @@ def audit() -> None:
 def verify_log(
     context: click.Context, anchor: Path | None, jobs: int | None, as_json: bool
 ) -> None:
-    """Verify every record against the chain and the signed heads; status 6 if one is not as it was.
+    """Verify every record against the chain and the signed heads; status 6 if one was altered.
 
     Needs the store, the anchor directory, and the cluster's root as its trust.
     """
     from svc.compose.audit_rows import cores
 
-    found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
-    if not as_json:
-        say([found.text])
-        return
-    said = {
-        "records": found.records,
-        "head_hash": found.last_hash.hex(),
-        "anchor": found.key_id or None,
-        "anchored": found.anchored,
-    }
-    say([document(said)])
+    try:
+        found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
+    except AuditBroken as broken:
+        if as_json:
+            say([document(_verdict(None, broken))])
+        raise
+    say([document(_verdict(found, None))] if as_json else [found.text])
+
+
+def _verdict(found: Verified | None, broken: AuditBroken | None) -> dict[str, Json]:
+    """What verifying found, with the same names whether the log verifies or not."""
+    findings: list[Json] = []
+    if broken is not None:
+        kind, what = broken.kind or broken.reason, broken.what or broken.text
+        findings.append({"seq": broken.seq, "kind": kind, "text": what})
+    said: dict[str, Json] = {"verified": found is not None, "findings": findings}
+    if found is not None:
+        said["records"] = found.records
+        said["head_hash"] = found.last_hash.hex()
+        said["anchor"] = found.key_id or None
+        said["anchored"] = found.anchored
+    return said
 
 
 @audit.command("export")

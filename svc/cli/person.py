@@ -312,13 +312,33 @@ async def _carried(
 
     channel, tasks = await side.connect(), BackgroundTasks()
     session = side.dialer(lambda: channel, tasks).endpoint(Wish(name, kind, user))
-    ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice)
+    try:
+        ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice)
+    except SvcError as refusal:
+        found = await _kind_of(side, channel, name)
+        if found in ("", kind.name):
+            raise
+        raise SvcError(
+            f"{name}: is a {found} resource; run this with --kind {found}",
+            reason=refusal.reason, fault=refusal.fault, details=refusal.details,
+        ) from None  # fmt: skip
     await tasks.stopService()
     await channel.close()
     if not ended.is_clean:
         decision = escaped(session.decision_id)
         hint([f"svc: {escaped(name)}: the session was cut; decision {decision}"])
     return 0 if ended.is_clean else 1
+
+
+async def _kind_of(side: PersonSide, channel: Any, name: str) -> str:
+    """The kind of a resource that may be viewed; empty where that is not known."""
+    from svc.client.proxy_link import list_once
+
+    try:
+        seen = await list_once(channel, side.runtime.reactor)
+    except SvcError:
+        return ""
+    return seen[name].kind if name in seen else ""
 
 
 def _notice(session: Session) -> None:

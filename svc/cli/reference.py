@@ -27,8 +27,11 @@ goes to stdout, everything else to stderr; `--json` prints one document and noth
 empty value is `-`. Times are UTC.
 
 `svc authority` with a word asks the running Authority over `control.sock` in its state directory,
-which answers the role's own user and root, or looks at the store itself; `svc authority` alone runs
-the role. The configuration of `svc all` serves as well.
+or looks at the store itself; `svc authority` alone runs the role. The configuration of `svc all`
+serves as well. The socket answers the role's own user and root. Root needs a configuration that it
+owns: it takes none that another user can change, since a configuration names what is read, written
+and loaded as root. Where the role's user owns it, run the command as that user:
+`sudo -u svc svc --config FILE authority status`.
 
 | Status | Meaning |
 |---|---|

@@ -16,9 +16,8 @@ from multiprocessing.connection import Connection
 
 from attrs import frozen
 
-from svc.audit.verify import LEAF_BYTES, PersonalOf, Stretch, stretches
+from svc.audit.verify import LEAF_BYTES, ChainFault, PersonalOf, Stretch, stretches
 from svc.compose.store_place import StorePlace
-from svc.errors import AuditBroken
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit import FIRST_SEQ
@@ -171,6 +170,6 @@ def personal_of(log: IAuditLog) -> PersonalOf:
     return personal
 
 
-def _unreadable(seq: int, failed: Exception) -> AuditBroken:
+def _unreadable(seq: int, failed: Exception) -> ChainFault:
     """Whatever a damaged store answers is a fault of the log."""
-    return AuditBroken(f"audit log: record {seq}: unreadable: {type(failed).__name__}")
+    return ChainFault(seq, "unreadable", type(failed).__name__)

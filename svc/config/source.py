@@ -9,6 +9,7 @@ from __future__ import annotations
 import grp
 import math
 import os
+import pwd
 import re
 import stat
 import tomllib
@@ -63,10 +64,21 @@ def _check_owner(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(whole(path), "is not a regular file")
     if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(whole(path), "is owned by another user")
+        owner = _user(status.st_uid)
+        by_root = "root takes no file that another user can change; " if not os.geteuid() else ""
+        what = f"is owned by {owner}; {by_root}run this as {owner}, or make root its owner"
+        raise ConfigError(whole(path), what)
     shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
     if status.st_mode & shared:
         raise ConfigError(whole(path), "other users may write to it; chmod go-w")
+
+
+def _user(uid: int) -> str:
+    """The user's name; of a uid without one, the number."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def _private_group(status: os.stat_result) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from svc.config.forms import parse_address
+from svc.config.keys import KEYS
 from svc.errors import UsageError
 from svc.model.ids import is_cluster_name, is_resource_id
 
@@ -18,6 +19,9 @@ SEPARATE = (AUTHORITY, PROXY, CONNECTOR)
 LOOPBACK = "127.0.0.1"
 GROUP = "staff"
 """The group that the first policy speaks of."""
+
+KINDS: tuple[str, ...] = next(tuple(key.default) for key in KEYS if key.path == "plugins.kinds")
+"""What the configuration that is written takes: the default of ``plugins.kinds``."""
 
 _PIN = re.compile(r"[0-9a-f]{64}\Z")
 ISSUING_CA_DAYS = "identity.issuing_ca_days"
@@ -140,6 +144,10 @@ def read_served(text: str) -> Served:
     kind, colon, address = rest.partition(":")
     if not (equals and colon and is_resource_id(name) and kind.isidentifier()):
         raise UsageError("--resource: of the form ID=KIND:HOST:PORT, such as db1=tcp:10.0.0.5:5432")
+    if kind not in KINDS:
+        raise UsageError(
+            f"--resource {name}: there is no kind {kind}; the kinds are {', '.join(KINDS)}"
+        )
     try:
         return Served(name, kind, str(parse_address(address)))
     except ValueError as error:

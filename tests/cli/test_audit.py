@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import sqlite3
 from typing import Any
@@ -47,6 +48,15 @@ class VerifyTests(TestCase):
         outcome = place.run("audit", "verify")
         self.assertEqual((outcome.status, outcome.stdout), (6, ""))
         self.assertIn(expected, outcome.stderr)
+        told = place.run("audit", "verify", "--json")
+        self.assertEqual((told.status, told.stderr), (6, outcome.stderr))
+        said = json.loads(told.stdout)
+        self.assertIs(said["verified"], False)
+        (finding,) = said["findings"]
+        self.assertEqual(set(finding), {"seq", "kind", "text"})
+        self.assertIn(str(finding["text"]), outcome.stderr)
+        if found := re.search(r"record (\d+): (\w+):", expected):
+            self.assertEqual((finding["seq"], finding["kind"]), (int(found[1]), found[2]))
 
     @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79", "G-OPEN-83")
     async def test_stopped_and_live(self) -> None:
@@ -68,6 +78,7 @@ class VerifyTests(TestCase):
         self.assertEqual(live.status, 0, live.stderr)
         said = json.loads(live.stdout)
         self.assertEqual((said["records"], said["anchored"]), (705, 705))
+        self.assertEqual((said["verified"], said["findings"]), (True, []))
 
     async def test_in_all(self) -> None:
         """The log of `svc all` is found with the same configuration."""

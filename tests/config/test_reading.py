@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 from attrs import fields, has
 from attrs.exceptions import FrozenInstanceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from svc.config import Address, ConfigErrors, RoleSettings, load_settings, read_settings, reference
 from svc.config.forms import parse_address, parse_otel_endpoint
@@ -161,6 +162,17 @@ class FileTests(SynchronousTestCase):
     def test_missing(self) -> None:
         """A file that is not there is told by its path."""
         self.assertEqual(self.refusal(), f"{self.path}: cannot be read: no such file or directory")
+
+    def test_owned_by_another_user(self) -> None:
+        """A file of another user is refused, to root as well, and the text says who may use it."""
+        if os.geteuid() != 0:
+            raise SkipTest("only root can give a file away")
+        self.write()
+        os.chown(self.path, 65_534, -1)
+        told = self.refusal()
+        owner = pwd.getpwuid(65_534).pw_name
+        self.assertIn(f"is owned by {owner}; root takes no file that another user can change", told)
+        self.assertIn(f"run this as {owner}", told)
 
     def test_writable_by_others(self) -> None:
         """A file that other users may write is refused."""

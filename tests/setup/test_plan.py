@@ -74,6 +74,13 @@ class PlanTests(SynchronousTestCase):
         for text in ("db1", "db1=tcp", "=tcp:h:1", "db1=tcp:h", "db1=tcp:h:0", "D=tcp:h:1"):
             self.assertIn("--resource", self.assertRaises(UsageError, read_served, text).text)
 
+    def test_kind_must_exist(self) -> None:
+        """A kind that the gateway would not start with is refused with those there are."""
+        for text in ("web=http:10.0.0.5:80", "web=https:h:1"):
+            told = self.assertRaises(UsageError, read_served, text).text
+            self.assertIn("--resource web: there is no kind http", told)
+            self.assertIn("the kinds are ssh, tcp", told)
+
 
 class TextTests(SynchronousTestCase):
     """Every configuration is one that its role takes."""
