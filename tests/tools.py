@@ -31,6 +31,8 @@ PACKAGES: Mapping[str, str] = {
     "make": "make",
     "node": "nodejs",
     "npm": "npm",
+    "go": "golang-go",
+    "keytool": "default-jre-headless",
 }
 
 #: Daemons live where an ordinary user's PATH does not look.
