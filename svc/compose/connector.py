@@ -29,6 +29,7 @@ from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels, proxy_by
 from svc.connector.inventories import Inventories
 from svc.connector.opening import Openings
+from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
 from svc.errors import ConfigError, SvcError
@@ -147,13 +148,16 @@ class Assembling:
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
         me = Connector(p.settings.cluster, identity.principal.id, instance, __version__, declared)
         fresh = freshness(p.runtime, identity, Role.PROXY)
+        ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]
+        duplicates = p.metrics.counter("svc_connector_duplicate_proxy_connections_total")
+        proxies = Proxies(ways, duplicates.inc)
         tunnels = [
             Tunnels(
-                me, self._dial(identity, address), proxy_by(identity.verifier),
+                me, proxies, proxy_by(identity.verifier),
                 lambda data: identity.sign(Purpose.REGISTRATION, data),
                 openings, p.tasks, clock, times, fresh, inventories,
             )
-            for address in p.settings.endpoints.proxy
+            for _ in range(p.settings.connector.proxy_connection_count)
         ]  # fmt: skip
         service = ConnectorService(
             tunnels, openings, clock, self._delay(), self._told(),
@@ -217,7 +221,8 @@ class Assembling:
 
     def _connections(self) -> Callable[[int], None]:
         """Moves the gauges of Proxy connections by how many came or went."""
-        metrics, desired = self.parts.metrics, len(self.parts.settings.endpoints.proxy)
+        metrics = self.parts.metrics
+        desired = self.parts.settings.connector.proxy_connection_count
         connected = metrics.gauge("svc_connector_proxy_connections_connected")
         degraded = metrics.gauge("svc_connector_proxy_connections_degraded")
         metrics.gauge("svc_connector_proxy_connections_desired").set(desired)

@@ -99,7 +99,8 @@ def _endpoints() -> tuple[Key, ...]:
         Key("endpoints.authority_failover", f.DIALS, [], _PROXY,
             "Further Authority addresses, tried after those."),
         Key("endpoints.proxy", f.DIALS, [], ("connector", "client"),
-            "The Proxies to dial.", required=("connector",)),
+            "The Proxies to dial, in order; a Connector keeps `connector.proxy_connection_count` "
+            "of them.", required=("connector",)),
         Key("endpoints.peer_listen", f.LISTEN, "", _PROXY,
             "Where other Proxies reach this one.", later=True),
         Key("join.token_file", f.PATH, None, NODES,
@@ -156,7 +157,9 @@ def _roles() -> tuple[Key, ...]:
         Key("connector.resources", f.RESOURCES, [], _CONNECTOR,
             "The resources served here: `id`, `kind`, `address` and what the kind reads."),
         Key("connector.proxy_connection_count", f.whole(1, 16), 1, _CONNECTOR,
-            "Distinct Proxy connections kept.", later=True),
+            "How many Proxies of `endpoints.proxy` the Connector keeps a connection to, each to "
+            "another Proxy; where one is lost, another address is tried. Two connections to one "
+            "Proxy do not count as two."),
         Key("connector.discovery_sources", f.TABLES, [], _CONNECTOR,
             "Where resources are discovered.", later=True),
         Key("discovery.auto_scopes", f.SCOPES, [], _AUTHORITY,
@@ -164,15 +167,20 @@ def _roles() -> tuple[Key, ...]:
             later=True),
         Key("oidc.issuer", f.TEXT, None, _AUTHORITY, "Identity provider's issuer.", later=True),
         Key("oidc.client_id", f.TEXT, None, _AUTHORITY, "Our client there.", later=True),
+        Key("plugins.kinds", f.WORDS, ["ssh", "tcp"], ROLES,
+            "The resource kinds in use: installed is not enabled."),
+        Key("plugins.stores", f.WORDS, ["sqlite"], _AUTHORITY, "The stores in use."),
+    )  # fmt: skip
+
+
+def _client() -> tuple[Key, ...]:
+    return (
         Key("client.native_port_offset", f.whole(0, 60000), 10000, ("client",),
             "Added to a kind's native port to make the local one."),
         Key("client.direct_lane_after", f.whole(0, 1 << 50), 1 << 20, ("client",),
             "Bytes that an opaque session carries before it asks its Proxy for a direct lane."),
         Key("client.unprotected_loopback", f.YES_NO, False, ("client",),
             "Open TCP ports although the platform cannot tell whose process connects."),
-        Key("plugins.kinds", f.WORDS, ["ssh", "tcp"], ROLES,
-            "The resource kinds in use: installed is not enabled."),
-        Key("plugins.stores", f.WORDS, ["sqlite"], _AUTHORITY, "The stores in use."),
     )  # fmt: skip
 
 
@@ -276,6 +284,6 @@ def _numbers() -> tuple[Key, ...]:
 
 
 KEYS: tuple[Key, ...] = (
-    *_top(), *_endpoints(), *_telemetry(), *_roles(), *_wire(), *_limits(), *_numbers(),
+    *_top(), *_endpoints(), *_telemetry(), *_roles(), *_client(), *_wire(), *_limits(), *_numbers(),
 )  # fmt: skip
 """Every key, in the order of the reference."""

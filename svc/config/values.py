@@ -111,6 +111,7 @@ class Connector:
 
     reach: tuple[str, ...]
     resources: tuple[ResourceTable, ...]
+    proxy_connection_count: int
 
 
 @frozen

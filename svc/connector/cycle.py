@@ -8,7 +8,7 @@ nothing of that, and no session is lost by it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,9 +19,10 @@ from twisted.python.failure import Failure
 from svc.connector.inventories import Inventories
 from svc.connector.leg import Leg
 from svc.connector.opening import Openings
+from svc.connector.proxies import DuplicateProxy, Proxies
 from svc.errors import SvcError
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.rpc import IRpcChannel, Peer
+from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import encode_registration
 from svc.model.principal import Role
 from svc.model.registration import DeclaredResource, Registration
@@ -34,6 +35,8 @@ from svc.tunnel.times import TunnelTimes
 
 _log = Logger(namespace="svc_connector")
 
+_TOLD = frozenset({"closed", DuplicateProxy.reason})
+"""Ends that are no fault, or that were told where they happened."""
 _PROXIES = frozenset({Role.PROXY})
 
 
@@ -67,12 +70,12 @@ class Connector:
     capabilities: tuple[str, ...] = ()
 
 
-@define
+@define(eq=False)
 class Tunnels:
     """Makes the cycles of one tunnel.
 
     Attributes:
-        dial: Connects to the Proxy over TLS, keepalive included; raises SvcError.
+        proxies: Where it may lead, shared with the other tunnels.
         proxy_of: The node id of the Proxy at the other end, from its verified
             certificate; raises SvcError for anybody else (:func:`proxy_by`).
         sign: Signs the bytes of a registration with our node key.
@@ -81,7 +84,7 @@ class Tunnels:
     """
 
     connector: Connector
-    dial: Callable[[], Awaitable[IRpcChannel]]
+    proxies: Proxies
     proxy_of: Callable[[Peer], str]
     sign: Callable[[bytes], Signed]
     openings: Openings
@@ -91,7 +94,6 @@ class Tunnels:
     fresh: Freshness = field()
     inventories: Inventories = field(factory=Inventories)
     legs: set[Leg] = field(factory=set, init=False)
-    _generation: int = field(default=0, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
 
     @fresh.default
@@ -121,7 +123,6 @@ class Tunnels:
 
     def registration(self, proxy_id: str, nonce: bytes) -> Signed:
         """Signed over Authority's nonce; each is of a higher generation than the last."""
-        self._generation += 1
         me = self.connector
         return self.sign(
             encode_registration(
@@ -132,7 +133,7 @@ class Tunnels:
                     nonce,
                     me.resources,
                     me.instance_id,
-                    self._generation,
+                    self.proxies.next_generation(),
                     me.version,
                     me.capabilities,
                     self.inventories.generation(proxy_id),
@@ -229,7 +230,8 @@ class TunnelCycle:
             self._finish(error)
 
     def _finish(self, error: SvcError) -> None:
-        if error.reason != "closed":
+        self._tunnels.proxies.leave(self._tunnels)
+        if error.reason not in _TOLD:
             _log.warn("tunnel ended", reason=error.reason, text=error.text)
         self._let_go()
         self._tunnel.ended(error.reason, error.retry_after or 0.0)

@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClien
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from svc.connector.proxies import DuplicateProxy, ProxyAddress
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
 from svc.messages.tunnel import (
@@ -91,22 +92,61 @@ class Leg:
         Raises:
             SvcError: why it ended, unless the Proxy ended it in order.
         """
+        try:
+            proxy_id = await self._reach()
+            if self._channel is None or self._stopped:
+                return
+            stream = self._channel.stream(REGISTER_METHOD)
+            self._told.dialed(self)
+            self._link = ProxyLink(proxy_id, self._channel, stream, self._tunnels.tasks)
+            try:
+                await self._hear(self._link, stream)
+            finally:
+                self._link = None
+                stream.cancel()
+        finally:
+            self._tunnels.proxies.release(self)
+
+    async def _reach(self) -> str:
+        """Connect to a Proxy that no other tunnel leads to; its node id.
+
+        Where another address is free it is tried next, without a wait; one that is to replace
+        another leg stays with that leg's address.
+        """
+        proxies, tried = self._tunnels.proxies, list[ProxyAddress]()
+        if self.than is not None:
+            return await self._dial(proxies.current(self._tunnels))
+        way = proxies.next_way(self._tunnels, tried)
+        assert way is not None  # there is always one to begin with
+        while True:
+            try:
+                return await self._dial(way)
+            except SvcError as error:
+                await self.close()
+                tried.append(way)
+                following = proxies.next_way(self._tunnels, tried)
+                if following is None or self._stopped:
+                    raise
+                if error.reason != DuplicateProxy.reason:  # which is told already
+                    _log.warn(
+                        "a Proxy was not reached; the next address is tried",
+                        address=way.address,
+                        reason=error.reason,
+                        text=error.text,
+                    )
+                way = following
+
+    async def _dial(self, way: ProxyAddress) -> str:
         tunnels = self._tunnels
         ours = tunnels.fresh.ours
-        channel = await bounded(tunnels.clock, tunnels.times.dial, tunnels.dial(), "the Proxy")
+        channel = await bounded(tunnels.clock, tunnels.times.dial, way.dial(), "the Proxy")
         self._channel = channel
         if self._stopped:
-            return
+            return ""
         self.shown = tunnels.fresh.shown(ours, channel.peer, self.than)
         proxy_id = tunnels.proxy_of(channel.peer)
-        stream = channel.stream(REGISTER_METHOD)
-        self._told.dialed(self)
-        self._link = ProxyLink(proxy_id, channel, stream, tunnels.tasks)
-        try:
-            await self._hear(self._link, stream)
-        finally:
-            self._link = None
-            stream.cancel()
+        tunnels.proxies.hold(self, tunnels, proxy_id)
+        return proxy_id
 
     async def _hear(self, link: ProxyLink, stream: IRpcStream) -> None:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
@@ -125,6 +165,7 @@ class Leg:
     def retire(self) -> None:
         """Another leg has taken over; what is open here may finish."""
         self.is_retired = True
+        self._tunnels.proxies.release(self)
         if self._renewal is not None:
             self._renewal.stop()
 

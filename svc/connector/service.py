@@ -1,4 +1,4 @@
-"""The Connector as a service: one tunnel to each Proxy it is told of, for ever.
+"""The Connector as a service: a set number of tunnels, each to another Proxy, for ever.
 
 It is composed from what ``compose`` hands in and knows no configuration,
 metric or reactor of its own.
@@ -28,7 +28,7 @@ class ConnectorService(AsyncService):
     """Dials at its start and never gives up; drains when it stops.
 
     Args:
-        tunnels: One for each Proxy.
+        tunnels: As many as there are to be connections; they share the Proxies.
         openings: The sessions of them all.
         delay: Seconds to wait after so many failures in a row.
         told: Hears the machine's words: ``registered``, ``ended``,

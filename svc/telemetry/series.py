@@ -217,7 +217,7 @@ def _doctor() -> tuple[Series, ...]:
 def _discovery() -> tuple[Series, ...]:
     return (
         _counter("svc_connector_duplicate_proxy_connections_total", _C,
-                 "Dials that reached a Proxy already connected, and were dropped.", later=True),
+                 "Dials that reached a Proxy already connected, and were dropped."),
         _gauge("svc_connector_proxy_connections_connected", _C,
                "Distinct Proxies registered with now."),
         _gauge("svc_connector_proxy_connections_degraded", _C,

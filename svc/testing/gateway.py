@@ -21,7 +21,7 @@ from typing import Any
 
 from attrs import define, field
 
-from svc.testing.files import FIRST_CONNECTOR, Files, needs_label
+from svc.testing.files import FIRST_CONNECTOR, Files, free_ports, needs_label
 from svc.testing.person import Person
 from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
 from svc.testing.settings import (
@@ -34,6 +34,7 @@ from svc.testing.settings import (
     Target,
 )
 
+_PUBLIC_NAMES = ("--public-name", "localhost", "--public-name", "127.0.0.1")
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)\Z")
 
 
@@ -180,12 +181,12 @@ class Gateway:
         node = FIRST_CONNECTOR if self.files.is_one else connector
         self.operator("resources", "add", target.id, "--kind", target.kind, "--node", node, *labels)
 
-    def add_person(self, name: str, *groups: str) -> Person:
-        """A person who has joined on this machine; no resident runs yet."""
+    def add_person(self, name: str, *groups: str, proxy: str = PROXY) -> Person:
+        """A person who has joined on this machine, and uses that Proxy; no resident runs yet."""
         words = [word for group in groups for word in ("--group", group)]
         token = self.operator("persons", "add", name, *words).stdout.strip()
         person = Person(name, self.directory / f"home-{name}", self.files.cluster)
-        person.join(self.public, self.pin, token)
+        person.join(self.listening(self.child(proxy).name)["public"], self.pin, token)
         self.people.append(person)
         return person
 
@@ -216,9 +217,27 @@ class Gateway:
 
     def make_proxy(self) -> None:
         """Let a Proxy join directly, and start it."""
-        names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
-        self.put_token(PROXY, PROXY, names)
+        self.put_token(PROXY, PROXY, _PUBLIC_NAMES)
         self.start(self.make_child(PROXY).name)
+
+    def add_proxy(self, name: str, change: Mapping[str, Any] | None = None) -> str:
+        """Let another Proxy join, and start it; its public address.
+
+        Args:
+            change: Keys of its configuration that differ from the first one's.
+        """
+        files = self.files
+        files.state(name).mkdir(mode=0o700)
+        public = f"127.0.0.1:{free_ports()[0]}"
+        own = {
+            "state_dir": str(files.state(name)),
+            "join.token_file": str(files.token(name)),
+            "endpoints.public_listen": public,
+        }
+        files.write(name, files.table(PROXY) | own | dict(change or {}))
+        self.put_token(name, PROXY, _PUBLIC_NAMES)
+        self.start(self.make_child(name, PROXY).name)
+        return public
 
     def make_connector(self, targets: Iterable[Target], name: str = CONNECTOR) -> None:
         """Let a Connector join through the Proxy, start it, and fill the catalog."""

@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels
 from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
+from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve
@@ -127,7 +128,7 @@ class Gateway:
         declared = (DeclaredResource("db1", "tcp"), DeclaredResource("host1", "ssh"))
         return Tunnels(
             Connector(cluster.world.verifier.cluster, node, "first", "0.11.0", declared),
-            self.dial,
+            Proxies([ProxyAddress("proxy", lambda: self.dial())]),
             lambda peer: cluster.proxy_id,
             self.sign,
             self.openings,

@@ -208,6 +208,7 @@ class Stage:
             "state_dir": str(state),
             **numbers_of(CONNECTOR, SHORT),
             "endpoints.proxy": [str(self.public(each)) for each in proxies],
+            "connector.proxy_connection_count": len(proxies),
             "connector.resources": [
                 {"id": id, "kind": kind, "address": self.doors[kind].address}
                 for id, kind in resources.items()

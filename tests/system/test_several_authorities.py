@@ -11,9 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.files import free_ports
 from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.person import Person
 from svc.testing.processes import Child, run, svc_command, until
 from svc.testing.settings import POLICY, Target
 from tests.postgres import connected, empty_database
@@ -62,7 +60,10 @@ class SeveralAuthorities(SynchronousTestCase):
         self.gateway.make_proxy()
         self.gateway.make_connector([first])
         self.make_second_proxy(second)
-        self.people = [self.person("ada", "proxy"), self.person("bob", "proxy2")]
+        self.people = [
+            self.gateway.add_person(name, "ops", proxy=proxy)
+            for name, proxy in zip(("ada", "bob"), PROXIES, strict=True)
+        ]
 
     # -- making
 
@@ -78,18 +79,10 @@ class SeveralAuthorities(SynchronousTestCase):
     def make_second_proxy(self, target: Target) -> None:
         """It joins at an Authority that stands by; its Connector knows no other Proxy."""
         gateway, files = self.gateway, self.gateway.files
-        files.state("proxy2").mkdir(mode=0o700)
-        public = f"127.0.0.1:{free_ports()[0]}"
-        files.write("proxy2", files.table("proxy") | {
-            "state_dir": str(files.state("proxy2")),
-            "join.token_file": str(files.token("proxy2")),
+        public = gateway.add_proxy("proxy2", {
             "join.authority": files.table("authority2")["endpoints.join_listen"],
-            "endpoints.public_listen": public,
             "endpoints.authority": self.control, "endpoints.authority_failover": [],
         })  # fmt: skip
-        names = ["--public-name", "localhost", "--public-name", "127.0.0.1"]
-        gateway.put_token("proxy2", "proxy", names)
-        gateway.start(gateway.make_child("proxy2", "proxy").name)
         files.add_connector("connector2", [target])
         table = files.table("connector2") | {"endpoints.proxy": [public]}
         files.write("connector2", table)
@@ -98,14 +91,6 @@ class SeveralAuthorities(SynchronousTestCase):
         gateway.add_resource(target, "connector2")
         for proxy in PROXIES:
             gateway.await_metric(proxy, "svc_active_connector_tunnels", 1)
-
-    def person(self, name: str, proxy: str) -> Person:
-        """Somebody who uses that Proxy."""
-        token = self.gateway.operator("persons", "add", name, "--group", "ops").stdout.strip()
-        made = Person(name, self.gateway.directory / f"home-{name}", self.gateway.files.cluster)
-        made.join(self.gateway.listening(proxy)["public"], self.gateway.pin, token)
-        self.gateway.people.append(made)
-        return made
 
     def start_standing_by(self, name: str) -> None:
         """Start, until it has said in this life that it stands by, and is ready."""
@@ -201,7 +186,7 @@ class SeveralAuthorities(SynchronousTestCase):
         for key in ("anchor", "snapshot"):
             gateway.operator("keys", "renew", key)
             until(f"{key} is signed with", partial(self.is_taken, key))
-        self.assertTrue(self.person("eve", "proxy").directory.exists())
+        self.assertTrue(self.gateway.add_person("eve", "ops").directory.exists())
 
     def is_taken(self, key: str) -> bool:
         """Whether the first Authority has said that it signs with a newer key of this word."""

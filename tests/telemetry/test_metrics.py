@@ -201,7 +201,7 @@ class ExpositionTests(SynchronousTestCase):
         """A role shows no series of another, not even at 0, and may be asked to move one."""
         connector = Metrics(["connector"])
         connector.counter("svc_sessions_total", protocol="ssh").inc()
-        own = ("svc_connector_re", "svc_connector_proxy", "svc_reactor_lag_seconds")
+        own = ("svc_connector_re", "svc_connector_proxy", "svc_connector_dup", "svc_reactor_lag")
         for name in samples(connector):
             self.assertTrue(name.startswith(own), name)
         self.assertNotIn("svc_connector_reconnects_total", samples(Metrics(["proxy"])))

@@ -1,0 +1,124 @@
+"""Which Proxy each tunnel of a Connector leads to: as many different ones as there are tunnels.
+
+Two connections to one Proxy fail together, so the second is worth nothing and
+is not kept.  Which Proxy is at an address is known only from its certificate:
+one Proxy may have several names, and one name may lead to several Proxies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from svc.errors import Fault, SvcError
+from svc.interfaces.rpc import IRpcChannel
+
+if TYPE_CHECKING:
+    from svc.connector.cycle import Tunnels
+    from svc.connector.leg import Leg
+
+_log = Logger(namespace="svc_connector")
+
+
+class DuplicateProxy(SvcError):
+    """The Proxy that was reached has a connection of ours already."""
+
+    fault = Fault.PRECONDITION
+    reason = "duplicate_proxy"
+
+
+@frozen(eq=False)
+class ProxyAddress:
+    """One configured address.
+
+    Attributes:
+        dial: Connects over TLS, keepalive included; raises SvcError.
+    """
+
+    address: str
+    dial: Callable[[], Awaitable[IRpcChannel]]
+
+
+def _uncounted() -> None:
+    """Nobody counts."""
+
+
+@define(eq=False)
+class Proxies:
+    """The addresses in the order configured, shared out among the tunnels.
+
+    Attributes:
+        duplicate: Called for each connection that is dropped because it led to
+            a Proxy that had one.
+    """
+
+    ways: Sequence[ProxyAddress]
+    duplicate: Callable[[], object] = _uncounted
+    _used: dict[Tunnels, int] = field(factory=dict, init=False)
+    _first: dict[Tunnels, int] = field(factory=dict, init=False)
+    _held: dict[Leg, tuple[Tunnels, str]] = field(factory=dict, init=False)
+    _said: set[tuple[str, str]] = field(factory=set, init=False)
+    _generation: int = field(default=0, init=False)
+
+    def next_way(self, tunnels: Tunnels, tried: Sequence[ProxyAddress]) -> ProxyAddress | None:
+        """Where *tunnels* is to dial next, after those it has *tried* in this cycle.
+
+        An address that another tunnel uses is dialed only where every address is
+        in use: then one may stand for several Proxies.  It counts as used by
+        *tunnels* until its next, or :meth:`leave`.
+        """
+        others = {index for other, index in self._used.items() if other is not tunnels}
+        count, first = len(self.ways), self._first.get(tunnels, 0)
+        order = [(first + step) % count for step in range(count)]
+        left = [index for index in order if self.ways[index] not in tried]
+        free = [index for index in left if index not in others]
+        only_used = all(self.ways.index(way) in others for way in tried)
+        chosen = free or (left if only_used else [])
+        if not chosen:
+            return None
+        self._used[tunnels] = chosen[0]
+        return self.ways[chosen[0]]
+
+    def current(self, tunnels: Tunnels) -> ProxyAddress:
+        """The address that *tunnels* uses."""
+        return self.ways[self._used[tunnels]]
+
+    def leave(self, tunnels: Tunnels) -> None:
+        """The cycle of *tunnels* is over: its address is free."""
+        self._used.pop(tunnels, None)
+
+    def hold(self, leg: Leg, tunnels: Tunnels, proxy_id: str) -> None:
+        """Keep this Proxy for *tunnels*, whose *leg* has reached it.
+
+        Raises:
+            DuplicateProxy: another tunnel leads there.
+        """
+        said = (self.current(tunnels).address, proxy_id)
+        if any(held == proxy_id and other is not tunnels for other, held in self._held.values()):
+            self.duplicate()
+            if said not in self._said:
+                self._said.add(said)
+                _log.warn(
+                    "an address leads to a Proxy that has a connection of ours already: "
+                    "endpoints.proxy leads to fewer Proxies than "
+                    "connector.proxy_connection_count asks for, or names one twice",
+                    address=said[0],
+                    proxy=proxy_id,
+                    reason=DuplicateProxy.reason,
+                )
+            raise DuplicateProxy(f"{said[0]}: leads to the Proxy {proxy_id}, which is connected")
+        self._said.discard(said)
+        self._held[leg] = (tunnels, proxy_id)
+        self._first[tunnels] = (self._used[tunnels] + 1) % len(self.ways)
+
+    def release(self, leg: Leg) -> None:
+        """*leg* leads to its Proxy no more, or only to finish what it carries.  Idempotent."""
+        self._held.pop(leg, None)
+
+    def next_generation(self) -> int:
+        """The number of a registration: higher than those of all tunnels before."""
+        self._generation += 1
+        return self._generation

@@ -1,0 +1,103 @@
+"""A Connector between two real Proxies: how many connections it keeps, and to which."""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import until
+from svc.testing.settings import CONNECTOR, PROXY, Target
+from tests.proof import proves
+from tests.system.world import around
+
+SECOND = "proxy2"
+TUNNELS = "svc_active_connector_tunnels"
+COUNT = "connector.proxy_connection_count"
+SERIES = "svc_connector_proxy_connections_"
+DUPLICATES = "svc_connector_duplicate_proxy_connections_total"
+
+
+@cache
+def gateway() -> Gateway:
+    """With two Proxies, and a person at each; its Connector is configured by each test."""
+    made = make_gateway([Target("echo", f"127.0.0.1:{around().ports['echo']}")])
+    made.add_proxy(SECOND)
+    made.add_person("ada", "ops")
+    made.add_person("bob", "ops", proxy=SECOND)
+    return made
+
+
+class TwoProxies(SynchronousTestCase):
+    """Each test configures the Connector and starts it anew."""
+
+    def setUp(self) -> None:
+        self.gateway = gateway()
+        self.people = self.gateway.people
+        self.first = self.gateway.public
+        self.second = self.gateway.listening(SECOND)["public"]
+
+    def connect(self, addresses: list[str], count: int | None = None) -> None:
+        """Start the Connector anew with these Proxies, and with this count if there is one."""
+        table = self.gateway.files.table(CONNECTOR) | {"endpoints.proxy": addresses}
+        table.pop(COUNT, None)
+        if count is not None:
+            table[COUNT] = count
+        self.gateway.files.write(CONNECTOR, table)
+        self.gateway.restart(CONNECTOR)
+
+    def check(self, *tunnels: int, **series: int) -> None:
+        """Wait until the Proxies have so many tunnels, and the Connector says so."""
+        for proxy, count in zip((PROXY, SECOND), tunnels, strict=False):
+            self.gateway.await_metric(proxy, TUNNELS, count)
+        for name, value in series.items():
+            self.gateway.await_metric(CONNECTOR, SERIES + name, value)
+
+    def echoes(self, person: Person) -> None:
+        """Fail unless a session of this person carries bytes."""
+        if person.resident is None:
+            person.up("echo")
+        with socket.create_connection(person.endpoint("echo"), 20) as end:
+            end.sendall(b"hello")
+            self.assertEqual(end.recv(5, socket.MSG_WAITALL), b"hello")
+
+    @proves("G-CFG-12", "G-MET-53", "X-45")
+    def test_one_by_default(self) -> None:
+        """Two addresses and no count: one connection; it goes to the other Proxy with the first."""
+        self.connect([self.first, self.second])
+        self.check(1, 0, desired=1, connected=1, degraded=0)
+        self.gateway.child(PROXY).kill()
+        self.gateway.await_metric(SECOND, TUNNELS, 1)
+        self.check(desired=1, connected=1, degraded=0)
+        self.echoes(self.people[1])
+        self.gateway.start(PROXY)
+
+    @proves("G-CFG-12", "G-MET-51", "G-MET-52", "G-MET-53", "U-NOTE-20")
+    def test_two(self) -> None:
+        """A count of 2: one tunnel at each Proxy, sessions over both, and the loss of one shown."""
+        self.connect([self.first, self.second], 2)
+        self.check(1, 1, desired=2, connected=2, degraded=0)
+        for person in self.people:
+            self.echoes(person)
+        self.gateway.child(SECOND).kill()
+        self.check(1, desired=2, connected=1, degraded=1)
+        self.echoes(self.people[0])
+        self.gateway.start(SECOND)
+        self.check(1, 1, desired=2, connected=2, degraded=0)
+        self.assertEqual(self.gateway.metric(CONNECTOR, DUPLICATES), 0)
+
+    @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45")
+    def test_two_names_of_one_proxy(self) -> None:
+        """Two names of one Proxy are one connection, the rest is counted and sought elsewhere."""
+        port = self.first.rpartition(":")[2]
+        self.connect([self.first, f"localhost:{port}"], 2)
+        self.check(1, 0, desired=2, connected=1, degraded=1)
+        until("duplicates are counted", lambda: self.gateway.metric(CONNECTOR, DUPLICATES) >= 1)
+        self.check(1, 0, desired=2, connected=1, degraded=1)
+        said = self.gateway.child(CONNECTOR).text()
+        self.assertIn("duplicate_proxy", said)
+        self.connect([self.first, f"localhost:{port}", self.second], 2)
+        self.check(1, 1, desired=2, connected=2, degraded=0)
