@@ -22,15 +22,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from svc.errors import ConfigError
 from svc.model.signing import PrivateKey
-from svc.pki.profile import is_of_candidate
+from svc.pki.profile import OF_CANDIDATE, is_of_candidate
 
 MAX_FILE_BYTES = 64 * 1024
-OF_CANDIDATE = (
-    "was made by an earlier candidate of svc, whose certificates carry private extensions; that "
-    "format was never released, and is not read: make the gateway anew with `svc init` in another "
-    "directory, then join its nodes and persons to it anew"
-)
-"""What is said of a certificate that an unreleased candidate made."""
 
 
 def make_private_directory(path: Path) -> None:

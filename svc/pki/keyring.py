@@ -181,7 +181,7 @@ def _refuse_candidate(directory: Path, uid: int) -> None:
         try:
             files.load_certificates(directory / f"{name}.pem", uid)
         except ConfigError as refused:
-            if refused.what == files.OF_CANDIDATE:
+            if refused.what == profile.OF_CANDIDATE:
                 raise
 
 

@@ -311,7 +311,7 @@ def _extensions(certificate: x509.Certificate) -> x509.Extensions:
     except _UNREADABLE:
         raise _refused("malformed", "extensions that cannot be read") from None
     if profile.is_of_candidate(certificate):
-        raise _refused("malformed", "an earlier, unreleased candidate of svc made the certificate")
+        raise _refused("malformed", f"a certificate that {profile.OF_CANDIDATE}")
     for each in extensions:
         if each.critical and isinstance(each.value, x509.UnrecognizedExtension):
             raise _refused("malformed", "a critical extension unknown here")

@@ -7,13 +7,16 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.errors import ConfigError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.enroll import EnrollmentDesk
+from svc.pki.files import key_pem, write_private
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import adopt_identity, enroll_authority
 from svc.pki.root import new_key
+from tests.pki.candidate import make_identity_old
 from tests.pki.support import CLUSTER, World
 
 
@@ -41,6 +44,31 @@ class JoinTests(SynchronousTestCase):
     def test_good(self) -> None:
         """A good answer is written and read again by the next process."""
         identity = self.adopt(pin=self.world.keys.ca_pin.upper())
+        again = TransportIdentity.load(self.store, self.world.now, CLUSTER)
+        self.assertEqual(again.facts, identity.facts)
+
+    def test_over_one_of_a_candidate(self) -> None:
+        """Whoever has an identity of an earlier candidate's gateway joins the new one over it."""
+        old = World()
+        state = Path(self.mktemp())
+        state.mkdir(mode=0o700)
+        self.store = IdentityStore(state)
+        (state / "keys").mkdir()
+        for name, key in (
+            ("root", old.keys.root_key),
+            ("transport", old.keys.issuers["transport"].key),
+        ):
+            assert key is not None
+            write_private(state / "keys" / f"{name}.key", key_pem(key))
+        key = self.store.pending_key()
+        self.store.pin(old.keys.root_der)
+        self.store.write(key, old.issued(Role.CONNECTOR, key).chain)
+        make_identity_old(state, state / "keys")
+        with self.assertRaisesRegex(ConfigError, "leaf.pem: was made by an earlier candidate"):
+            TransportIdentity.load(self.store, self.world.now)
+        self.world.entropy(1)  # Both worlds would give the same serial number.
+        self.key = self.store.pending_key()
+        identity = self.adopt()
         again = TransportIdentity.load(self.store, self.world.now, CLUSTER)
         self.assertEqual(again.facts, identity.facts)
 
