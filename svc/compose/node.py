@@ -27,6 +27,7 @@ from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.model.principal import Role
+from svc.pki.host_names import host_names
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.renewal import RenewalLoop
@@ -98,11 +99,29 @@ class NodeRole(AsyncService):
             self.stopped_by(SvcError("the role did not come up; the log says why"))
 
     async def _run(self, identity: TransportIdentity) -> None:
+        if self.role is Role.PROXY:
+            say_names_not_carried(self.settings, identity.chain[0])
         inner = AsyncMultiService()
         for service in self.assemble(identity):
             inner.addService(service)
         self._inner = inner
         await inner.startService()
+
+
+def say_names_not_carried(settings: RoleSettings, leaf: bytes) -> None:
+    """Warn of names in ``endpoints.public_names`` that our certificate does not carry."""
+    carried = host_names(leaf)
+    missing = [name for name in settings.endpoints.public_names if name not in carried]
+    if missing:
+        _log.warn(
+            "endpoints.public_names holds names that the certificate does not carry: clients that "
+            "check the host name refuse this Proxy under them; let it join with a token made for "
+            "these names (`svc authority nodes add NAME --role proxy --public-name ...`), or take "
+            "them out",
+            names=missing,
+            carried=sorted(carried),
+            reason="names_not_carried",
+        )
 
 
 def identity_store(runtime: Runtime, state: StateDirectory) -> IdentityStore:

@@ -82,7 +82,9 @@ def _endpoints() -> tuple[Key, ...]:
         Key("endpoints.public_listen", f.LISTEN, "", _PROXY,
             "Where people and Connectors reach the Proxy.", required=_PROXY),
         Key("endpoints.public_names", f.NAMES, [], _PROXY,
-            "The DNS names and IP addresses that the public certificate carries."),
+            "The DNS names and IP addresses that people reach the Proxy by. The certificate gets "
+            "its names from the join token (`nodes add --public-name`); the log warns of names "
+            "that it does not carry."),
         Key("endpoints.control_listen", f.LISTEN, "127.0.0.1:7401", _AUTHORITY,
             "Where Proxies reach Authority."),
         Key("endpoints.join_listen", f.LISTEN, "127.0.0.1:7402", _AUTHORITY,
@@ -98,7 +100,7 @@ def _endpoints() -> tuple[Key, ...]:
             "Authority's control addresses, each instance by its own."),
         Key("endpoints.authority_failover", f.DIALS, [], _PROXY,
             "Further Authority addresses, tried after those."),
-        Key("endpoints.proxy", f.DIALS, [], ("connector", "client"),
+        Key("endpoints.proxy", f.DIALS, [], ("connector", "all", "client"),
             "The Proxies to dial, in order; a Connector keeps `connector.proxy_connection_count` "
             "of them.", required=("connector",)),
         Key("endpoints.peer_listen", f.LISTEN, "", _PROXY,
@@ -110,8 +112,9 @@ def _endpoints() -> tuple[Key, ...]:
         Key("join.by_key", f.YES_NO, False, NODES,
             "Join by the node's own key instead of a token; an operator has named the key's "
             "SHA-256 to `svc authority nodes expect`."),
-        Key("join.authority", f.DIAL, None, _PROXY,
-            "Authority's join listener, for the first Proxy."),
+        Key("join.authority", f.DIAL, None, ("proxy", "connector", "all"),
+            "Authority's join listener: for the first Proxy, and for a Connector that can reach "
+            "it; else a node joins through a Proxy of `endpoints.proxy`."),
     )  # fmt: skip
 
 
@@ -233,9 +236,9 @@ def _limits() -> tuple[Key, ...]:
         Key("limits.max_connections", _COUNT, 8192, NODES,
             "Connections one listener holds, half of them kept from peers without a certificate; "
             "a role raises its limit of open files, and warns where it may not be high enough."),
-        Key("limits.max_connections_per_address", _COUNT, 1024, NODES,
+        Key("limits.max_connections_per_address", _COUNT, 1024, _DECIDING,
             "And how many of them from one IPv4 address or IPv6 /64; raise it behind a NAT."),
-        Key("limits.connections_per_minute", _COUNT, 18000, NODES,
+        Key("limits.connections_per_minute", _COUNT, 18000, _DECIDING,
             "New connections that one of them may make to a listener in a minute; those of ten "
             "seconds may come at once."),
         Key("limits.handshake_secs", _SECS, 8, ROLES,
@@ -261,7 +264,8 @@ def _numbers() -> tuple[Key, ...]:
         Key("tunnel.keepalive_timeout_secs", _SECS, 10, (*p, "connector", "client"),
             "How long a ping's answer may take."),
         Key("tunnel.lease_secs", _SECS, 90, (*a, "proxy"), "Life of a registration's lease."),
-        Key("tunnel.lease_renew_secs", _SECS, 30, (*a, "proxy"), "Seconds between renewals."),
+        Key("tunnel.lease_renew_secs", _SECS, 30, c,
+            "Seconds between renewals of the lease; at most a third of it."),
         Key("tunnel.backoff_first_secs", _SECS, 1, c, "The first wait before a redial."),
         Key("tunnel.backoff_max_secs", _SECS, 60, c, "The longest wait before a redial."),
         Key("audit.head_every_records", _COUNT, 256, a,
@@ -274,8 +278,8 @@ def _numbers() -> tuple[Key, ...]:
             "When the record of a request inside a session is on the Proxy's disk: `durable`, "
             "before the request passes; `buffered`, soon after, so that a crash may lose it.",
             later=True),
-        Key("snapshot.heartbeat_secs", _SECS, 5, (*a, "proxy"), "Seconds between heartbeats."),
-        Key("snapshot.valid_secs", _SECS, 60, (*a, "proxy"),
+        Key("snapshot.heartbeat_secs", _SECS, 5, a, "Seconds between heartbeats to Proxies."),
+        Key("snapshot.valid_secs", _SECS, 60, a,
             "Age at which a Proxy's policy is stale and every open refused."),
         Key("snapshot.reload_secs", _SECS, 10, a, "Seconds between looks at the stored policy."),
         Key("session.reclaim_secs", _SECS, 60, a,

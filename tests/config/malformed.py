@@ -211,7 +211,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
      "audit.witness", "twice"),
     ("relative witness", "authority", '[audit]\nwitness = ["file://a/b"]', "audit.witness",
      "absolute path"),
-    ("buffered audit", "client", '[audit]\nrequests = "buffered"', "audit.requests",
+    ("buffered audit", "proxy", '[audit]\nrequests = "buffered"', "audit.requests",
      "not in this build"),
     ("own certificate", "client", '[proxy.tls]\ncert = "/c"\nkey = "/k"', "proxy.tls.cert",
      "not in this build"),
