@@ -41,11 +41,52 @@ def errors(source: Source) -> Iterator[Finding]:
                 yield source.found(node, "no stubs: leave it out until it works")
 
 
+def cancellations(source: Source) -> Iterator[Finding]:
+    """Yield waits whose cancellation would pass for a failure of what is waited for.
+
+    Twisted's CancelledError is an Exception: a coroutine that is stopped would log an error,
+    or go on.
+    """
+    if not source.under("svc"):
+        return
+    for function in ast.walk(source.tree):
+        if not isinstance(function, ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Try) and any(map(_waits, node.body)):
+                yield from (
+                    source.found(clause, "let CancelledError pass: it is our own stop")
+                    for clause in _takes_stops(node)
+                )
+
+
+def _waits(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Await) for node in ast.walk(statement))
+
+
+def _takes_stops(node: ast.Try) -> Iterator[ast.ExceptHandler]:
+    for clause in node.handlers:
+        named = [] if clause.type is None else list(map(dotted, _caught(clause.type)))
+        if any(name.endswith("CancelledError") for name in named):
+            return
+        if clause.type is None or set(named) & _WIDE:
+            within = [each for part in clause.body for each in ast.walk(part)]
+            if not any(
+                (isinstance(each, ast.Raise) and each.exc is None)
+                or (isinstance(each, ast.Name) and each.id == "CancelledError")
+                for each in within
+            ):
+                yield clause
+
+
+def _caught(clause: ast.expr) -> list[ast.expr]:
+    return clause.elts if isinstance(clause, ast.Tuple) else [clause]
+
+
 def _swallows(clause: ast.ExceptHandler) -> bool:
     if clause.type is None:
         return True
-    caught = clause.type.elts if isinstance(clause.type, ast.Tuple) else [clause.type]
-    if not any(dotted(one) in _WIDE for one in caught):
+    if not any(dotted(one) in _WIDE for one in _caught(clause.type)):
         return False
     within = [node for part in clause.body for node in ast.walk(part)]
     passed_on = any(isinstance(node, ast.Name) and node.id == clause.name for node in within)

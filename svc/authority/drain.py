@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field, frozen
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
 from svc.audit.rows import MAY_WRITE, Verdict, judge
@@ -106,8 +106,8 @@ class OutboxDrain:
     async def _take(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
         try:
             self._say(await self._write(judged))
-        except (LeaseLost, StoreUnavailable):
-            raise
+        except (CancelledError, LeaseLost, StoreUnavailable):
+            raise  # nothing is wrong with the rows
         except Exception as failed:
             if len(judged) == 1:
                 await self._set_aside(judged[0][0], failed)

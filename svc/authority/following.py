@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attrs import define
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from svc.authority.facts import Knowledge
@@ -40,6 +41,8 @@ class Following:
                 self._is_due = False
                 try:
                     await self.policy.follow(self.knowledge.facts)
+                except CancelledError:
+                    raise  # we are stopped
                 except Exception:
                     # What came meanwhile is still due; this change waits for the reload pass.
                     _log.failure("a change could not be followed")

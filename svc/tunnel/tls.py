@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from OpenSSL import SSL
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
     IAddress,
@@ -370,6 +370,8 @@ class SessionTlsEndpoint:
         tls.secured.addTimeout(self._seconds, self._clock)
         try:
             return await tls.secured
+        except CancelledError:
+            raise  # whoever waited stopped it; the peer refused nothing
         except Exception as error:
             raise SvcError(
                 "the TLS inside the session did not come about",

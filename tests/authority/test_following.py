@@ -76,3 +76,12 @@ class FollowingTests(SynchronousTestCase):
         self.assertGreater(self.revision, before)
         self.assertEqual(self.revision, self.house.knowledge.facts.revision)
         self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
+
+    def test_stopped(self) -> None:
+        """A stop amid a change ends it, and is no failure of the change."""
+        waiting: Deferred[object] = Deferred()
+        self.house.policy.in_force = lambda engine, text: waiting
+        self.group("one")
+        self.successResultOf(self.tasks.stopService())
+        self.assertTrue(waiting.called)
+        self.assertEqual(self.flushLoggedErrors(), [])

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.rows import judge
@@ -94,6 +95,18 @@ class DrainTests(Queue):
         told = self.events("audit.held")
         self.assertEqual([one["reason"] for one in told], wanted)
         self.assertEqual({one["first_n"] for one in told}, {2, 3})
+
+    def test_stopped(self) -> None:
+        """A leader that stops while it writes a row leaves it in the queue, and holds nothing."""
+        self.leader.inject(self.origin.first)
+        self.house.store.mood = "silent"
+        draining = Deferred.fromCoroutine(self.leader.drains.drain())
+        self.house.store.mood = "well"
+        draining.cancel()
+        self.failureResultOf(draining, CancelledError)
+        self.assertEqual(self.leader.holds(), [None])
+        self.leader.drain()
+        self.assertEqual((self.leader.queue(), self.leader.held), ((), []))
 
     @proves("X-15")
     def test_held_once(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from contrib.lint.habits import errors, log_lines, names, sentences
+from contrib.lint.habits import cancellations, errors, log_lines, names, sentences
 from contrib.lint.imports import imports
 from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, sizes
 from contrib.lint.source import Finding, Source
@@ -123,6 +123,20 @@ class HabitTests(LintCase):
         self.assert_found(errors, "try:\n    f()\nexcept Exception as error:\n    x = 1")
         self.assert_clean(errors, "try:\n    f()\nexcept Exception as error:\n    x = error")
         self.assert_clean(errors, "try:\n    f()\nexcept ValueError:\n    pass")
+
+    def test_a_stop_is_no_failure(self) -> None:
+        """A wait that is cancelled is let through, unless it is asked for or raised again."""
+        wait = (
+            "async def f():\n    try:\n        await g()\n    except Exception as e:\n        {}\n"
+        )
+        self.assert_found(cancellations, wait.format("log.failure('no')"))
+        self.assert_clean(cancellations, wait.format("raise"))
+        self.assert_clean(cancellations, wait.format("log.failure('no')"), "tests/test_x.py")
+        for stop in ("CancelledError", "(OSError, defer.CancelledError)"):
+            text = wait.format("log.failure('no')")
+            passed = f"    except {stop}:\n        raise\n    except Exception"
+            self.assert_clean(cancellations, text.replace("    except Exception", passed))
+        self.assert_clean(cancellations, wait.format("log.failure('no')").replace("await ", ""))
 
     def test_no_stubs(self) -> None:
         """A function that only promises is refused."""

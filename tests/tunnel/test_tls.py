@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import frozen
 from OpenSSL import SSL
-from twisted.internet.defer import Deferred
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IHalfCloseableProtocol
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.interfaces import (
+    IHalfCloseableProtocol,
+    IProtocol,
+    IProtocolFactory,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -18,7 +26,7 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
-from svc.tunnel.tls import SessionTls
+from svc.tunnel.tls import SessionTls, SessionTlsEndpoint
 from tests.pki.support import LegacyClient, World
 
 
@@ -267,3 +275,29 @@ class TlsTests(SynchronousTestCase):
         waiting.cancel()
         self.failureResultOf(waiting)
         self.assertEqual(self.pipes[0].state, "aborted")
+
+    def test_stopped(self) -> None:
+        """Whoever stops an endpoint amid the handshake is not told that the peer refused it."""
+        world = World()
+        expects = PersonEnd(world.identity(Role.USER)).session("a" * 26)
+        below = _Below(Pipe())
+        endpoint = SessionTlsEndpoint(below, expects.clientConnectionForTLS, Clock(), 5.0)
+        connecting = endpoint.connect(Factory.forProtocol(Ear))
+        connecting.cancel()
+        self.failureResultOf(connecting, CancelledError)
+        self.assertEqual(below.pipe.state, "aborted")
+
+
+@implementer(IStreamClientEndpoint)
+@frozen
+class _Below:
+    """An endpoint whose one connection is a pipe of the test's."""
+
+    pipe: Pipe
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """At once."""
+        protocol = protocolFactory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+        assert protocol is not None
+        protocol.makeConnection(self.pipe)  # type: ignore[arg-type]
+        return succeed(protocol)
