@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import rmtree
 from unittest import SkipTest
@@ -20,6 +21,8 @@ from tests.proof import proves
 
 _DECISION = r"decision ([0-9a-f]{32})"
 _NOBODY = 65534
+RUNS = 100 if os.environ.get("SVC_LONG") == "1" else 4
+"""Of the same demo; three at a time, and another test makes one more."""
 
 
 class DemoCase(SynchronousTestCase):
@@ -68,6 +71,7 @@ class OnceTests(DemoCase):
     def test_allows_denies_explains_verifies_and_leaves_nothing(self) -> None:
         """One command shows sessions, a refusal with reason and id, a whole log; and no file."""
         done = self.once().checked()
+        self.assertNotRegex(done.stderr, r"\bERROR\b|Traceback")
         allowed = re.findall(rf"^ALLOW  ada → (\S+) .*{_DECISION}$", done.stdout, re.M)
         self.assertEqual([name for name, _ in allowed], ["echo", "web", "ssh-demo"])
         denied = re.search(
@@ -78,6 +82,17 @@ class OnceTests(DemoCase):
         self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
         self.assertIn("init my-gateway", done.stdout)
         self.assertEqual(self.left(), [])
+
+    def test_again_and_again(self) -> None:
+        """However often it is run, it ends well and has no error to report."""
+        with ThreadPoolExecutor(3) as several:
+            runs = list(several.map(lambda _: self.once(), range(RUNS)))
+        bad = [
+            one
+            for one in runs
+            if one.status != 0 or re.search(r"\bERROR\b|Traceback", one.stderr + one.stdout)
+        ]
+        self.assertEqual(bad, [], f"{len(bad)} of {RUNS}")
 
     @proves("G-AUD-12")
     def test_kept_log_is_found_whole_and_a_flipped_byte_is_found_too(self) -> None:
