@@ -24,6 +24,12 @@ NameOf = Callable[[str, str], str | None]
 _NOT_ASCII_TEXT = re.compile(r"[\x7f-\U0010ffff]")
 
 
+SHORT = 8
+"""So many digits of a session's id are shown where there is little room."""
+
+NO_TIME = "-"
+
+
 def no_name(kind: str, id: str) -> str | None:
     """Knows nobody."""
     return None
@@ -54,6 +60,56 @@ def document(
     shown["prev_hash"] = row.prev_hash.hex()
     shown["hash"] = row.hash.hex()
     return shown
+
+
+def damaged(first: int, what: str, last: int | None = None) -> dict[str, Json]:
+    """What stands in the place of records that cannot be shown."""
+    shown: dict[str, Json] = {"seq": first, "damaged": what}
+    return shown if last in (None, first) else {**shown, "last_seq": last}
+
+
+def as_line(shown: Mapping[str, Json]) -> str:
+    """One line for a person, in columns; nothing a peer said can end it."""
+    if "event" not in shown:
+        last = f" to {shown['last_seq']}" if "last_seq" in shown else ""
+        return f"{NO_TIME:20}  {shown['seq']!s:>7}{last}  DAMAGED: {escape(str(shown['damaged']))}"
+    session = str(shown.get("session_uid") or "")
+    columns = (
+        (str(shown.get("time"))[:19] + "Z", 20),
+        (str(shown.get("seq")).rjust(7), 7),
+        (shown.get("event"), 18),
+        (shown.get("decision"), 5),
+        (_who(shown.get("actor")), 12),
+        (shown.get("resource_id"), 12),
+        (session[:SHORT], SHORT),
+        (shown.get("reason"), 0),
+    )
+    cells = [(_plainly(value) or "-").ljust(width) for value, width in columns]
+    mark = f"  DAMAGED: {escape(str(shown['damaged']))}" if "damaged" in shown else ""
+    return "  ".join(cells).rstrip() + mark
+
+
+def heads() -> str:
+    """The line over lines of :func:`as_line`."""
+    return (
+        f"{'TIME':20}  {'SEQ':>7}  {'EVENT':18}  {'WHAT':5}  {'WHO':12}  {'RESOURCE':12}  "
+        f"{'SESSION':{SHORT}}  REASON"
+    )
+
+
+def _who(actor: Json) -> str:
+    """A person by name; of everybody else the kind as well."""
+    if not isinstance(actor, Mapping):
+        return ""
+    name = str(actor.get("name") or actor.get("id") or "")
+    return name if actor.get("kind") == "person" else f"{actor.get('kind')} {name}".rstrip(" -")
+
+
+def _plainly(value: Json) -> str:
+    """A value on one line, a personal one as it is known."""
+    if isinstance(value, Mapping) and PERSONAL in value:
+        value = value.get("value", "(erased)")
+    return "" if value is None else escape(str(value))
 
 
 def as_json(shown: Mapping[str, Json]) -> str:

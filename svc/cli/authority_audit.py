@@ -6,27 +6,35 @@ running Authority; none trusts what the Authority would say of itself.
 
 from __future__ import annotations
 
-import pwd
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from svc.cli.control import authority_settings, authority_state
+from svc.cli.control import authority_settings, authority_state, run
 from svc.cli.forms import WORD
 from svc.cli.output import document, hint, say, write
-from svc.errors import AuditBroken, NoSuchRow
+from svc.errors import AuditBroken, Malformed, NoSuchRow
 
 if TYPE_CHECKING:
+    from svc.audit.selection import Selection
     from svc.audit.verify import Verified
     from svc.compose.audit_log import OutsideLog
+    from svc.compose.audit_shown import Found, Shown
+    from svc.compose.store_place import StorePlace
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
     from svc.model.canonical import Json
-    from svc.model.ledger import ChainRow, PersonalValue
+    from svc.model.ledger import ChainRow
 
 LAST = 10
+FOLLOW_SECS = 1.0
+"""Between two looks at the log."""
+
 MOST = 1000
 LARGEST = 2**63 - 1
 
@@ -218,72 +226,139 @@ def _log(context: click.Context) -> OutsideLog:
 
 
 @audit.command("show")
-@click.argument("decision", metavar="[DECISION_ID]", required=False, type=WORD)
+@click.argument("decision_id", metavar="[DECISION_ID]", required=False, type=WORD)
 @click.option("--seq", type=click.IntRange(1, LARGEST), help="The record of this number.")
-@click.option("--last", type=click.IntRange(1, MOST), help=f"The newest; {LAST} by default.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "--last",
+    type=click.IntRange(1, MOST),
+    metavar="N",
+    help=f"At most the newest N; {LAST} by default, with --since {MOST}.",
+)
+@click.option("--person", type=WORD, metavar="P", help="Of or about a person: a name or an id.")
+@click.option("--resource", type=WORD, metavar="ID", help="Of a resource.")
+@click.option(
+    "--event", type=WORD, metavar="E", help="Of an event (session.start), or all of session."
+)
+@click.option("--decision", type=WORD, metavar="D", help="allow, deny, or a decision's id.")
+@click.option("--session", type=WORD, metavar="ID", help="Of a session; the first digits will do.")
+@click.option("--since", type=WORD, metavar="TIME", help="30m, 2h or 7d ago, or a date and time.")
+@click.option("--until", type=WORD, metavar="TIME", help="Before this time; in UTC as all times.")
+@click.option("--long", "is_long", is_flag=True, help="All that is in a record, a line a field.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with records that are added.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document; with --follow a line a record."
+)
 @click.pass_context
 def show_records(
-    context: click.Context, decision: str | None, seq: int | None, last: int | None, as_json: bool
-) -> None:
-    """Show the records of a decision, one record, or the newest ones, oldest first."""
+    context: click.Context, /, decision_id: str | None, seq: int | None, last: int | None,
+    is_long: bool, follow: bool, as_json: bool, **filters: str | None,
+) -> None:  # fmt: skip
+    """Show records, a line each, oldest first: the newest ones, or those that are asked for.
+
+    Filters are combined: a record is shown where all of them hold. Records that are missing,
+    altered or unreadable are marked; `svc authority audit verify` says what is wrong.
+    """
     from svc.audit import show
+    from svc.compose.audit_shown import Found, Reading
     from svc.compose.store_place import store_place
 
-    if sum(each is not None for each in (decision, seq, last)) > 1:
-        raise click.UsageError("name one of DECISION_ID, --seq and --last")
-    settings = authority_settings(context)
+    given = [word for word in filters.values() if word is not None]
+    if (decision_id is not None) + (seq is not None) + (last is not None or bool(given)) > 1:
+        raise click.UsageError("name one of DECISION_ID, --seq, and --last with filters")
+    if follow and (decision_id is not None or seq is not None or filters["until"] is not None):
+        raise click.UsageError("--follow: goes with no DECISION_ID, --seq or --until")
+    place = store_place(authority_settings(context))
+    select = _selection(filters)
+    most = last or (MOST if filters["since"] is not None else LAST)
 
-    def look(tx: ITransaction) -> list[dict[str, Json]]:
-        rows = _rows(tx.audit, decision, seq, last or LAST)
-        names = _names(tx)
-        return [show.document(row, _personal(tx.audit, row.seq), names) for row in rows]
+    def look(tx: ITransaction) -> Found:
+        reading = Reading(tx)
+        if decision_id is not None or seq is not None:
+            rows = _rows(tx.audit, decision_id, seq)
+            return Found([reading.one(row) for row in rows], rows[-1].seq)
+        return reading.newest(select(tx), most)
 
-    found = store_place(settings).look("audit show", look)
-    if as_json:
-        say(["[" + ",\n ".join(show.as_json(each) for each in found) + "]"])
-    elif found:
-        say(["\n\n".join(show.as_text(each) for each in found)])
+    form = show.as_json if as_json else show.as_text if is_long else show.as_line
+    found = place.look("audit show", look)
+    if as_json and not follow:
+        say(["[" + ",\n ".join(map(form, found.shown)) + "]"])
     else:
-        hint(["the log is empty"])
+        if form is show.as_line and (found.shown or follow):
+            say([show.heads()])
+        _say_each(map(form, found.shown), apart=is_long and not as_json)
+    if not found.shown and not as_json and not follow:
+        hint(["no such records" if given else "the log is empty"])
+    if found.more and given and last is None:
+        hint([f"these are the newest {most} of them; see more with --last N"])
+    if any("damaged" in each for each in found.shown):
+        hint(["the log is damaged: see svc authority audit verify"])
+    if follow:
+        run(lambda reactor: _follow(reactor, place, select, found.end, form))
 
 
-def _rows(log: IAuditLog, decision: str | None, seq: int | None, last: int) -> Sequence[ChainRow]:
+def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Selection]:
+    """What is to be shown, once it is known who a person is."""
+    from svc.audit.selection import Selection, moment_of
+    from svc.compose.audit_shown import persons_called
+
+    times: dict[str, float | None] = {}
+    for name in ("since", "until"):
+        text = filters[name]
+        try:
+            times[name] = None if text is None else moment_of(text, time.time())
+        except Malformed as refused:
+            raise click.UsageError(f"--{name} {text}: {refused.text}") from None
+    person = filters["person"]
+
+    def select(tx: ITransaction) -> Selection:
+        return Selection(
+            None if person is None else persons_called(tx, person),
+            filters["resource"], filters["event"], filters["decision"], filters["session"],
+            times["since"], times["until"],
+        )  # fmt: skip
+
+    return select
+
+
+async def _follow(
+    reactor: Any, place: StorePlace, select: Callable[[ITransaction], Selection], end: int,
+    form: Callable[[Shown], str],
+) -> None:  # fmt: skip
+    """Go on until interrupted, or until nobody reads any more."""
+    from twisted.internet.task import deferLater
+
+    while True:
+        found = place.look("audit show", partial(_later, select, end))
+        _say_each(map(form, found.shown))
+        if found.end == end:
+            await deferLater(reactor, FOLLOW_SECS, lambda: None)
+        end = found.end
+
+
+def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransaction) -> Found:
+    from svc.compose.audit_shown import Reading
+
+    return Reading(tx).after(select(tx), end)
+
+
+def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:
+    """What is asked for, at once; with an empty line between them where they are long."""
+    if apart:
+        told = "\n\n".join(texts)
+        say([told] if told else [])
+    else:
+        say(texts)
+    sys.stdout.flush()
+
+
+def _rows(log: IAuditLog, decision: str | None, seq: int | None) -> Sequence[ChainRow]:
     if decision is not None:
         rows = log.by_decision(decision)
         if not rows:
             raise NoSuchRow("audit log: no record names this decision")
         return rows
-    if seq is None:
-        return log.tail(last)
+    assert seq is not None
     rows = log.rows(seq, 1)
     if not rows or rows[0].seq != seq:
         raise NoSuchRow(f"audit log: there is no record {seq}")
     return rows
-
-
-def _personal(log: IAuditLog, seq: int) -> Sequence[PersonalValue]:
-    return log.personal(seq, seq).get(seq, ())
-
-
-def _names(tx: ITransaction) -> Callable[[str, str], str | None]:
-    """What an actor is called today."""
-
-    def name_of(kind: str, id: str) -> str | None:
-        if kind == "person":
-            person = tx.people.get(id)
-            return None if person is None else person.name
-        if kind == "node":
-            node = tx.nodes.get(id)
-            return None if node is None else node.name
-        return _local_user(id) if kind == "operator" else None
-
-    return name_of
-
-
-def _local_user(id: str) -> str | None:
-    word, _, number = id.partition(":")
-    try:
-        return pwd.getpwuid(int(number)).pw_name if word == "local" else None
-    except (KeyError, ValueError, OverflowError):
-        return None

@@ -160,7 +160,7 @@ class Story:
     def kept(self) -> Iterator[str]:
         """The commands that need the state only, and no running gateway."""
         whole = f"{self.program} --config {shlex.quote(str(self.gateway.all_config))}"
-        yield f"{whole} authority audit show {self.denied}"
+        yield f"{whole} authority audit show {self.denied} --long"
         yield f"{whole} authority audit verify"
 
 

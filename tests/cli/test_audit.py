@@ -8,13 +8,16 @@ import pwd
 import re
 import shutil
 import sqlite3
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import TestCase
 
 from svc import given_file
 from svc.authority.records import person as person_actor
-from svc.model.events import SESSION_START
+from svc.model.events import SESSION_REFUSED, SESSION_START
 from svc.model.ledger import EntitySlice
 from svc.model.person import Person
 from svc.pki.root import make_cluster
@@ -273,7 +276,7 @@ class ShowTests(TestCase):
     async def test_by_decision(self) -> None:
         """Every record of a decision is shown, with the names their actors have today."""
         place = await self.introduced()
-        shown = place.run("audit", "show", DECISION)
+        shown = place.run("audit", "show", DECISION, "--long")
         self.assertEqual((shown.status, shown.stderr), (0, ""))
         self.assertIn(f"actor.name         {pwd.getpwuid(os.geteuid()).pw_name}\n", shown.stdout)
         self.assertIn(f"actor.name              {ANA.name}\n", shown.stdout)
@@ -282,7 +285,7 @@ class ShowTests(TestCase):
     async def test_peers_text_is_escaped(self) -> None:
         """What a peer said reaches no terminal as it is, in neither form."""
         place = await self.introduced()
-        for form in ((), ("--json",)):
+        for form in ((), ("--long",), ("--json",)):
             shown = place.run("audit", "show", DECISION, *form)
             self.assertEqual(shown.status, 0, shown.stderr)
             self.assertIn("owned", shown.stdout)
@@ -298,13 +301,117 @@ class ShowTests(TestCase):
         self.assertEqual([each["seq"] for each in last], [2, 3])
         self.assertEqual(len(json.loads(place.run("audit", "show", "--json").stdout)), 3)
 
+    async def test_a_line_each(self) -> None:
+        """By default a record is one line: when, which, what, who, where and why."""
+        place = await self.introduced()
+        shown = place.run("audit", "show")
+        self.assertEqual((shown.status, shown.stderr), (0, ""))
+        heads, *lines = shown.stdout.splitlines()
+        self.assertEqual(
+            heads.split(),
+            ["TIME", "SEQ", "EVENT", "WHAT", "WHO", "RESOURCE", "SESSION", "REASON"],
+        )
+        local = f"operator {pwd.getpwuid(os.geteuid()).pw_name}"
+        for line, seq, words in zip(
+            lines, (1, 2, 3), (("operator.refused", local), ("enroll.refused", "ana"),
+                               ("enroll.refused", f"node {SEEN.name}")), strict=True,
+        ):  # fmt: skip
+            self.assertRegex(line, rf"\A20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ +{seq}  {words[0]} ")
+            self.assertIn(words[1], line)
+        self.assertEqual(len(place.run("audit", "show", "--last", "2").stdout.splitlines()), 3)
+
+    async def sessions(self) -> LoggedPlace:
+        """A place with sessions of two people on two resources, an hour apart."""
+        place = LoggedPlace(self)
+        store = place.open()
+        bob = Person("q" * 26, "bob")
+
+        def people(tx: Any) -> None:
+            for one in (ANA, bob):
+                tx.people.add(one, NOW)
+
+        await store.run("people", people)
+        for n, (who, resource, event, word) in enumerate(
+            (
+                (ANA, "db1", SESSION_START, "allow"),
+                (bob, "db1", SESSION_REFUSED, "deny"),
+                (ANA, "web", SESSION_START, "allow"),
+            )
+        ):
+            writes = evolve(place.writes, now=partial(float, NOW + n * 3600))
+
+            def append(
+                tx: Any, w: Any = writes, who: Person = who, what: Any = (resource, event, word, n)
+            ) -> None:
+                w.append(
+                    tx, what[1], person_actor(who.id), resource_id=what[0], decision=what[2],
+                    session_uid=f"{what[3] + 10:032x}"[::-1], decision_id=f"{what[3]:032x}",
+                )  # fmt: skip
+
+            await store.run("session", append)
+        await place.sign(store)
+        await store.close()
+        return place
+
+    async def test_filters(self) -> None:
+        """Records are found by person, resource, event, decision, session and time, combined."""
+        place = await self.sessions()
+        later = datetime.fromtimestamp(NOW + 3600, UTC)
+        for words, expected in (
+            (("--person", "ana"), [1, 3]),
+            (("--person", "q" * 26), [2]),
+            (("--person", "nobody"), []),
+            (("--resource", "db1"), [1, 2]),
+            (("--event", "session"), [1, 2, 3]),
+            (("--event", "session.refused"), [2]),
+            (("--event", "sess"), []),
+            (("--decision", "allow"), [1, 3]),
+            (("--decision", f"{1:032x}"), [2]),
+            (("--session", "b0"), [2]),
+            (("--since", later.isoformat()), [2, 3]),
+            (("--until", later.strftime("%Y-%m-%dT%H:%M:%SZ")), [1]),
+            (("--since", later.isoformat(), "--person", "ana"), [3]),
+            (("--person", "ana", "--last", "1"), [3]),
+        ):
+            shown = place.run("audit", "show", *words, "--json")
+            self.assertEqual(shown.status, 0, shown.stderr)
+            self.assertEqual([each["seq"] for each in json.loads(shown.stdout)], expected, words)
+        empty = place.run("audit", "show", "--person", "nobody")
+        self.assertEqual((empty.stdout, empty.stderr), ("", "no such records\n"))
+        for word in ("yesterday", "2h ago", "2026-13-01"):
+            refused = place.run("audit", "show", "--since", word)
+            self.assertEqual((refused.status, refused.stdout), (64, ""))
+            self.assertIn("a time ago (90s, 30m, 2h, 7d) or a date", refused.stderr)
+
     async def test_damaged_record(self) -> None:
-        """A record that cannot be read ends the command with a sentence, not a traceback."""
+        """A record that is unreadable, altered or missing is marked; the others are shown."""
         place = await self.introduced()
         place.flip(lambda data: data.rindex(b"local:"), b"\xff")
-        outcome = place.run("audit", "show")
-        self.assertEqual((outcome.status, outcome.stdout), (1, ""))
-        self.assertIn("audit show: it cannot be read", outcome.stderr)
+        shown = place.run("audit", "show")
+        self.assertEqual((shown.status, len(shown.stdout.splitlines())), (0, 4))
+        self.assertIn("DAMAGED: unreadable", shown.stdout)
+        self.assertIn("see svc authority audit verify", shown.stderr)
+        for statement, expected in (
+            ("UPDATE audit_log SET canonical = replace(canonical, 'roll.', 'rolL.') WHERE seq = 2",
+             {"seq": 2, "damaged": "the record is not the one that was hashed"}),
+            ("DELETE FROM audit_log WHERE seq < 3",
+             {"seq": 1, "damaged": "missing", "last_seq": 2}),
+        ):  # fmt: skip
+            place = await self.introduced()
+            with sqlite3.connect(place.store) as connection:
+                for (trigger,) in connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                ).fetchall():
+                    connection.execute(f'DROP TRIGGER "{trigger}"')
+                connection.execute(statement)
+            connection.close()
+            for form in (("--json",), ("--json", "--person", "nobody", "--event", "none")):
+                found = json.loads(place.run("audit", "show", *form).stdout)
+                told = [each for each in found if "damaged" in each]
+                if told or form == ("--json",):
+                    self.assertEqual([{name: each[name] for name in expected} for each in told],
+                                     [expected])  # fmt: skip
+            self.assertIn("DAMAGED", place.run("audit", "show").stdout)
 
     async def test_unknown(self) -> None:
         """A decision or a number that is not there is told, with status 1."""

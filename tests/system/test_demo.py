@@ -104,7 +104,7 @@ class OnceTests(DemoCase):
         for line in ("ALLOW", "DENY"):
             found = re.search(rf"^{line} .*{_DECISION}$", done.stdout, re.M)
             assert found is not None, done.stdout
-            shown = self.svc("authority", "audit", "show", found[1]).checked()
+            shown = self.svc("authority", "audit", "show", found[1], "--long").checked()
             self.assertIn(found[1], shown.stdout)
         store = self.kept / "state" / "authority" / "store.db"
         data = bytearray(store.read_bytes())

@@ -98,7 +98,7 @@ class SecretTests(SynchronousTestCase):
         """Tokens, passwords, cookies and private keys are in no log, store, export or metric."""
         canaries = self.canaries()
         exports = [self.gateway.operator("audit", "show", "--last", "1000", "--json").stdout]
-        exports += [self.gateway.operator("audit", "show", "--last", "1000").stdout]
+        exports += [self.gateway.operator("audit", "show", "--last", "1000", "--long").stdout]
         exports += [self.gateway.get(role, "/metrics")[1] for role in ROLES]
         exports += [self.gateway.operator("persons", "list", "--json").stdout]
         places = [*kept(self.gateway), *(("export", one.encode()) for one in exports)]

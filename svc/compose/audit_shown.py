@@ -1,0 +1,158 @@
+"""Records read for somebody to look at: by a selection, newest first, whatever state they are in.
+
+What cannot be read, is missing or was altered takes a place in the answer and ends nothing:
+a damaged log is looked at more than any other.  Only verifying proves that one is whole.
+"""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from svc.audit import show
+from svc.audit.selection import Selection
+from svc.errors import Malformed
+from svc.interfaces.store import ITransaction
+from svc.model.audit import chain_hash
+from svc.model.canonical import Json, decode
+from svc.model.ledger import ChainRow
+
+BATCH = 512
+Shown = Mapping[str, Json]
+
+
+@frozen
+class Found:
+    """What a look at the log gave.
+
+    Attributes:
+        shown: In order of the log.
+        end: The number of its last record.
+        more: Whether older records are wanted, too.
+    """
+
+    shown: list[Shown]
+    end: int
+    more: bool = False
+
+
+@define
+class Reading:
+    """Reads records of one snapshot.  Blocks."""
+
+    tx: ITransaction
+    _names: dict[tuple[str, str], str | None] = field(factory=dict, init=False)
+
+    def newest(self, selection: Selection, most: int) -> Found:
+        """The newest *most* that are wanted."""
+        end = self._end()
+        found: list[Shown] = []
+        for each in self._backwards(end):
+            if isinstance(each, ChainRow):
+                record = _record(each)
+                if record is not None and selection.is_past(record):
+                    break
+                if record is not None and not selection.wants(record):
+                    continue
+            # What cannot be read may be what is looked for, so it is always told.
+            if len(found) == most:
+                return Found(found[::-1], end, more=True)
+            found.append(self._shown(each))
+        return Found(found[::-1], end)
+
+    def after(self, selection: Selection, seq: int) -> Found:
+        """What is wanted of a batch after *seq*; its ``end`` is how far that was looked at."""
+        end = max(seq, min(self._end(), seq + BATCH))
+        found: list[Shown] = []
+        for each in self._stretch(seq + 1, end) if end > seq else ():
+            record = _record(each) if isinstance(each, ChainRow) else None
+            if record is None or selection.wants(record):
+                found.append(self._shown(each))
+        return Found(found, end)
+
+    def _shown(self, each: ChainRow | Shown) -> Shown:
+        return self.one(each) if isinstance(each, ChainRow) else each
+
+    def one(self, row: ChainRow) -> Shown:
+        """The record of a row, marked where it is not the one that was hashed."""
+        try:
+            personal = self.tx.audit.personal(row.seq, row.seq).get(row.seq, ())
+            found = show.document(row, personal, self._name)
+        except (Malformed, ValueError, KeyError, TypeError) as failed:
+            return show.damaged(row.seq, f"no record: {type(failed).__name__}")
+        if row.hash != chain_hash(row.seq, row.prev_hash, row.canonical):
+            found["damaged"] = "the record is not the one that was hashed"
+        return found
+
+    def _end(self) -> int:
+        return self.tx.audit.head().seq
+
+    def _backwards(self, end: int) -> Iterator[ChainRow | Shown]:
+        while end > 0:
+            first = max(1, end - BATCH + 1)
+            yield from reversed(self._stretch(first, end))
+            end = first - 1
+
+    def _stretch(self, first: int, last: int) -> list[ChainRow | Shown]:
+        """What stands from *first* to *last*; of what is missing there is one entry a hole."""
+        try:
+            rows = self.tx.audit.rows(first, last - first + 1)
+        except Exception as failed:
+            # Whatever a damaged store answers.  Halves: the one bad record is found quickly.
+            if first == last:
+                return [show.damaged(first, f"unreadable: {type(failed).__name__}")]
+            middle = (first + last) // 2
+            return [*self._stretch(first, middle), *self._stretch(middle + 1, last)]
+        found: list[ChainRow | Shown] = []
+        due = first
+        for row in rows:
+            if row.seq > last:
+                break
+            if row.seq > due:
+                found.append(show.damaged(due, "missing", row.seq - 1))
+            found.append(row)
+            due = row.seq + 1
+        if due <= last:
+            found.append(show.damaged(due, "missing", last))
+        return found
+
+    def _name(self, kind: str, id: str) -> str | None:
+        """What an actor is called today."""
+        key = (kind, id)
+        if key not in self._names:
+            self._names[key] = _name_of(self.tx, kind, id)
+        return self._names[key]
+
+
+def persons_called(tx: ITransaction, word: str) -> frozenset[str]:
+    """The ids of the people that *word* names: by name, or it is an id itself."""
+    return frozenset({word, *(one.id for one in tx.people.all() if one.name == word)})
+
+
+def _record(row: ChainRow) -> Shown | None:
+    """The record as it was committed, or None where there is none."""
+    try:
+        found = decode(row.canonical)
+    except Malformed:
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _name_of(tx: ITransaction, kind: str, id: str) -> str | None:
+    if kind == "person":
+        person = tx.people.get(id)
+        return None if person is None else person.name
+    if kind == "node":
+        node = tx.nodes.get(id)
+        return None if node is None else node.name
+    return _local_user(id) if kind == "operator" else None
+
+
+def _local_user(id: str) -> str | None:
+    word, _, number = id.partition(":")
+    try:
+        return pwd.getpwuid(int(number)).pw_name if word == "local" else None
+    except (KeyError, ValueError, OverflowError):
+        return None
