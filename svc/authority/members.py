@@ -160,7 +160,8 @@ class MemberDesk:
     async def add_person(self, request: pb.AddPersonRequest, actor: Actor) -> pb.TokenResponse:
         """Add a person, or a new token for one that is there, and give the token once.
 
-        Groups named for one that is there are joined; it leaves none.
+        Groups are joined by one who is there only where the request says so, and are made only
+        where it says so: neither may follow from a name that was mistyped or used before.
         """
         name = _checked(request.name, "name")
         groups = tuple(sorted({_checked(group, "group") for group in request.groups}))
@@ -168,6 +169,7 @@ class MemberDesk:
 
         def add(tx: ITransaction) -> tuple[Person, TokenRow]:
             known = self.recorder.rows(tx).person_named(name)
+            self._need_groups(tx, groups, create=request.create_groups)
             if known is None:
                 known = self._add_person(tx, name, groups, actor)
             elif known.state is PersonState.REVOKED:
@@ -177,6 +179,7 @@ class MemberDesk:
                     fault=Fault.PRECONDITION,
                 )
             else:
+                _check_joining(known, groups, join=request.join_groups)
                 self._join(tx, known, groups, actor)
             row = self._row(token, TokenRole.PERSON, known.id, request.ttl_secs)
             self._add_token(tx, row, actor)
@@ -209,6 +212,17 @@ class MemberDesk:
         added = await self.store.run("add a group", add)
         await self.knowledge.refresh()
         return pb.AddGroupResponse(added=added)
+
+    def _need_groups(self, tx: ITransaction, groups: tuple[str, ...], *, create: bool) -> None:
+        rows = self.recorder.rows(tx)
+        absent = [group for group in groups if not rows.group(group)]
+        if absent and not create:
+            raise SvcError(
+                f"group {', '.join(absent)}: not there; make it with `svc authority groups add "
+                f"{absent[0]}`, or give --create-groups",
+                reason="unknown_group",
+                fault=Fault.NOT_FOUND,
+            )
 
     def _add_person(
         self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor
@@ -313,6 +327,15 @@ def _checked(name: str, what: str) -> str:
             "at most 128 characters"
         )
     return name
+
+
+def _check_joining(known: Person, groups: tuple[str, ...], *, join: bool) -> None:
+    joined = [group for group in groups if group not in known.groups]
+    if joined and not join:
+        raise _exists(
+            f"person {known.name}: is there already, in {', '.join(known.groups) or 'no group'}; "
+            f"to add {known.name} to {', '.join(joined)} as well, give --join-groups"
+        )
 
 
 def _exists(text: str) -> SvcError:

@@ -43,11 +43,18 @@ class PolicyDesk:
     async def set(self, request: pb.SetPolicyRequest, actor: Actor) -> pb.SetPolicyResponse:
         """Check a text as a whole, keep it as the next version and put it in force.
 
+        The text that is in force already makes no new version.
+
         Raises:
             SvcError: the text is refused (recorded), and nothing changed.
         """
         facts = await self.knowledge.refresh()
         base = 0 if facts.policy is None else facts.policy.version
+        applied = self.in_force.engine
+        is_applied = applied is not None and applied.version == base
+        if is_applied and facts.policy is not None and facts.policy.text == request.text:
+            digest = facts.policy.sha256.hex()
+            return pb.SetPolicyResponse(version=base, sha256=digest, unchanged=True)
         try:
             engine = await self.in_force.trial(request.text, facts, base + 1)
             self._keep_operators(engine)

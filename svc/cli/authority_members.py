@@ -172,12 +172,23 @@ def persons() -> None:
 @persons.command("add")
 @click.argument("name", type=WORD)
 @click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
+@click.option("--create-groups", is_flag=True, help="Make groups that are not there.")
+@click.option("--join-groups", is_flag=True, help="Add a person who is there to the groups.")
 @click.option("--ttl", type=TTL, metavar="SECS", help="Life of the token.")
 @click.pass_context
-def add_person(context: click.Context, name: str, groups: tuple[str, ...], ttl: int | None) -> None:
-    """Make a one-use token with which the person NAME joins; printed once."""
+def add_person(
+    context: click.Context, name: str, groups: tuple[str, ...], create_groups: bool,
+    join_groups: bool, ttl: int | None,
+) -> None:  # fmt: skip
+    """Make a one-use token with which the person NAME joins; printed once.
+
+    A person who is there gets a new token, and joins further groups only with --join-groups.
+    """
     settings = authority_settings(context)
-    request = pb.AddPersonRequest(name=name, groups=groups, ttl_secs=ttl or 0)
+    request = pb.AddPersonRequest(
+        name=name, groups=groups, ttl_secs=ttl or 0,
+        create_groups=create_groups, join_groups=join_groups,
+    )  # fmt: skip
     answer = admin(context)("AddPerson", request, pb.TokenResponse)
     say([answer.token])
     hint(

@@ -26,7 +26,10 @@ def set_policy(context: click.Context, file: Path) -> None:
     """Check the policy in FILE ("-": stdin) and put it in force."""
     text = _text(file)
     answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
-    say([f"policy version {answer.version} is in force, sha256 {answer.sha256}"])
+    if answer.unchanged:
+        say([f"policy version {answer.version} has this text and is in force; nothing changed"])
+    else:
+        say([f"policy version {answer.version} is in force, sha256 {answer.sha256}"])
 
 
 @policy.command("show")

@@ -196,7 +196,8 @@ def _reasons(told: dict[str, Any]) -> list[str]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
         policies = f", policies {','.join(one['policies'])}" if one["policies"] else ""
         said = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
-        lines.append(escaped(said))
+        often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
+        lines.append(escaped(f"{said}{often}"))
     return lines
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.errors import SvcError
+from svc.model.audit import rfc3339
+from svc.model.repeats import Repeats
 
 _log = Logger(namespace="svc_client")
 
@@ -17,11 +19,13 @@ KEPT = 64
 
 @frozen
 class Refused:
-    """One refusal.
+    """One refusal, or the same one several times.
 
     Attributes:
-        at: Unix seconds.
-        decision_id: Empty where nothing was decided.
+        at: Unix seconds; of the last time.
+        decision_id: Of the last time; empty where nothing was decided.
+        first_at: Of the first time.
+        count: How often.
     """
 
     at: float
@@ -30,34 +34,59 @@ class Refused:
     text: str
     decision_id: str = ""
     policies: tuple[str, ...] = ()
+    first_at: float = 0.0
+    count: int = 1
+
+    @property
+    def key(self) -> Hashable:
+        """What makes two of them the same."""
+        return self.resource, self.reason, self.text, self.policies
 
 
 @define
 class Refusals:
-    """The newest refusals; each is one log line, which is where a person sees it first."""
+    """The newest refusals, each of them once; a log line is where a person sees one first.
+
+    What a client tries again and again is counted, and is a log line once a minute.
+    """
 
     now: Callable[[], float]
     kept: deque[Refused] = field(factory=lambda: deque(maxlen=KEPT), init=False)
+    _repeats: Repeats = field(init=False)
+
+    @_repeats.default
+    def _counting(self) -> Repeats:
+        return Repeats(self.now)
 
     def note(self, resource: str, error: SvcError) -> Refused:
         """Remember and log one; returns it."""
+        now = self.now()
         refused = Refused(
-            self.now(),
+            now,
             resource,
             error.reason,
             error.text,
             error.details.get("decision_id", ""),
             policies_of(error),
+            now,
         )
+        for one in self.kept:
+            if one.key == refused.key:
+                self.kept.remove(one)
+                refused = evolve(refused, first_at=one.first_at, count=one.count + 1)
+                break
         self.kept.append(refused)
-        _log.warn(
-            "session refused",
-            resource=resource,
-            reason=refused.reason,
-            decision_id=refused.decision_id,
-            policies=",".join(refused.policies),
-            text=refused.text,
-        )
+        said = self._repeats.note(refused.key)
+        if said is not None:
+            _log.warn(
+                "session refused",
+                resource=resource,
+                reason=refused.reason,
+                decision_id=refused.decision_id,
+                policies=",".join(refused.policies),
+                text=refused.text,
+                **({} if said.count == 1 else {"times": said.unsaid, "since": rfc3339(said.first)}),
+            )
         return refused
 
 

@@ -56,7 +56,12 @@ class StatusDesk:
             "sessions": self.resident.sessions,
             **({} if self.head is None else {"audit": self.head.public}),
             "refused": [
-                {**asdict(one), "at": rfc3339(one.at), "policies": list(one.policies)}
+                {
+                    **asdict(one),
+                    "at": rfc3339(one.at),
+                    "first_at": rfc3339(one.first_at),
+                    "policies": list(one.policies),
+                }
                 for one in self.refusals.kept
             ],
         }

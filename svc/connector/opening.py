@@ -30,6 +30,8 @@ from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import LaneOffer, OpenNotice
+from svc.model.audit import rfc3339
+from svc.model.repeats import Repeats
 from svc.service import bounded
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
@@ -144,6 +146,11 @@ class Openings:
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
+    _repeats: Repeats = field(init=False)
+
+    @_repeats.default
+    def _counting(self) -> Repeats:
+        return Repeats(self.now)
 
     @property
     def sessions(self) -> frozenset[str]:
@@ -195,7 +202,7 @@ class Openings:
     async def _opened(
         self, notice: OpenNotice, link: Link, span: Span, arrived: Callable[[], None]
     ) -> None:
-        relay = Relay()
+        relay, admitted = Relay(), None
         try:
             admitted = self._admit(notice, link)
             self._note(admitted, span)
@@ -205,7 +212,7 @@ class Openings:
             raise
         except Exception as error:
             span.end(error)
-            self._refuse_to(link, notice.session_uid, error)
+            self._refuse_to(link, notice.session_uid, error, admitted)
             return
         try:
             carry = link.carry(notice.session_uid, notice.secret)
@@ -215,7 +222,7 @@ class Openings:
             await self._until_over(admitted, relay)
         except SvcError as refusal:
             span.end(refusal)
-            self._refuse(notice.session_uid, refusal)
+            self._refuse(notice.session_uid, refusal, admitted)
         finally:
             self._moving.pop((link.proxy_id, notice.session_uid), None)
             relay.abort()
@@ -313,16 +320,26 @@ class Openings:
             for idle in waiting:
                 idle.callback(None)
 
-    def _refuse_to(self, link: Link, uid: str, error: Exception) -> None:
+    def _refuse_to(self, link: Link, uid: str, error: Exception, admitted: Admitted | None) -> None:
         """Tell both sides; a failure nobody planned for is logged, and refuses as well."""
         if not isinstance(error, OpenRefusedHere):
             _log.failure("opening a session failed", session=uid, reason="connector_failed")
             error = refused("connector_failed", f"the Connector failed: {type(error).__name__}")
-        self._refuse(uid, error)
+        self._refuse(uid, error, admitted)
         link.refuse(uid, error.reason)
 
-    def _refuse(self, uid: str, refusal: SvcError) -> None:
-        _log.warn("session not opened", session=uid, reason=refusal.reason, text=refusal.text)
+    def _refuse(self, uid: str, refusal: SvcError, admitted: Admitted | None) -> None:
+        """Log it for the operator, who alone is told the address; what repeats, once a minute."""
+        about: dict[str, object] = {}
+        if admitted is not None:
+            about = {"resource": admitted.grant.resource, "target": str(admitted.target.address)}
+        said = self._repeats.note((refusal.reason, refusal.text, *about.values()))
+        if said is not None and said.count > 1:
+            about |= {"times": said.unsaid, "since": rfc3339(said.first)}
+        if said is not None:
+            _log.warn(
+                "session not opened", session=uid, reason=refusal.reason, text=refusal.text, **about
+            )
         self.told(SessionRefused(uid, refusal.reason))
 
 

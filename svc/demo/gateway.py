@@ -132,7 +132,7 @@ class Gateway:
             )
             await asked("AddResource", request, pb.AddResourceResponse)
         await asked("SetPolicy", pb.SetPolicyRequest(text=POLICY), pb.SetPolicyResponse)
-        person = pb.AddPersonRequest(name=PERSON, groups=[GROUP])
+        person = pb.AddPersonRequest(name=PERSON, groups=[GROUP], create_groups=True)
         answer: pb.TokenResponse = await asked("AddPerson", person, pb.TokenResponse)
         self._token = answer.token
 

@@ -16,6 +16,7 @@ from cedarpy import PolicySet, pst, validate_policies
 from svc.model.access import Entity
 from svc.policy.claims import claims_read
 from svc.policy.engine import CompiledPolicy, parse_schema
+from svc.policy.places import Places
 from svc.policy.prescan import PolicyLimits, check_shape
 from svc.policy.refusals import DUPLICATE_ID, INVALID, TOO_DEEP, TOO_LARGE, UNNAMED, refused
 from svc.policy.slices import SliceIndex
@@ -63,10 +64,11 @@ def read_policies(
     check_shape(text, limits)
     nodes = _nodes(text)
     if nodes.templates:
-        raise refused(INVALID, "policy: slots (?principal, ?resource) are not used here")
+        at = Places(text).told(max(0, text.find("?")))
+        raise refused(INVALID, f"policy: {at}: slots (?principal, ?resource) are not used here")
     if len(nodes.static_policies) > limits.policies:
         raise refused(TOO_LARGE, f"policy: more than {limits.policies} policies")
-    named = _by_name(nodes.static_policies)
+    named = _by_name(nodes.static_policies, text)
     _validate(text, vocabulary, {old: new.id for old, new in named})
     return {policy.id: policy for _, policy in named}
 
@@ -75,7 +77,7 @@ def _nodes(text: str) -> pst.PolicySet:
     try:
         handle = PolicySet.from_str(text, release_gil=True)
     except ValueError as failure:
-        raise refused(INVALID, f"policy: {failure}") from None
+        raise refused(INVALID, f"policy: {Places(text).syntax(_syntax)}: {failure}") from None
     try:
         return handle.to_pst()
     except ValueError as failure:
@@ -84,7 +86,16 @@ def _nodes(text: str) -> pst.PolicySet:
         raise refused(INVALID, f"policy: {failure}") from None
 
 
-def _by_name(policies: Mapping[str, pst.Template]) -> list[tuple[str, pst.Template]]:
+def _syntax(text: str) -> str:
+    """What Cedar's parser says of a text; empty where it takes it."""
+    try:
+        PolicySet.from_str(text, release_gil=True)
+    except ValueError as failure:
+        return str(failure)
+    return ""
+
+
+def _by_name(policies: Mapping[str, pst.Template], text: str) -> list[tuple[str, pst.Template]]:
     """Each positional id with its policy renamed to its ``@id``, in text order."""
     named: list[tuple[str, pst.Template]] = []
     seen: dict[str, int] = {}
@@ -92,18 +103,21 @@ def _by_name(policies: Mapping[str, pst.Template]) -> list[tuple[str, pst.Templa
         policy, position = policies[old], _position(old) + 1
         name = policy.annotations.get("id", "")
         if not name:
-            raise refused(UNNAMED, f"policy {position}: has no @id")
+            raise refused(UNNAMED, f"policy {_at(text, position)}: has no @id")
         if _POLICY_ID.match(name) is None:
-            raise refused(
-                UNNAMED, f"policy {position}: its @id is not of letters, digits and . _ : / -"
-            )
+            what = "its @id is not of letters, digits and . _ : / -"
+            raise refused(UNNAMED, f"policy {_at(text, position)}: {what}")
         if name in seen:
-            raise refused(
-                DUPLICATE_ID, f"policy {position}: @id {name!r} is that of policy {seen[name]}"
-            )
+            what = f"@id {name!r} is that of policy {seen[name]}"
+            raise refused(DUPLICATE_ID, f"policy {_at(text, position)}: {what}")
         seen[name] = position
         named.append((old, replace(policy, id=name)))
     return named
+
+
+def _at(text: str, position: int) -> str:
+    """Which policy it is, counted from 1, and where it begins."""
+    return f"{position}: {Places(text).policy(position - 1)}"
 
 
 def _position(policy_id: str) -> int:
@@ -115,8 +129,10 @@ def _validate(text: str, vocabulary: Vocabulary, names: Mapping[str, str]) -> No
     result = validate_policies(text, parse_schema(vocabulary), release_gil=True)
     if result.validation_passed:
         return
+    places = Places(text)
     reasons = [
         f"{names.get(error.policy_id, 'text')}: "
+        f"{places.policy(_position(error.policy_id), error.error)}: "
         f"{error.error.removeprefix(f'for policy `{error.policy_id}`, ')}"
         for error in result.errors[:_SHOWN]
     ]

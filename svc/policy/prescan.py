@@ -15,7 +15,7 @@ from attrs import define, frozen
 
 from svc.policy.refusals import TOO_DEEP, TOO_LARGE, refused
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
     (?P<skip>\s+|//[^\n]*)
   | (?P<text>"(?:[^"\\]|\\.)*")
@@ -97,7 +97,7 @@ def check_shape(text: str, limits: PolicyLimits) -> None:
     check_size(text, limits)
     levels = [_Level()]
     policies = 0
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         sort, token = match.lastgroup, match.group()
         level = levels[-1]
         if sort in _PASSED:

@@ -61,7 +61,9 @@ class Next:
                 )
         what = "what is served, and who may use it"
         policy = _quoted(self.plan.directory / POLICY)
-        yield what, [*self._served(), f"{self._svc(AUTHORITY)} authority policy set {policy}"]
+        authority = f"{self._svc(AUTHORITY)} authority"
+        who = [f"{authority} groups add {GROUP}", f"{authority} policy set {policy}"]
+        yield what, [*self._served(), *who]
         yield f"a person of the group {GROUP}", self._person()
         yield "local ports for all that person may use", self._use()
 

@@ -1,4 +1,4 @@
-"""What a cluster of ``svc all`` begins with: the plan's resources and the first policy."""
+"""What a cluster of ``svc all`` begins with: the plan's resources, a group, the first policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.setup.founding import CONNECTOR_NAME
-from svc.setup.plan import Plan
+from svc.setup.plan import GROUP, Plan
 from svc.setup.texts import FIRST_POLICY
 
 
@@ -24,4 +24,5 @@ async def furnish(
             id=one.id, kind=one.kind, node=CONNECTOR_NAME, labels=dict(one.labels)
         )
         await asked("AddResource", request, pb.AddResourceResponse)
+    await asked("AddGroup", pb.AddGroupRequest(name=GROUP), pb.AddGroupResponse)
     await asked("SetPolicy", pb.SetPolicyRequest(text=policy), pb.SetPolicyResponse)

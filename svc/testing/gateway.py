@@ -183,7 +183,7 @@ class Gateway:
 
     def add_person(self, name: str, *groups: str, proxy: str = PROXY) -> Person:
         """A person who has joined on this machine, and uses that Proxy; no resident runs yet."""
-        words = [word for group in groups for word in ("--group", group)]
+        words = [word for group in groups for word in ("--group", group)] + ["--create-groups"]
         token = self.operator("persons", "add", name, *words).stdout.strip()
         person = Person(name, self.directory / f"home-{name}", self.files.cluster)
         person.join(self.listening(self.child(proxy).name)["public"], self.pin, token)

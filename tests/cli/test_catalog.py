@@ -155,6 +155,30 @@ class PolicyTests(TerminalTests):
         file.write_text(POLICY)
         self.assertEqual(self.run_it("policy", "set", str(file)).status, 0)
 
+    def test_same_text_again(self) -> None:
+        """The text that is in force makes no new version, and the command says so."""
+        first = self.run_it("policy", "set", "-", stdin=POLICY.encode())
+        self.assertIn("policy version 2 is in force", first.stdout)
+        before = len(self.records())
+        again = self.run_it("policy", "set", "-", stdin=POLICY.encode())
+        self.assertEqual((again.status, again.stderr), (0, ""))
+        self.assertEqual(
+            again.stdout, "policy version 2 has this text and is in force; nothing changed\n"
+        )
+        self.assertEqual(len(self.records()), before)
+        history = json.loads(self.run_it("policy", "history", "--json").stdout)
+        self.assertEqual([one["version"] for one in history], [2, 1])
+        back = self.run_it("policy", "set", "-", stdin=FIRST_POLICY.encode())
+        self.assertIn("policy version 3 is in force", back.stdout)
+
+    def test_place_of_a_fault(self) -> None:
+        """A refused policy is told with line and column."""
+        text = POLICY + '\n@id("x")\npermit (principal action, resource);\n'
+        line = text.count("\n")
+        refused = self.run_it("policy", "set", "-", stdin=text.encode())
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn(f"policy: line {line}, column 19: unexpected token `action`", refused.stderr)
+
     def test_what_is_refused_before_sending(self) -> None:
         """A text that is too long or not UTF-8 is never sent, whatever feeds it."""
 

@@ -217,7 +217,15 @@ class PersonTests(SynchronousTestCase):
     def test_add_and_list(self) -> None:
         """A person is added with groups; stdout is the token, the pin to join by on stderr."""
         added = self.place.run(
-            "persons", "add", "ana", "--group", "ops", "--group", "db", admin=self.authority
+            "persons",
+            "add",
+            "ana",
+            "--group",
+            "ops",
+            "--group",
+            "db",
+            "--create-groups",
+            admin=self.authority,
         )
         token = added.stdout.removesuffix("\n")
         self.assertEqual(parse_token(token).text, token)
@@ -229,6 +237,38 @@ class PersonTests(SynchronousTestCase):
             self.place.run("persons", "list", "--json", admin=self.authority).stdout
         )
         self.assertEqual((person["name"], person["groups"]), ("ana", ["db", "ops"]))
+
+    def groups_of(self, name: str) -> list[str]:
+        """The groups that the list tells for a person."""
+        listed = self.place.run("persons", "list", "--json", admin=self.authority)
+        (found,) = [one for one in json.loads(listed.stdout) if one["name"] == name]
+        return list(found["groups"])
+
+    def test_who_is_there_is_not_widened(self) -> None:
+        """Adding somebody who is there gives a token, and another group only where that is said."""
+        ana = ("persons", "add", "ana")
+        for group in ("ops", "db"):
+            self.place.run("groups", "add", group, admin=self.authority)
+        self.place.run(*ana, "--group", "ops", admin=self.authority)
+        for words in ((), ("--group", "ops")):
+            again = self.place.run(*ana, *words, admin=self.authority)
+            self.assertEqual((again.status, self.groups_of("ana")), (0, ["ops"]), again.stderr)
+        wider = self.place.run(*ana, "--group", "ops", "--group", "db", admin=self.authority)
+        self.assertEqual((wider.status, wider.stdout), (1, ""))
+        self.assertIn("person ana: is there already, in ops; to add ana to db", wider.stderr)
+        self.assertIn("--join-groups", wider.stderr)
+        self.assertEqual(self.groups_of("ana"), ["ops"])
+        said = self.place.run(*ana, "--group", "db", "--join-groups", admin=self.authority)
+        self.assertEqual((said.status, self.groups_of("ana")), (0, ["db", "ops"]))
+
+    def test_group_must_be_there(self) -> None:
+        """A group that nobody made is refused with how to make it, and nothing is added."""
+        refused = self.place.run("persons", "add", "ana", "--group", "opps", admin=self.authority)
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("group opps: not there", refused.stderr)
+        self.assertIn("svc authority groups add opps", refused.stderr)
+        listed = self.place.run("persons", "list", "--json", admin=self.authority)
+        self.assertEqual(listed.stdout, "[]\n")
 
     def test_empty_lists(self) -> None:
         """A list of nothing is its heads alone, or an empty document."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.refused import Refusals, policies_of, said
@@ -226,6 +227,8 @@ class SessionTests(SynchronousTestCase):
 
 
 class RefusalTests(SynchronousTestCase):
+    at = 0.0
+
     def test_newest_are_kept(self) -> None:
         """The newest refusals are kept, however many there were."""
         refusals = Refusals(lambda: 5.0)
@@ -233,3 +236,23 @@ class RefusalTests(SynchronousTestCase):
             refusals.note(f"r{number}", Unavailable("no", reason="departed"))
         self.assertEqual(len(refusals.kept), 64)
         self.assertEqual(refusals.kept[-1].resource, "r99")
+
+    def test_the_same_again_and_again(self) -> None:
+        """A client that tries again every second is one entry and one line a minute."""
+        told: list[LogEvent] = []
+        observer = cast("ILogObserver", told.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        times = iter([float(second) for second in range(1000, 1200)])
+        refusals = Refusals(lambda: self.at)
+        for self.at in times:
+            decision = {"decision_id": f"{int(self.at):032x}"}
+            refusals.note("db1", Denied("no", details=decision))
+        refusals.note("db2", Denied("no"))
+        first, second = refusals.kept
+        self.assertEqual((first.count, first.first_at, first.at), (200, 1000.0, 1199.0))
+        self.assertEqual(first.decision_id, f"{1199:032x}")
+        self.assertEqual((second.resource, second.count), ("db2", 1))
+        lines = [one for one in told if one.get("resource") == "db1"]
+        self.assertEqual([one.get("times") for one in lines], [None, 60, 60, 60])
+        self.assertEqual(lines[-1]["since"], "1970-01-01T00:16:40.000000Z")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 from twisted.internet.address import IPv4Address
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
@@ -70,12 +71,27 @@ class RefusalTests(GatewayCase):
         """A target that refuses or stays silent is a refusal with its own word."""
         self.gateway.kind.answers = "no"
         self.assertEqual(self.refused(), "target_unreachable")
+        self.check_log()
         later = self.started()
         later.kind.answers = "never"
         got = later.open()
         self.assertEqual(got, [])
         later.advance(10)
         self.assertEqual(got[0].value.reason, "target_deadline")
+
+    def check_log(self) -> None:
+        """The Connector's own log names resource and address; who asked is told neither."""
+        told: list[LogEvent] = []
+        observer = cast("ILogObserver", told.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        again = self.started()
+        again.kind.answers = "no"
+        [failure] = again.open()
+        self.assertNotIn("db1.internal", str(failure.value))
+        (line,) = [one for one in told if one.get("log_format") == "session not opened"]
+        self.assertEqual((line["resource"], line["reason"]), ("db1", "target_unreachable"))
+        self.assertEqual(line["target"], "db1.internal:5432")
 
     def test_out_of_reach(self) -> None:
         """A target whose name leads to a metadata address is not dialed."""

@@ -155,7 +155,7 @@ class Stage:
     async def token(self, name: str, role: Role, *groups: str) -> str:
         """A join token for a node or a person."""
         if role is Role.USER:
-            asked: Message = pb.AddPersonRequest(name=name, groups=groups)
+            asked: Message = pb.AddPersonRequest(name=name, groups=groups, create_groups=True)
             return str((await self.admin("AddPerson", asked, pb.TokenResponse)).token)
         names = ["localhost", "127.0.0.1"] if role is Role.PROXY else []
         asked = pb.AddNodeRequest(role=role.value, name=name, public_names=names)

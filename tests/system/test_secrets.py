@@ -57,7 +57,8 @@ class SecretTests(SynchronousTestCase):
     def canaries(self) -> list[bytes]:
         """The secrets that are sent by the time this returns, joining included."""
         gateway = self.gateway
-        token = gateway.operator("persons", "add", "cara", "--group", "ops").stdout.strip()
+        cara = ("persons", "add", "cara", "--group", "ops", "--create-groups")
+        token = gateway.operator(*cara).stdout.strip()
         person = Person("cara", gateway.directory / "home-cara", gateway.files.cluster)
         person.join(gateway.public, gateway.pin, token)
         # Once more: refused, because it is spent; and one that nobody made.

@@ -42,7 +42,7 @@ class UnsignedRowTests(SynchronousTestCase):
     def test_life(self) -> None:
         """Rows changed under it, while it is stopped, and before it knew of records."""
         gateway = self.gateway
-        gateway.operator("persons", "add", "ada", "--group", "dev")
+        gateway.operator("persons", "add", "ada", "--group", "dev", "--create-groups")
         ada = gateway.operator("persons", "list", "--json").json[0]["id"]
         version = gateway.status()["policy_version"]
         self.assertEqual(self.unsigned(), [])

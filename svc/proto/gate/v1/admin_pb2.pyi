@@ -203,14 +203,18 @@ class SetPublicationResponse(_message.Message):
     def __init__(self, mode: _Optional[str] = ...) -> None: ...
 
 class AddPersonRequest(_message.Message):
-    __slots__ = ("name", "groups", "ttl_secs")
+    __slots__ = ("name", "groups", "ttl_secs", "join_groups", "create_groups")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    JOIN_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_GROUPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     groups: _containers.RepeatedScalarFieldContainer[str]
     ttl_secs: int
-    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., ttl_secs: _Optional[int] = ...) -> None: ...
+    join_groups: bool
+    create_groups: bool
+    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., ttl_secs: _Optional[int] = ..., join_groups: _Optional[bool] = ..., create_groups: _Optional[bool] = ...) -> None: ...
 
 class ListPersonsRequest(_message.Message):
     __slots__ = ()
@@ -379,12 +383,14 @@ class SetPolicyRequest(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class SetPolicyResponse(_message.Message):
-    __slots__ = ("version", "sha256")
+    __slots__ = ("version", "sha256", "unchanged")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     version: int
     sha256: str
-    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+    unchanged: bool
+    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ..., unchanged: _Optional[bool] = ...) -> None: ...
 
 class ShowPolicyRequest(_message.Message):
     __slots__ = ("version",)

@@ -1,0 +1,63 @@
+"""The same thing told again and again: counted, and said once in a while.
+
+Pure.  What somebody tries again every second would fill a log and hide all
+else in it; the first time is said at once, and those after it together.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from attrs import define, field
+
+EVERY_SECS = 60.0
+KEPT = 256
+
+
+@define
+class Series:
+    """What happened several times.
+
+    Attributes:
+        first: When it happened first, in Unix seconds.
+        last: When it happened last.
+        count: How often, in all.
+        unsaid: How often since it was last said.
+    """
+
+    first: float
+    last: float
+    count: int = 0
+    unsaid: int = 0
+    said: float = 0.0
+
+
+@define
+class Repeats:
+    """Counts what is noted.
+
+    Attributes:
+        now: Unix seconds.
+        every: Seconds between two sayings of the same; after as long a silence it is new.
+    """
+
+    now: Callable[[], float]
+    every: float = EVERY_SECS
+    _series: OrderedDict[Hashable, Series] = field(factory=OrderedDict, init=False)
+
+    def note(self, key: Hashable) -> Series | None:
+        """Count one; what is to be said now, or None.  Its ``unsaid`` includes this one."""
+        now = self.now()
+        found = self._series.pop(key, None)
+        if found is None or not 0 <= now - found.last < self.every:
+            found = Series(now, now, unsaid=0 if found is None else found.unsaid)
+        self._series[key] = found
+        if len(self._series) > KEPT:
+            self._series.popitem(last=False)
+        found.last, found.count, found.unsaid = now, found.count + 1, found.unsaid + 1
+        if found.count > 1 and now - found.said < self.every:
+            return None
+        said = Series(found.first, now, found.count, found.unsaid, now)
+        found.said, found.unsaid = now, 0
+        return said

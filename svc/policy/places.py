@@ -1,0 +1,123 @@
+"""Where in a policy text something is wrong: Cedar's answers name no place.
+
+A syntax error stands at the first token with which no policy can go on: a
+prefix that ends before it is told as unfinished, one that ends with it as
+wrong, so halving finds it.  A fault of meaning stands where its policy begins,
+or at what the message quotes from it.  Only texts that passed the guard's
+scan come here, or they are in the guard's own process.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable
+
+from attrs import field, frozen
+
+from svc.policy.prescan import TOKEN
+
+_UNFINISHED = "unexpected end of input"
+_QUOTED = re.compile(r"`([^`]+)`|: (\w+)\Z")
+_TOKEN_REFUSED = re.compile(r"unexpected token|invalid token")
+_SPACES = re.compile(r"\s+")
+
+
+@frozen
+class Token:
+    """A token of the text, without those that say nothing."""
+
+    start: int
+    end: int
+    text: str
+
+
+@frozen
+class Statement:
+    """One policy: its tokens, up to and with the semicolon."""
+
+    tokens: tuple[Token, ...]
+
+
+def _tokens(text: str) -> tuple[Token, ...]:
+    return tuple(
+        Token(match.start(), match.end(), match.group())
+        for match in TOKEN.finditer(text)
+        if match.lastgroup != "skip"
+    )
+
+
+def _statements(tokens: tuple[Token, ...]) -> tuple[Statement, ...]:
+    found: list[Statement] = []
+    begun: list[Token] = []
+    depth = 0
+    for token in tokens:
+        begun.append(token)
+        depth += (token.text in "([{") - (token.text in ")]}") if len(token.text) == 1 else 0
+        if token.text == ";" and depth <= 0:
+            found.append(Statement(tuple(begun)))
+            begun, depth = [], 0
+    return tuple([*found, Statement(tuple(begun))] if begun else found)
+
+
+@frozen
+class Places:
+    """A policy text, in which places are looked for."""
+
+    text: str
+    statements: tuple[Statement, ...] = field(init=False)
+
+    @statements.default
+    def _split(self) -> tuple[Statement, ...]:
+        return _statements(_tokens(self.text))
+
+    def told(self, offset: int) -> str:
+        """``line 3, column 7``, both from 1."""
+        line = self.text.count("\n", 0, offset) + 1
+        return f"line {line}, column {offset - self.text.rfind(chr(10), 0, offset)}"
+
+    def policy(self, position: int, message: str = "") -> str:
+        """The place of the policy at *position* (from 0), or of what *message* quotes of it."""
+        if not 0 <= position < len(self.statements):
+            return self.told(len(self.text))
+        return self.told(_quoted(self.statements[position], message))
+
+    def syntax(self, refusal_of: Callable[[str], str]) -> str:
+        """The place where the text is no policy any more.
+
+        Args:
+            refusal_of: What the parser says of a text; empty where it takes it.
+        """
+        for statement in self.statements:
+            tokens = statement.tokens
+            start = tokens[0].start
+            refusal = refusal_of(self.text[start : tokens[-1].end])
+            if not refusal:
+                continue
+
+            def is_wrong(end: int, start: int = start) -> bool:
+                said = refusal_of(self.text[start:end])
+                return bool(said) and _UNFINISHED not in said
+
+            at = bisect_left([token.end for token in tokens], True, key=is_wrong)
+            if at == len(tokens):
+                return self.told(len(self.text.rstrip()))
+            # What only the whole policy shows, its end excepted, is no matter of one token.
+            is_whole = at == len(tokens) - 1 and not _TOKEN_REFUSED.search(refusal)
+            return self.told(_quoted(statement, refusal) if is_whole else tokens[at].start)
+        return self.told(0)
+
+
+def _quoted(statement: Statement, message: str) -> int:
+    """Where the statement has what *message* quotes; else where it begins."""
+    tokens = statement.tokens
+    for quoted in _QUOTED.finditer(message):
+        wanted = _SPACES.sub("", quoted[1] or quoted[2])
+        for at, token in enumerate(tokens):
+            there, length = "", at
+            while length < len(tokens) and len(there) < len(wanted):
+                there += _SPACES.sub("", tokens[length].text)
+                length += 1
+            if there == wanted:
+                return token.start
+    return tokens[0].start
