@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from svc.errors import ConfigError
 from svc.model.signing import PrivateKey
-from svc.pki.profile import OF_CANDIDATE, is_of_candidate
+from svc.pki.profile import OF_CANDIDATE, UNREADABLE, is_of_candidate
 
 MAX_FILE_BYTES = 64 * 1024
 
@@ -129,7 +129,7 @@ def load_certificates(path: Path, uid: int) -> list[x509.Certificate]:
     try:
         found = x509.load_pem_x509_certificates(read_private(path, uid))
         is_old = any(is_of_candidate(each) for each in found)
-    except (ValueError, x509.DuplicateExtension):
+    except UNREADABLE:
         raise ConfigError(str(path), "holds no certificate that can be read") from None
     if is_old:
         raise ConfigError(str(path), OF_CANDIDATE)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Set
 
 from attrs import frozen
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from svc.errors import Malformed
@@ -40,6 +41,15 @@ PURPOSE_USAGE = x509.ObjectIdentifier("1.3.6.1.5.5.7.3.36")
 It is a standard one, and none of TLS: no TLS library takes such a certificate
 for a server's or a client's.
 """
+
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
+"""What ``cryptography`` raises for a certificate, or a part of it, that it cannot read."""
 
 MAX_GENERATION = 2**63 - 1
 _GENERATION = re.compile(r"[1-9][0-9]{0,18}\Z")
@@ -143,7 +153,7 @@ def is_of_candidate(certificate: x509.Certificate) -> bool:
     """Whether an unreleased candidate made it, with extensions or usages of its own.
 
     Raises:
-        ValueError: for extensions that cannot be read.
+        Exception: one of :data:`UNREADABLE`, for extensions that cannot be read.
     """
     for each in certificate.extensions:
         usages = each.value if isinstance(each.value, x509.ExtendedKeyUsage) else ()

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import SignatureAlgorithmOID
 from zope.interface import implementer
@@ -35,7 +35,6 @@ MAX_CERTIFICATE_BYTES = 8192
 MAX_REMEMBERED = 4096
 _Kept = TypeVar("_Kept")
 _Extension = TypeVar("_Extension", bound=x509.ExtensionType)
-_UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, UnsupportedAlgorithm)
 
 
 @frozen
@@ -229,7 +228,7 @@ def _read_leaf(certificate: x509.Certificate, cluster: str, kind: str) -> Certif
         raise _refused("usage", "the leaf's key is not P-256")
     try:
         generation = profile.read_generation(certificate.subject)
-    except ValueError:
+    except profile.UNREADABLE:
         raise _refused("malformed", "a subject that cannot be read") from None
     except Malformed as malformed:
         raise _refused("malformed", malformed.text) from None
@@ -308,7 +307,7 @@ def _extensions(certificate: x509.Certificate) -> x509.Extensions:
     """The extensions, if each can be read and none unknown is critical."""
     try:
         extensions = certificate.extensions
-    except _UNREADABLE:
+    except profile.UNREADABLE:
         raise _refused("malformed", "extensions that cannot be read") from None
     if profile.is_of_candidate(certificate):
         raise _refused("malformed", f"a certificate that {profile.OF_CANDIDATE}")
@@ -323,7 +322,7 @@ def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
         if certificate.signature_algorithm_oid != SignatureAlgorithmOID.ECDSA_WITH_SHA256:
             raise InvalidSignature
         certificate.verify_directly_issued_by(issuer)
-    except (InvalidSignature, *_UNREADABLE):
+    except (InvalidSignature, *profile.UNREADABLE):
         raise _refused("chain", "a certificate its issuer here did not sign") from None
 
 
@@ -332,7 +331,7 @@ def _load(data: bytes) -> x509.Certificate:
         raise _refused("malformed", "a certificate longer than 8192 bytes")
     try:
         return x509.load_der_x509_certificate(data)
-    except _UNREADABLE:
+    except profile.UNREADABLE:
         raise _refused("malformed", "not a certificate") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -24,7 +25,7 @@ from svc.pki.keyring import (
 from svc.pki.root import ClusterKeys, WrongPurpose, new_key
 from svc.pki.verify import ChainVerifier
 from tests.pki.candidate import make_keys_old
-from tests.pki.support import CLUSTER, World
+from tests.pki.support import CLUSTER, World, forged
 
 
 class KeyringTests(SynchronousTestCase):
@@ -189,6 +190,17 @@ class KeyringTests(SynchronousTestCase):
             self.replace(name, data)
             self.assertNotIn("secret words", self.refusal(name))
             self.replace(name, kept)
+
+    def test_unreadable_extension(self) -> None:
+        """A certificate with an extension that cannot be read is named."""
+        self.create()
+        names = x509.UnrecognizedExtension(
+            x509.SubjectAlternativeName.oid, bytes.fromhex("3004a3023000")
+        )
+        (data, _) = forged(self.world, uris=[], extra=[(names, False)])
+        pem = certificates_pem(x509.load_der_x509_certificate(data))
+        self.replace("transport.pem", pem)
+        self.assertIn("no certificate that can be read", self.refusal("transport.pem"))
 
     def test_expired(self) -> None:
         """Issuing CAs that have expired stop the start and say what to do."""

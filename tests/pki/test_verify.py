@@ -201,6 +201,12 @@ class UsageTests(VerifierTests):
         self.assertRefused("malformed", forged(self.world, uris=[GOOD], extra=[(extension, True)]))
         self.verifier.verify(forged(self.world, uris=[GOOD], extra=[(extension, False)]), ALL)
 
+    def test_unreadable_extension(self) -> None:
+        """A name of a sort that cannot be read refuses the certificate, and is no fault of ours."""
+        x400 = bytes.fromhex("3004a3023000")
+        names = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, x400)
+        self.assertRefused("malformed", forged(self.world, uris=[], extra=[(names, False)]))
+
     def test_generation(self) -> None:
         """A leaf without a renewal generation, or with one of no sense, is refused."""
         for values in ((), ("1", "1"), ("0",), ("01",), ("-1",), ("x",), ("9" * 19,)):
