@@ -264,8 +264,9 @@ def _numbers() -> tuple[Key, ...]:
         Key("tunnel.keepalive_timeout_secs", _SECS, 10, (*p, "connector", "client"),
             "How long a ping's answer may take."),
         Key("tunnel.lease_secs", _SECS, 90, (*a, "proxy"), "Life of a registration's lease."),
-        Key("tunnel.lease_renew_secs", _SECS, 30, c,
-            "Seconds between renewals of the lease; at most a third of it."),
+        Key("tunnel.lease_renew_secs", _SECS, 30, (*a, "proxy", "connector"),
+            "Seconds between a Connector's renewals of the lease, a third of it at most; the other "
+            "roles only refuse one that is longer than `tunnel.lease_secs`."),
         Key("tunnel.backoff_first_secs", _SECS, 1, c, "The first wait before a redial."),
         Key("tunnel.backoff_max_secs", _SECS, 60, c, "The longest wait before a redial."),
         Key("audit.head_every_records", _COUNT, 256, a,
