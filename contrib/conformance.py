@@ -73,6 +73,9 @@ TITLES: Mapping[str, str] = {
     "X": "Traps",
 }
 
+LONG = " (long form)"
+"""Behind the place of a proof that runs with ``SVC_LONG=1`` alone: ``make test`` leaves it out."""
+
 Proofs = Mapping[str, Sequence[str]]
 
 
@@ -82,27 +85,28 @@ def marks(path: str, text: str) -> Iterator[tuple[str, str]]:
     Raises:
         ValueError: A mark's ids are not literal strings.
     """
-    yield from _marks(ast.parse(text, path).body, path)
+    yield from _marks(ast.parse(text, path).body, path, is_long=False)
 
 
-def _marks(body: Sequence[ast.stmt], place: str) -> Iterator[tuple[str, str]]:
+def _marks(body: Sequence[ast.stmt], place: str, *, is_long: bool) -> Iterator[tuple[str, str]]:
     for node in body:
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         here = f"{place}::{node.name}"
+        runs_long = is_long or any(_is(each, "in_long_form") for each in node.decorator_list)
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _is_mark(decorator.func):
+            if isinstance(decorator, ast.Call) and _is(decorator.func, "proves"):
                 for one in decorator.args:
                     if not (isinstance(one, ast.Constant) and isinstance(one.value, str)):
                         raise ValueError(f"{here}: @proves takes literal ids")
-                    yield one.value, here
+                    yield one.value, here + (LONG if runs_long else "")
         if isinstance(node, ast.ClassDef):
-            yield from _marks(node.body, here)
+            yield from _marks(node.body, here, is_long=runs_long)
 
 
-def _is_mark(func: ast.expr) -> bool:
-    return (isinstance(func, ast.Name) and func.id == "proves") or (
-        isinstance(func, ast.Attribute) and func.attr == "proves"
+def _is(node: ast.expr, name: str) -> bool:
+    return (isinstance(node, ast.Name) and node.id == name) or (
+        isinstance(node, ast.Attribute) and node.attr == name
     )
 
 
@@ -125,6 +129,8 @@ def page(rows: Sequence[str], proved: Proofs) -> str:
         "Made by `make conformance` from the tests that carry `@proves`; do not edit.",
         "A row is done when a test claims it, and `make test` runs that test.",
         "",
+        "`make fault` alone runs a proof in the *long form*; a row that has no other says so.",
+        "",
         f"{done} of {len(rows)} rows are done.",
     ]
     for group, title in TITLES.items():
@@ -133,9 +139,20 @@ def page(rows: Sequence[str], proved: Proofs) -> str:
         lines += ["", f"## {group}: {title} ({count} of {len(members)})", ""]
         lines += ["| Row | Status | Proof |", "|---|---|---|"]
         for row in members:
-            where = "<br>".join(f"`{place}`" for place in proved.get(row, ()))
-            lines.append(f"| {row} | {'done' if where else 'open'} | {where} |")
+            places = proved.get(row, ())
+            where = "<br>".join(map(_shown, places))
+            lines.append(f"| {row} | {_status(places)} | {where} |")
     return "\n".join(lines) + "\n"
+
+
+def _shown(place: str) -> str:
+    return f"`{place.removesuffix(LONG)}`" + (LONG if place.endswith(LONG) else "")
+
+
+def _status(places: Sequence[str]) -> str:
+    if not places:
+        return "open"
+    return "done, long form only" if all(place.endswith(LONG) for place in places) else "done"
 
 
 def unknown(rows: Sequence[str], proved: Proofs) -> list[str]:

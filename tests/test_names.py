@@ -10,7 +10,6 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.telemetry.series import SERIES
-from tests.proof import proves
 
 ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
@@ -47,7 +46,6 @@ def found(pattern: str) -> set[str]:
 class NamesTests(SynchronousTestCase):
     """What strings the program holds."""
 
-    @proves("G-GEN-02")
     def test_prefixes(self) -> None:
         """Series, variables, targets, units, headers and directories begin with svc or SVC_."""
         self.assertEqual([one.name for one in SERIES if not one.name.startswith("svc_")], [])

@@ -373,7 +373,6 @@ class ListenerTests(SynchronousTestCase):
         self.successResultOf(listener.stopService())
         self.assertIsNone(listener.bound)
 
-    @proves("G-OPEN-24")
     def test_address_in_use(self) -> None:
         """An address in use ends the start with 1 and names key and address."""
         taken = CannotListenError("127.0.0.1", 7443, OSError(98, "Address already in use"))

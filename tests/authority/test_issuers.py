@@ -99,7 +99,7 @@ class IssuerTests(SynchronousTestCase):
             self.assertEqual(self.in_force(kind).certificate, self.leader.signs_by(kind))
         self.assertEqual(self.other.stale, {"transport": False, "spiffe": False})
 
-    @proves("G-POL-04", "G-MET-45")
+    @proves("G-POL-04")
     def test_a_key_that_cannot_be_loaded(self) -> None:
         """Who lacks the newer key is stale in that kind alone, signs by the old one, and heals."""
         old = self.leader.signs_by("spiffe")

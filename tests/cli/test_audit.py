@@ -61,7 +61,7 @@ class VerifyTests(TestCase):
         if found := re.search(r"record (\d+): (\w+):", expected):
             self.assertEqual((finding["seq"], finding["kind"]), (int(found[1]), found[2]))
 
-    @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79", "G-OPEN-83")
+    @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79")
     async def test_stopped_and_live(self) -> None:
         """It verifies with the Authority stopped and beside it, and changes no file."""
         place = await self.written(200, 500, 3)
@@ -272,7 +272,6 @@ class ShowTests(TestCase):
         await store.close()
         return place
 
-    @proves("G-OPEN-83")
     async def test_by_decision(self) -> None:
         """Every record of a decision is shown, with the names their actors have today."""
         place = await self.introduced()

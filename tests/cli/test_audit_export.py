@@ -49,7 +49,7 @@ class ExportTests(TestCase):
         self.assertEqual((outcome.status, outcome.stderr), (0, ""))
         return outcome.stdout
 
-    @proves("G-OPEN-10", "G-OPEN-83")
+    @proves("G-OPEN-10")
     async def test_export_is_accepted(self) -> None:
         """An auditor accepts an export, made stopped or beside the Authority; no file changes."""
         place = await self.written(3, 2000)

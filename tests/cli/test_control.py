@@ -77,7 +77,6 @@ class SocketTests(TestCase):
             return refused
         raise AssertionError("answered")
 
-    @proves("G-OPEN-83")
     async def test_long_paths(self) -> None:
         """The answer comes also where the socket's path is longer than a socket's may be."""
         place = Place(self, within="d" * 120)
@@ -128,7 +127,7 @@ class SocketTests(TestCase):
         )
         return result
 
-    @proves("G-OPEN-83", "X-37")
+    @proves("X-37")
     async def test_program(self) -> None:
         """The program asks, prints one document and exits 0; a refusal exits 1 on stderr alone."""
         place = Place(self)

@@ -100,7 +100,7 @@ class NodeTests(SynchronousTestCase):
                 person.stderr,
             )
 
-    @proves("G-OPEN-75", "U-NOTE-32")
+    @proves("G-OPEN-75")
     def test_list_is_aligned(self) -> None:
         """The list is aligned; an empty value is a dash, and no terminal obeys a node's words."""
         self.authority.change(_register)

@@ -109,7 +109,6 @@ class EnvironmentTests(SynchronousTestCase):
 class StateDirectoryTests(SynchronousTestCase):
     """The state directory is one role's alone."""
 
-    @proves("G-OPEN-24")
     def test_shared_directory_of_an_old_unit(self) -> None:
         """A unit that gives the directory of all roles ends the start with 238."""
         error = refused("proxy", GOOD["proxy"], {"STATE_DIRECTORY": "/var/lib/svc"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from contrib.conformance import IDS, PAGE, TITLES, marks, run
+from contrib.conformance import IDS, LONG, PAGE, TITLES, marks, run
 from tests.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +34,11 @@ class MarkTests(SynchronousTestCase):
                 ("G-GEN-02", "tests/test_x.py::test_two"),
             ],
         )
+
+    def test_long_form(self) -> None:
+        """A test that only the long form has is marked so, and so is what its class holds."""
+        text = "@in_long_form\nclass Tests:\n    @proves('G-GEN-01')\n    def test_one(self): ...\n"
+        self.assertEqual(list(marks("t.py", text)), [("G-GEN-01", f"t.py::Tests::test_one{LONG}")])
 
     def test_only_literal_ids(self) -> None:
         """A mark whose ids cannot be read off the source is an error, not a silent gap."""
@@ -70,6 +75,15 @@ class PageTests(SynchronousTestCase):
         self.assertIn("| G-GEN-01 | done | `tests/test_x.py::Tests::test_one` |", page)
         self.assertIn("| G-GEN-03 | open |  |", page)
         self.assertIn("2 of 3 rows are done", page)
+
+    def test_long_form_only(self) -> None:
+        """A row whose every proof needs the long form says so."""
+        text = _TEST.replace('@proves("G-GEN-02")', '@in_long_form\n@proves("G-GEN-03")')
+        self.test.write_text(text)
+        run(self.root, check=False)
+        page = (self.root / PAGE).read_text()
+        shown = "`tests/test_x.py::test_two` (long form)"
+        self.assertIn(f"| G-GEN-03 | done, long form only | {shown} |", page)
 
     def test_fresh_page_passes(self) -> None:
         """A page that was just written passes the check."""

@@ -12,7 +12,6 @@ from svc.kinds.address import split_address
 from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp
 from svc.testing.kind_contract import KindContract
-from tests.proof import proves
 
 PATH = "connector.resources[2]"
 
@@ -66,7 +65,6 @@ class AddressTests(SynchronousTestCase):
 
 
 class WordsTests(SynchronousTestCase):
-    @proves("G-OPEN-34")
     def test_words_of_policies_and_metrics(self) -> None:
         """Both kinds are decided once, as connect, under their own names, unread by the Proxy."""
         said = [(k.name, k.protocol, k.request_kind, k.opaque, k.terms.open_action) for k in

@@ -20,7 +20,7 @@ DECISION = "d" * 32
 
 
 class CarriedTests(ProxyTests):
-    @proves("G-MET-12", "G-MET-13", "X-13")
+    @proves("G-MET-12", "X-13")
     def test_both_ways(self) -> None:
         """The grant comes first, bytes pass both ways, and the end is reported once with counts."""
         node, client, carry = self.carried()

@@ -110,7 +110,7 @@ class LastMigrations:
         self.assertEqual(self.migrate(self.factory), status.ids)
         self.assertIs(self.factory.migration_status(self.url).standing, Standing.CURRENT)
 
-    @proves("U-MIG-15", "U-PHA-21", "X-56", "X-89")
+    @proves("U-PHA-21", "X-56", "X-89")
     def test_what_it_meant(self: Any) -> None:
         """Who serves what is as it was, as it was signed; nothing new is switched on."""
         self.migrate(self.factory)

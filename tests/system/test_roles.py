@@ -168,7 +168,7 @@ class ProcessTests(SynchronousTestCase):
 class OwnedTests(SynchronousTestCase):
     """What the Authority keeps."""
 
-    @proves("G-ROLE-08", "G-ROLE-09", "G-CLI-04")
+    @proves("G-ROLE-08")
     def test_registry_and_catalog(self) -> None:
         """The lists hold what was declared, enrolled and revoked, and who was here when."""
         gateway = shared()

@@ -124,7 +124,6 @@ class Sessions:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    @proves("G-ROLE-21")
     def test_curl_fetches_a_page(self: Any) -> None:
         """Stock curl reads a web page through the resident's port."""
         host, port = self.world.person.endpoint("web")
@@ -265,7 +264,7 @@ class Sessions:
             self.assertRaises(ConnectionResetError, self._use, peer)
         self.assertTrue(self.world.person.refused("gone")["reason"])
 
-    @proves("G-MET-11", "G-MET-12", "G-ROLE-17")
+    @proves("G-MET-11", "G-MET-12")
     def test_series_follow_sessions(self: Any) -> None:
         """A session moves the series of decisions and sessions, and its end takes gauges to 0."""
         gateway = self.world.gateway
@@ -354,7 +353,6 @@ class DirectLanes(Sessions, SynchronousTestCase):
         return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome="joined")
 
 
-@proves("G-ROLE-04")
 class OneProcess(Sessions, SynchronousTestCase):
     """``svc all``, and the resident."""
 

@@ -135,9 +135,19 @@ class SeveralAuthorities(SynchronousTestCase):
     # -- the story
 
     @proves(
-        "G-HA-01", "G-HA-03", "G-HA-05", "G-HA-06", "G-MET-25", "G-MET-48", "G-AUD-01", "G-RDY-07",
-        "G-POL-01", "G-POL-04", "G-MET-45", "X-50", "X-51",
-    )  # fmt: skip
+        "G-HA-01",
+        "G-HA-03",
+        "G-HA-05",
+        "G-HA-06",
+        "G-MET-25",
+        "G-MET-48",
+        "G-AUD-01",
+        "G-RDY-07",
+        "G-POL-01",
+        "G-POL-04",
+        "X-50",
+        "X-51",
+    )
     def test_the_leader_is_killed_again_and_again(self) -> None:
         """Sessions go on, new ones open with another, no record is lost and the log verifies."""
         self.check_standing_by()

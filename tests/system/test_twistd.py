@@ -97,7 +97,7 @@ class RoleTests(SynchronousTestCase):
 class AllTests(SynchronousTestCase):
     """``svc all``, alone."""
 
-    @proves("G-ROLE-04", "G-OPEN-43", "G-CFG-09")
+    @proves("G-OPEN-43", "G-CFG-09")
     def test_all(self) -> None:
         """What ``svc init --all`` wrote becomes ready in one process; SIGTERM ends it with 0.
 

@@ -80,7 +80,7 @@ class RouteTests(SynchronousTestCase):
         self.assertIs(routes.find("db1"), Miss.DEPARTED)
         self.assertIs(routes.find("web1"), Miss.UNKNOWN)
 
-    @proves("G-TUN-15", "G-OPEN-47")
+    @proves("G-TUN-15")
     def test_superseded(self) -> None:
         """A second process of a node takes over: the old tunnel ends, one stays registered."""
         old = self.add("n1", "db1", "web1")
@@ -92,7 +92,7 @@ class RouteTests(SynchronousTestCase):
         self.assertIs(self.routes.find("web1"), Miss.DEPARTED)
         self.assertFalse(old.open_for_sessions)
 
-    @proves("G-OPEN-47", "X-88")
+    @proves("X-88")
     def test_stale_registration(self) -> None:
         """The same process supersedes itself by a higher generation only; else it is refused."""
         first = self.add("n1", "db1", generation=2)
