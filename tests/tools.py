@@ -26,6 +26,7 @@ PACKAGES: Mapping[str, str] = {
     "promtool": "prometheus",
     "strace": "strace",
     "pgbouncer": "pgbouncer",
+    "psql": "postgresql-client",
     "haproxy": "haproxy",
     "openssl": "openssl",
     "make": "make",

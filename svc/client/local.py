@@ -26,6 +26,9 @@ from svc.rpc.peer import peer_of
 
 _log = Logger(namespace="svc_client")
 
+LIBPQ_NAME = ".s.PGSQL.5432"
+"""What libpq (psql and nearly all drivers of PostgreSQL) looks for in the directory it is given."""
+
 WhoseTcp = Callable[[tuple[str, int], tuple[str, int]], int | None]
 """``whose(here, peer)``: the uid at the far end of a loopback connection, or None."""
 
@@ -191,11 +194,34 @@ class SocketDirectory:
         for name in os.listdir(self._descriptor):
             if name.endswith(".sock"):
                 os.unlink(name, dir_fd=self._descriptor)
+            else:
+                self.hide_from_libpq(name)
 
     def address(self, name: str) -> str:
         """Where to bind a socket of this name: short, whatever the directory's path."""
         assert self._descriptor is not None
         return f"/proc/self/fd/{self._descriptor}/{name}"
+
+    def show_to_libpq(self, name: str) -> Path:
+        """A directory in which libpq, which asks for one, finds the socket of this name.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        assert self._descriptor is not None
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=self._descriptor)
+        with suppress(FileExistsError):
+            os.symlink(f"../{name}.sock", f"{name}/{LIBPQ_NAME}", dir_fd=self._descriptor)
+        return self.path / name
+
+    def hide_from_libpq(self, name: str) -> None:
+        """Take that directory away; anything else of this name stays as it is."""
+        assert self._descriptor is not None
+        with suppress(OSError):
+            if os.readlink(f"{name}/{LIBPQ_NAME}", dir_fd=self._descriptor) == f"../{name}.sock":
+                os.unlink(f"{name}/{LIBPQ_NAME}", dir_fd=self._descriptor)
+                os.rmdir(name, dir_fd=self._descriptor)
 
     def release(self) -> None:
         """Forget the directory, after every port in it was closed."""

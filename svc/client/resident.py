@@ -9,6 +9,7 @@ what to do with it).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ from svc.service import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 
+LIBPQ_KIND = "tcp"
+"""Nothing here tells a database from another TCP service: each gets what libpq looks for."""
+
 UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
 
 
@@ -49,6 +53,7 @@ class Endpoint:
     Attributes:
         address: ``host:port``, or empty where no port is open.
         socket: Path of its unix socket, or empty.
+        directory: Where libpq finds that socket: what ``psql -h`` is given; empty for ssh.
         problem: Why something of it is missing; empty when all is well.
     """
 
@@ -57,6 +62,7 @@ class Endpoint:
     served: bool
     address: str = ""
     socket: str = ""
+    directory: str = ""
     problem: str = ""
 
     @property
@@ -68,6 +74,7 @@ class Endpoint:
             "served": self.served,
             "address": self.address,
             "socket": self.socket,
+            "directory": self.directory,
             "problem": self.problem,
         }
 
@@ -227,9 +234,16 @@ class Resident(AsyncService):
             return
         made.ports.append(port)
         made.endpoint = evolve(made.endpoint, socket=str(self.sockets.path / name))
+        if made.endpoint.kind == LIBPQ_KIND:
+            with suppress(OSError):  # psql has the port, then, as all others
+                there = self.sockets.show_to_libpq(made.endpoint.resource)
+                made.endpoint = evolve(made.endpoint, directory=str(there))
 
     async def _close(self, name: str) -> None:
-        for port in self._open.pop(name).ports:
+        closing = self._open.pop(name)
+        if closing.endpoint.directory:
+            self.sockets.hide_from_libpq(name)
+        for port in closing.ports:
             await close_port(port)
 
     def _begin(self, resource: str) -> Callable[[Relay], object]:

@@ -157,6 +157,26 @@ class SocketDirectoryTests(SynchronousTestCase):
         (path / "here").write_text("x")
         self.assertEqual(Path(sockets.address("here")).read_text(), "x")
 
+    def test_what_libpq_looks_for(self) -> None:
+        """A directory leads libpq to a socket; it goes with its endpoint, or at the next start."""
+        path = Path(self.mktemp()).absolute()
+        path.mkdir()
+        (path / "kept").mkdir()
+        (path / "kept" / "note").write_text("")
+        sockets = SocketDirectory(path, os.geteuid())
+        sockets.claim()
+        self.addCleanup(sockets.release)
+        there = sockets.show_to_libpq("db1")
+        (path / "db1.sock").write_text("the socket")
+        self.assertEqual((there / ".s.PGSQL.5432").read_text(), "the socket")
+        self.assertEqual(there.stat().st_mode & 0o777, 0o700)
+        sockets.hide_from_libpq("db1")
+        sockets.hide_from_libpq("kept")
+        self.assertEqual(sorted(os.listdir(path)), ["db1.sock", "kept"])
+        sockets.show_to_libpq("db1")
+        sockets.claim()
+        self.assertEqual(os.listdir(path), ["kept"])
+
     def test_not_ours(self) -> None:
         """Another user's directory is not used."""
         path = Path(self.mktemp())

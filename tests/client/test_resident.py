@@ -33,6 +33,12 @@ class Sockets:
     def address(self, name: str) -> str:
         return f"run/{name}"
 
+    def show_to_libpq(self, name: str) -> Path:
+        return self.path / name
+
+    def hide_from_libpq(self, name: str) -> None:
+        pass
+
 
 def listed(*names: str, kind: str = "tcp", served: bool = True, **labels: str) -> dict[str, Listed]:
     return {name: Listed(name, kind, labels, served) for name in names}

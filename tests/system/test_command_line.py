@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -10,9 +11,14 @@ import threading
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import environment, svc_command
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway import make_gateway
+from svc.testing.postgres import USER
+from svc.testing.processes import environment, run, svc_command
+from svc.testing.settings import AUTHORITY, Target
+from tests.fault.tcp import FaultProxy
+from tests.postgres import own_server
 from tests.system.common import ada, eve, shared
+from tests.tools import stock_tool
 
 
 class PersonTests(SynchronousTestCase):
@@ -30,6 +36,28 @@ class PersonTests(SynchronousTestCase):
             stranger = eve().svc("proxy-ssh", name)
             self.assertEqual((stranger.status, stranger.stdout), (1, ""))
             self.assertNotIn("tcp", stranger.stderr)
+
+
+class DatabaseTests(SynchronousTestCase):
+    """A database behind the gateway, as stock tools open it."""
+
+    def test_psql_over_the_socket(self) -> None:
+        """Stock psql finds the resident's socket in the directory that the listing names."""
+        psql, server = stock_tool("psql"), own_server(self)
+        way = FaultProxy(f"{server.directory}/.s.PGSQL.5432")
+        self.addCleanup(way.close)
+        gateway = make_gateway([Target("db1", way.address)])
+        self.addCleanup(gateway.end)
+        person = gateway.add_person("ada", "ops")
+        resident = person.up("db1")
+        self.addCleanup(resident.stop)
+        (listed,) = person.listed()
+        words = [psql, "-h", listed["directory"], "-U", USER, "-d", "postgres", "-Atc"]
+        told = run([*words, "SELECT 6 * 7"], person.home)
+        self.assertEqual((told.status, told.stdout), (0, "42\n"), told.stderr)
+        self.assertEqual(listed["directory"], str(person.directory / "run" / "db1"))
+        resident.stop()
+        self.assertNotIn("db1", os.listdir(person.directory / "run"))
 
 
 class AuditTests(SynchronousTestCase):
