@@ -22,6 +22,12 @@ from svc.rpc.channel import dial
 DialAuthority = Callable[[Address], Awaitable[IRpcChannel]]
 
 
+def authority_addresses(settings: RoleSettings) -> tuple[Address, ...]:
+    """Every Authority there is, those for failover last, each once."""
+    ends = settings.endpoints
+    return tuple(dict.fromkeys((*ends.authority, *ends.authority_failover)))
+
+
 def authority_dial(
     runtime: Runtime, settings: RoleSettings, identity: TransportIdentity
 ) -> DialAuthority:

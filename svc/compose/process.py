@@ -14,6 +14,7 @@ from svc import __version__
 from svc.compose.authority import make_authority
 from svc.compose.connector import make_connector
 from svc.compose.descriptors import RefusedByTheSystem, make_room
+from svc.compose.lacking import Lacking
 from svc.compose.listeners import RpcListener
 from svc.compose.proxy import lanes_of, make_proxy
 from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
@@ -110,6 +111,7 @@ def _assembled(
 
     children: list[Any] = []
     ready: list[Readiness] = []
+    lacking = Lacking()
     listeners: dict[str, Listener] = {}
     for role in roles:
         made: Any
@@ -120,6 +122,7 @@ def _assembled(
         elif role == "proxy":
             made = make_proxy(runtime, settings, metrics, own, stopped_by, services)
             listeners |= _on_tcp(made.listeners)
+            lacking = made.lacking
         else:
             made = make_connector(runtime, settings, metrics, own, stopped_by)
         children.append(made)
@@ -127,7 +130,7 @@ def _assembled(
         if settings.role == "all" and role == "proxy":
             children.append(Leading(made.ready, runtime.reactor))
     readiness = AllReady(ready)
-    telemetry = telemetry_listener(runtime.reactor, settings, metrics, lambda: readiness.missing)
+    telemetry = telemetry_listener(runtime.reactor, settings, metrics, readiness, lacking)
     if telemetry is not None:
         listeners["telemetry"] = telemetry
     process = Process(readiness, listeners, state)

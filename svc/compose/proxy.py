@@ -12,8 +12,9 @@ from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
 from svc.audit.spool import MEND_SECS
-from svc.compose.authority_dial import authority_dial
+from svc.compose.authority_dial import authority_addresses, authority_dial
 from svc.compose.heads import greatest_head
+from svc.compose.lacking import CONTROL, SPOOL, Lacking
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -80,9 +81,7 @@ from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import dial_secs
 
 IDENTITY = "identity"
-CONTROL = "control pool"
 LISTENER = "public listener"
-SPOOL = "audit spool"
 
 
 @define(slots=False, eq=False)
@@ -91,6 +90,7 @@ class ProxyRole(AsyncMultiService):
 
     ready: Readiness
     listeners: dict[str, RpcListener]
+    lacking: Lacking
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)
@@ -110,6 +110,7 @@ class ProxyParts:
     ready: Readiness
     services: tuple[RpcService, ...] = ()
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
+    lacking: Lacking = field(factory=Lacking)
 
 
 def make_proxy(
@@ -136,7 +137,7 @@ def make_proxy(
     parts = ProxyParts(
         runtime, settings, metrics, state, kinds, identities, public, ready, tuple(services)
     )
-    role = ProxyRole(ready, {"public": public})
+    role = ProxyRole(ready, {"public": public}, parts.lacking)
     stopping = Stopping(runtime.reactor, settings.limits.drain_secs)
     assembled = Assembling(parts, stopping)
     node = NodeRole(runtime, settings, identities, Role.PROXY, assembled.services, stopped_by)
@@ -144,12 +145,6 @@ def make_proxy(
     for service in (parts.tasks, node, public, Listening(ready), stopping):
         role.addService(service)
     return role
-
-
-def authority_addresses(settings: RoleSettings) -> tuple[Address, ...]:
-    """Every Authority there is, those for failover last, each once."""
-    ends = settings.endpoints
-    return tuple(dict.fromkeys((*ends.authority, *ends.authority_failover)))
 
 
 @define(slots=False, eq=False)
@@ -217,7 +212,7 @@ class Assembling:
         self._serve(identity, public)
         for told in (reports.deliver, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
             link.on_connected(told)
-        p.ready.met(IDENTITY)
+        self._begun(link, holder, spooling)
         reach = self._renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = self._refused(identity, rates, spooling)
@@ -226,6 +221,11 @@ class Assembling:
         )
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
         return [spooling, renewal, link, probes, summaries, self._mending(spooling)]
+
+    def _begun(self, link: AuthorityLink, holder: SnapshotHolder, spooling: Spooling) -> None:
+        p = self.parts
+        p.ready.met(IDENTITY)
+        p.lacking.watch(link, holder, spooling.spool, p.metrics)
 
     def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
         p = self.parts

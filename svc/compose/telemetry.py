@@ -9,6 +9,7 @@ from attrs import define
 from twisted.application.service import Service
 from twisted.logger import Logger
 
+from svc.compose.lacking import Lacking
 from svc.compose.runtime import server_endpoint
 from svc.config import RoleSettings
 from svc.model.host import is_public
@@ -23,7 +24,7 @@ from svc.model.tunnels import (
 from svc.proxy.lanes import LaneMeters
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.session import SessionMeters
-from svc.service import Listener
+from svc.service import AllReady, Listener
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import telemetry_site
 from svc.telemetry.metrics import Metrics
@@ -35,13 +36,23 @@ def telemetry_listener(
     reactor: Any,
     settings: RoleSettings,
     metrics: Metrics,
-    missing: Callable[[], Sequence[str]],
+    readiness: AllReady,
+    lacking: Lacking,
 ) -> Listener | None:
-    """The listener, where the configuration asks for one."""
+    """The listener, where the configuration asks for one.
+
+    Args:
+        lacking: Of the Proxy that runs here; of none: it lacks nothing.
+    """
     address = settings.telemetry.metrics_listen
     if address is None:
         return None
-    site = telemetry_site(reactor, missing, metrics.text)
+    follows = settings.telemetry.ready_follows
+
+    def missing() -> Sequence[str]:
+        return readiness.missing or (lacking.lines if follows else ())
+
+    site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines)
     endpoint = server_endpoint(reactor, address)
     return Listener("telemetry.metrics_listen", str(address), endpoint, site)
 

@@ -122,6 +122,10 @@ def _telemetry() -> tuple[Key, ...]:
     return (
         Key("telemetry.metrics_listen", f.LISTEN, "", NODES,
             "Plain HTTP listener of /healthz, /readyz and /metrics; empty: none. Keep it private."),
+        Key("telemetry.ready_follows", f.YES_NO, False, _PROXY,
+            "Whether a Proxy's `/readyz` turns to 503 while it can open no session (Authority is "
+            "not reached, the policy is stale, the audit spool is full), so that a load balancer "
+            "goes on to another Proxy. Off: it stays 200, and the body names what is lacking."),
         Key("telemetry.otel_endpoint", f.OTEL_URL, None, NODES,
             "OTLP/HTTP collector; absent: no trace leaves the process."),
         Key("doctor.check_interval_secs", f.whole(0, 86400), 0, NODES,

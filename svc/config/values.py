@@ -84,6 +84,7 @@ class Telemetry:
     """``[telemetry]``: the plain HTTP listener and the trace collector."""
 
     metrics_listen: Address | None
+    ready_follows: bool
     otel_endpoint: str | None
 
 

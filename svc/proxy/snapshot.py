@@ -188,13 +188,18 @@ class SnapshotHolder:
         """Seconds since the last good frame was issued, on the monotonic clock."""
         return self.clock.seconds() - self._issued
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether there is a policy to decide by now."""
+        return self._engine is not None and self.age < self._valid_secs
+
     def engine(self) -> CompiledPolicy:
         """The engine, while the snapshot is fresh.
 
         Raises:
             Unavailable: ``policy_stale``: there is none, or none fresh enough.
         """
-        if self._engine is None or self.age >= self._valid_secs:
+        if self._engine is None or not self.is_fresh:
             raise Unavailable(
                 "this Proxy has no fresh policy from Authority; try again", reason="policy_stale"
             )

@@ -130,14 +130,21 @@ class MethodGuard(Resource):
         return self._inside.render(request)
 
 
+def _nothing() -> Sequence[str]:
+    return ()
+
+
 def telemetry_resource(
-    missing: Callable[[], Sequence[str]], metrics: Callable[[], bytes]
+    missing: Callable[[], Sequence[str]],
+    metrics: Callable[[], bytes],
+    lacking: Callable[[], Sequence[str]] = _nothing,
 ) -> Resource:
     """The resource behind the listener.
 
     Args:
         missing: The words of the readiness conditions not met; empty when ready.
         metrics: The exposition.
+        lacking: What does not hold now although the role is ready: told in the body.
     """
     # Its import makes the process's reactor, which importing a room of ours must not do.
     from klein import Klein
@@ -154,7 +161,8 @@ def telemetry_resource(
         """Ready, or what is missing."""
         words = missing()
         if not words:
-            return _sized(request, b"ready\n")
+            lines = ["ready", *(f"lacking: {word}" for word in lacking())]
+            return _sized(request, "".join(f"{line}\n" for line in lines).encode())
         request.setResponseCode(503)
         return _sized(request, f"not ready: {', '.join(words)}\n".encode())
 
@@ -174,10 +182,13 @@ def _sized(request: Request, body: bytes) -> bytes:
 
 
 def telemetry_site(
-    clock: IReactorTime, missing: Callable[[], Sequence[str]], metrics: Callable[[], bytes]
+    clock: IReactorTime,
+    missing: Callable[[], Sequence[str]],
+    metrics: Callable[[], bytes],
+    lacking: Callable[[], Sequence[str]] = _nothing,
 ) -> TelemetrySite:
     """The factory to listen with; see :func:`telemetry_resource`."""
-    resource = telemetry_resource(missing, metrics)
+    resource = telemetry_resource(missing, metrics, lacking)
     return TelemetrySite(  # type: ignore[no-untyped-call]
         resource, requestFactory=TelemetryRequest, timeout=None, reactor=clock
     )

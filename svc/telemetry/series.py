@@ -218,6 +218,10 @@ def _discovery() -> tuple[Series, ...]:
     return (
         _counter("svc_connector_duplicate_proxy_connections_total", _C,
                  "Dials that reached a Proxy already connected, and were dropped."),
+        _gauge("svc_proxy_lacking", _P,
+               "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
+               "is not reached; `policy`, the one held is stale; `audit_spool`, it is closed.",
+               condition=("control_pool", "policy", "audit_spool")),
         _gauge("svc_connector_proxy_connections_connected", _C,
                "Distinct Proxies registered with now."),
         _gauge("svc_connector_proxy_connections_degraded", _C,

@@ -86,8 +86,14 @@ class Kills(KillCase):
         gateway.child("authority").kill()
         passing.await_more("refused", 3)
         gateway.await_metric("proxy", "svc_active_sessions", 3)
-        self.assertEqual(gateway.get("proxy", "/readyz")[0], 200)
+        lacking = "svc_proxy_lacking"
+        gateway.await_metric("proxy", lacking, 1, condition="control_pool")
+        status, body = gateway.get("proxy", "/readyz")
+        self.assertEqual(status, 200)
+        self.assertIn("lacking: control pool (Authority is not reached: no session opens", body)
         gateway.start("authority")
+        gateway.await_metric("proxy", lacking, 0)
+        self.assertEqual(gateway.get("proxy", "/readyz"), (200, "ready\n"))
         listed = gateway.operator("resources", "list", "--json").json
         self.assertIn("echo", [one["id"] for one in listed])
         passing.await_more("echoed", 2)

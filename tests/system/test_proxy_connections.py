@@ -89,6 +89,21 @@ class TwoProxies(SynchronousTestCase):
         self.check(1, 1, desired=2, connected=2, degraded=0)
         self.assertEqual(self.gateway.metric(CONNECTOR, DUPLICATES), 0)
 
+    @proves("G-RDY-04")
+    def test_ready_follows(self) -> None:
+        """With Authority away a Proxy stays ready, unless it is told to follow what it can do."""
+        self.gateway.configure(SECOND, {"telemetry.ready_follows": True})
+        self.gateway.restart(SECOND)
+        self.gateway.child("authority").kill()
+        for proxy in (PROXY, SECOND):
+            self.gateway.await_metric(proxy, "svc_proxy_lacking", 1, condition="control_pool")
+        self.assertEqual(self.gateway.get(PROXY, "/readyz")[0], 200)
+        status, body = self.gateway.get(SECOND, "/readyz")
+        self.assertEqual((status, body.partition(" (")[0]), (503, "not ready: control pool"))
+        self.gateway.start("authority")
+        self.gateway.await_ready(SECOND)
+        self.gateway.await_metric(SECOND, "svc_proxy_lacking", 0)
+
     @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45")
     def test_two_names_of_one_proxy(self) -> None:
         """Two names of one Proxy are one connection, the rest is counted and sought elsewhere."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from twisted.internet.protocol import connectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -36,9 +38,11 @@ class Transport(StringTransport):
 class Wire:
     """One connection to a telemetry listener."""
 
-    def __init__(self, clock: Clock, readiness: Readiness) -> None:
+    def __init__(
+        self, clock: Clock, readiness: Readiness, lacking: Callable[[], Sequence[str]] = tuple
+    ) -> None:
         self.metrics = Metrics(["proxy"])
-        site = telemetry_site(clock, lambda: readiness.missing, self.metrics.text)
+        site = telemetry_site(clock, lambda: readiness.missing, self.metrics.text, lacking)
         channel = site.buildProtocol(None)
         assert isinstance(channel, TelemetryChannel)
         self.channel = channel
@@ -94,6 +98,15 @@ class ListenerTests(SynchronousTestCase):
         self.ready.lost("control pool")
         self.assertEqual(wire.ask("GET", "/readyz")[0], 503)
         self.assertEqual(wire.ask("GET", "/healthz")[0], 200)
+
+    @proves("G-RDY-04")
+    def test_ready_with_something_lacking(self) -> None:
+        """What a ready role cannot do now is told line by line, and it stays ready."""
+        wire = Wire(self.clock, Readiness(), lambda: ("policy (stale)", "audit spool (full)"))
+        self.wires.append(wire)
+        answer = wire.ask("GET", "/readyz")
+        told = b"ready\nlacking: policy (stale)\nlacking: audit spool (full)\n"
+        self.assertEqual(answer[::2], (200, told))
 
     @proves("G-TEL-05", "G-MET-02", "G-OPEN-30")
     def test_metrics(self) -> None:

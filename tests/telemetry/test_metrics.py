@@ -95,7 +95,7 @@ def moved(deployment: str | None = None) -> Metrics:
 OURS = (
     "svc_audit_spool_denied_total",
     "svc_budget_refused_total", "svc_direct_lanes_total", "svc_reactor_lag_seconds",
-    "svc_state_unsigned", "svc_authority_key_expires_in_seconds",
+    "svc_state_unsigned", "svc_authority_key_expires_in_seconds", "svc_proxy_lacking",
 )  # fmt: skip
 """What the documents have no name for."""
 
