@@ -100,10 +100,11 @@ class Role:
 
     def _compose(self, reactor: Any, path: str, lines: Any, root: Any) -> None:
         from svc.compose.runtime import Runtime
-        from svc.compose.signals import stop_on_signals
+        from svc.compose.signals import ignore_hangups, stop_on_signals
         from svc.config import load_settings
         from svc.telemetry.filter import parse_filter
 
+        ignore_hangups(reactor)
         log_filter = parse_filter(os.environ.get("RUST_LOG"))
         settings = load_settings(path, self.name, os.environ)
         lines.settle(log_filter, settings.profile)

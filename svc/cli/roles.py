@@ -33,6 +33,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
         raise UsageError("--config PATH is required to run a role")
     from twisted.internet import reactor
 
+    from svc.compose.signals import ignore_hangups
     from svc.config import load_settings
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
@@ -41,6 +42,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     # A stepped host clock moves no timer (D3): before anything is scheduled.
     timed.seconds = time.monotonic
     lines = begin_logging(globals_.environ)
+    ignore_hangups(reactor)
     log_filter, profile = parse_filter(None), None
     try:
         log_filter = parse_filter(globals_.environ.get("RUST_LOG"))

@@ -172,7 +172,7 @@ def tunnel_times(settings: RoleSettings) -> TunnelTimes:
         renew=tunnel.lease_renew_secs,
         dial=dial_secs(settings.limits.handshake_secs),
         handshake=settings.limits.handshake_secs,
-        drain=min(10.0, settings.limits.drain_secs),
+        drain=settings.limits.drain_secs,
     )
 
 

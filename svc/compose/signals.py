@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do to a process: an orderly stop, once."""
+"""What signals do to a process: SIGTERM and SIGINT stop it in order, once; SIGHUP nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.error import ReactorNotRunning
+from twisted.logger import Logger
+
+_log = Logger(namespace="svc")
 
 
 def stop_on_signals(reactor: Any) -> None:
@@ -21,3 +24,20 @@ def stop_on_signals(reactor: Any) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: reactor.callFromThread(stop))
+
+
+def ignore_hangups(reactor: Any) -> None:
+    """Say of each SIGHUP that it does nothing; called before *reactor* runs.
+
+    The signal's default would end a role without a line, although whoever sends it expects the
+    configuration to be read again.
+    """
+
+    def tell() -> None:
+        _log.warn(
+            "SIGHUP is ignored: this build reads its configuration only at the start; restart the "
+            "role for a changed file to take effect",
+            reason="reload_not_in_this_build",
+        )
+
+    signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(tell))

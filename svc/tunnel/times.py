@@ -39,7 +39,7 @@ class TunnelTimes:
     open: float = 15.0
     reach_target: float = 10.0
     handshake: float = 10.0
-    drain: float = 10.0
+    drain: float = 30.0
 
 
 REACH_SECS = 5.0

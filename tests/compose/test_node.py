@@ -9,13 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.node import NodeRole
+from svc.compose.node import NodeRole, tunnel_times
 from svc.compose.runtime import Runtime
 from svc.config.reading import read_settings
 from svc.errors import SvcError
 from svc.model.principal import Role
 from svc.model.token import make_token
 from svc.pki.identity_store import IdentityStore
+from tests.config.malformed import GOOD
 
 CONFIG = """
 cluster = "gate.example"
@@ -29,6 +30,17 @@ JOIN = f"""
 token_file = "{{token}}"
 ca_pin = "{"0" * 64}"
 """
+
+
+class TimesTests(SynchronousTestCase):
+    """The times of tunnels as a configuration gives them."""
+
+    def test_drain(self) -> None:
+        """A Connector waits for open sessions as long as ``limits.drain_secs`` says."""
+        for seconds in (0, 30, 3600):
+            text = f"{GOOD['connector']}limits.drain_secs = {seconds}\n"
+            settings = read_settings(text, "connector")
+            self.assertEqual(tunnel_times(settings).drain, seconds)
 
 
 class FaultyStore(IdentityStore):

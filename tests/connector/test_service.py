@@ -14,21 +14,28 @@ from svc.messages.tunnel import Goodbye, Nonce, decode_registration
 from svc.model.registration import Accepted, Inventory
 from svc.model.resource import Assigned
 from svc.model.signing import Signed
+from svc.tunnel.times import TunnelTimes
 from tests.connector.gateway import Gateway
 from tests.proof import proves
 
 
 class ServiceTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.gateway = gateway = Gateway()
+        self.gateway = Gateway()
         self.ready: list[int] = []
-        self.service = ConnectorService(
+        self.service = self.made()
+
+    def made(self, times: TunnelTimes = TunnelTimes()) -> ConnectorService:  # noqa: B008 - frozen
+        """A service over the gateway's one tunnel."""
+        gateway = self.gateway
+        return ConnectorService(
             [gateway.tunnels],
             gateway.openings,
             gateway.clock,
             lambda failures: float(failures),
             lambda *event: gateway.told.append(event),
             lambda: self.ready.append(len(gateway.heard)),
+            times,
         )
 
     def start(self) -> None:
@@ -76,14 +83,15 @@ class ServiceTests(SynchronousTestCase):
         self.assertEqual(self.gateway.clock.getDelayedCalls(), [])
 
     def test_stop_with_a_session(self) -> None:
-        """An open session may finish for ten seconds; then it is broken off."""
+        """An open session may finish for as long as is configured; then it is broken off."""
+        self.service = self.made(TunnelTimes(drain=1200))
         self.start()
         [person] = self.gateway.open()
         stopped = self.stop()
-        self.gateway.advance(9)
-        self.assertNoResult(stopped)
-        self.assertIsNone(person.lost)
-        self.gateway.advance(1)
+        for _ in range(20):
+            self.assertNoResult(stopped)
+            self.assertIsNone(person.lost)
+            self.gateway.advance(60)
         self.gateway.turn()
         self.successResultOf(stopped)
         end = self.gateway.sessions[-1]

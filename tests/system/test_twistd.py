@@ -20,6 +20,7 @@ from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
 from tests.proof import proves
 from tests.system.common import shared
 from tests.system.starts import Start, faults
+from tests.system.test_hangup import hang_up
 from tests.system.test_start_refusals import CONNECTOR as CONNECTOR_CONFIG
 from tests.system.test_start_refusals import PROXY as PROXY_CONFIG
 
@@ -56,6 +57,7 @@ class RoleTests(SynchronousTestCase):
             gateway.start(role)
             gateway.await_tunnels(1)
             self.assertEqual(gateway.get(role, "/readyz"), (200, "ready\n"))
+            hang_up(gateway, role)
             self.assertEqual(child.stop(), 0)
             self.assertEqual(len(child.events()), len(child.text().splitlines()))
             self.assertTrue(all("profile" in event for event in child.events()))

@@ -1,0 +1,43 @@
+"""SIGHUP to a role: said in one line, and nothing else comes of it."""
+
+from __future__ import annotations
+
+import signal
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway
+from svc.testing.processes import Child, until
+from tests.system.common import ROLES, shared
+
+SAID = (
+    "SIGHUP is ignored: this build reads its configuration only at the start; restart the role "
+    "for a changed file to take effect"
+)
+
+
+def hang_up(gateway: Gateway, role: str) -> Child:
+    """Send SIGHUP to a role twice, and wait until it has said so each time."""
+    child = gateway.child(role)
+    for more in (1, 2):
+        before = len(child.events(SAID))
+        child.signal(signal.SIGHUP)
+        until(
+            f"SIGHUP {more} is said",
+            lambda before=before: len(child.events(SAID)) == before + 1,  # type: ignore[misc]
+            alive=[child],
+        )
+    return child
+
+
+class HangupTests(SynchronousTestCase):
+    """The roles of a running gateway under ``svc``; ``test_twistd`` has the others."""
+
+    def test_ignored(self) -> None:
+        """Each role goes on as ready as before, and its line says what to do."""
+        gateway = shared()
+        for role in ROLES:
+            child = hang_up(gateway, role)
+            said = child.events(SAID)[-1]
+            self.assertEqual((said["level"], said["reason"]), ("WARN", "reload_not_in_this_build"))
+            self.assertEqual(gateway.get(role, "/readyz"), (200, "ready\n"))
