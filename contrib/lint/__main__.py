@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrib.lint.habits import cancellations, errors, log_lines, names, sentences
+from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
 from contrib.lint.sizes import sizes
 from contrib.lint.source import Finding, sources
 from contrib.lint.words import committed, words
 
-RULES = (sizes, imports, names, errors, cancellations, log_lines, sentences)
+RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences)
 
 
 def findings(root: Path) -> Iterator[Finding]:

@@ -12,6 +12,8 @@ from contrib.lint.source import Finding, Source, dotted, functions
 _EMPTY_WORD = re.compile(r"(^|_)(manager|handler|processor|helpers?|utils?)(_|$)")
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
+_DURABLE = "svc/durable.py"
+_MOVES = {"os.replace", "os.renames", "shutil.move"}
 _WIDE = {"Exception", "BaseException"}
 
 
@@ -99,6 +101,20 @@ def _tells(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and (
         dotted(node.func).rpartition(".")[2] in _LOG_LEVELS | {"errback"}
     )
+
+
+def renames(source: Source) -> Iterator[Finding]:
+    """Yield files moved or replaced past the one place that sees the move onto the disk."""
+    if not source.under("svc") or source.under(_DURABLE, "svc/testing", "svc/demo"):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        # str.replace takes two arguments, Path.replace takes one.
+        is_path = dotted(node.func.value).endswith("path") or isinstance(node.func.value, ast.BinOp)
+        is_path = is_path and node.func.attr == "replace" and len(node.args) == 1
+        if is_path or node.func.attr == "rename" or dotted(node.func) in _MOVES:
+            yield source.found(node, "svc.durable moves files so that a power cut undoes nothing")
 
 
 def log_lines(source: Source) -> Iterator[Finding]:

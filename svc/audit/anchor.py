@@ -21,6 +21,7 @@ from typing import BinaryIO
 from attrs import define, field
 from zope.interface import implementer
 
+from svc import durable
 from svc.audit.heads import from_line, to_line
 from svc.audit.pruning import pruned
 from svc.errors import AuditBroken, Malformed
@@ -90,7 +91,7 @@ class AnchorDirectory:
             _append(self.path / "heads.jsonl", to_line(head, chain=with_chain) + b"\n")
         if head.restored is not None:
             self._keep_restored(head)
-        replace(self.path / "latest", to_line(head, edge=True) + b"\n")
+        durable.replace(self.path / "latest", to_line(head, edge=True) + b"\n")
         self._key_id = head.head.key_id
         self._since_chain = 1 if with_chain else self._since_chain + 1
         self._prune()
@@ -120,8 +121,9 @@ class AnchorDirectory:
         if lost:
             # First what is moved is there, then what it was moved from is less.
             name = f"lost-{lost[-1].head.tree_size}-{lost[-1].hash.hex()[:8]}.jsonl"
-            replace(self.path / name, b"".join(to_line(head) + b"\n" for head in lost))
-            replace(self.path / "heads.jsonl", b"".join(to_line(head) + b"\n" for head in kept))
+            durable.replace(self.path / name, b"".join(to_line(head) + b"\n" for head in lost))
+            lines = b"".join(to_line(head) + b"\n" for head in kept)
+            durable.replace(self.path / "heads.jsonl", lines)
         if latest is not None and latest.head.tree_size > size:
             (self.path / "latest").unlink()
         self._count, self._key_id = None, ""
@@ -130,7 +132,7 @@ class AnchorDirectory:
     def _keep_restored(self, head: SignedHead) -> None:
         before = [one for one in self.restored() if one.hash != head.hash]
         lines = [to_line(one) + b"\n" for one in [*before, head][-RESTORED_KEPT:]]
-        replace(self.path / "restored.jsonl", b"".join(lines))
+        durable.replace(self.path / "restored.jsonl", b"".join(lines))
 
     def _prune(self) -> None:
         """Thin the file once it has twice the lines that are always kept."""
@@ -146,7 +148,7 @@ class AnchorDirectory:
         try:
             with path.open("rb") as file:
                 left = pruned(iter(lambda: file.readline(MAX_LINE + 2), b""), self.kept)
-            replace(path, b"".join(left))
+            durable.replace(path, b"".join(left))
         except (Malformed, OSError):
             # The head is kept all the same.  A damaged file stays, for verifying to name.
             return
@@ -244,22 +246,6 @@ def _append(path: Path, line: bytes) -> None:
         file.write(line)
         file.flush()
         os.fsync(descriptor)
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Put a new file in the place of *path*, durably, so that a reader sees one or the other."""
-    fresh = path.with_name(path.name + ".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def parsed_head(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:

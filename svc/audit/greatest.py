@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, field
 from twisted.internet.defer import DeferredLock
 
-from svc.audit.anchor import replace
+from svc import durable
 from svc.audit.heads import from_line, head_time, to_line
 from svc.audit.restored import restoration
 from svc.audit.writer import RunBlocking, run_inline
@@ -172,9 +172,10 @@ class GreatestHead:
 
         def write() -> None:
             if taken is Taken.RESTORED and before is not None:
-                replace(self.path.with_name(self.path.name + ".lost"), to_line(before) + b"\n")
-                replace(self._proofs_path, b"".join(to_line(one) + b"\n" for one in proofs))
-            replace(self.path, to_line(head) + b"\n")
+                lost = self.path.with_name(self.path.name + ".lost")
+                durable.replace(lost, to_line(before) + b"\n")
+                durable.replace(self._proofs_path, b"".join(to_line(one) + b"\n" for one in proofs))
+            durable.replace(self.path, to_line(head) + b"\n")
 
         await self.run_blocking(write)
         self.kept, self._given_up = head, proofs

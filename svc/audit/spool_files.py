@@ -18,6 +18,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
+from svc import durable
 from svc.audit.framing import framed
 from svc.audit.spool_room import SEGMENT_COST, Room
 from svc.audit.spool_rows import RowMaker
@@ -59,11 +60,7 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         """Return once the names in a directory are."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        durable.sync_directory(path)
 
 
 @frozen

@@ -17,7 +17,7 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.anchor import replace
+from svc import durable
 from svc.audit.state import StateBroken, StateLedger, StateView, rolled_back
 from svc.audit.writer import RunBlocking, run_inline
 from svc.interfaces.facets import IStateLog
@@ -75,15 +75,15 @@ class StateAnchor:
                     for one in view.entries.values()
                 ],
             }
-            replace(self.path / "state-rows.json", json.dumps(form).encode() + b"\n")
-        replace(self.path / "state.json", json.dumps(head).encode() + b"\n")
+            durable.replace(self.path / "state-rows.json", json.dumps(form).encode() + b"\n")
+        durable.replace(self.path / "state.json", json.dumps(head).encode() + b"\n")
 
     def set_aside(self) -> None:
         """Go on without: an older store was put back on purpose.  Every record is verified anew."""
         for name in ("state.json", "state-rows.json"):
             path = self.path / name
             if path.exists():
-                path.replace(self.path / f"{name}.lost")
+                durable.move(path, self.path / f"{name}.lost")
 
     def _read(self, name: str) -> Mapping[str, Any] | None:
         try:

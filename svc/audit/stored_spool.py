@@ -22,6 +22,7 @@ from attrs import define, field
 from google.protobuf.message import DecodeError
 from twisted.logger import Logger
 
+from svc import durable
 from svc.audit.framing import Damaged, Framed, frames
 from svc.audit.spool_room import SEGMENT_COST
 from svc.errors import Malformed
@@ -253,7 +254,7 @@ def _set_aside(path: Path) -> None:
     """Keep a damaged file for who wants to look at it; only the newest few stay."""
     aside = path.parent.parent / DAMAGED
     aside.mkdir(mode=0o700, exist_ok=True)
-    path.rename(aside / f"{path.parent.name}-{path.name}")
+    durable.move(path, aside / f"{path.parent.name}-{path.name}")
     kept = sorted(aside.iterdir(), key=lambda one: one.stat().st_mtime_ns)
     for old in kept[:-KEPT_ASIDE]:
         os.unlink(old)

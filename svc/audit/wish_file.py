@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define
 
-from svc.audit.anchor import replace
+from svc import durable
 from svc.errors import Malformed, SvcError
 
 _Wish = TypeVar("_Wish")
@@ -46,7 +46,7 @@ class WishFile(Generic[_Wish]):
     def write(self, wish: _Wish) -> None:
         """Ask the next start for it, in the place of what was asked for before."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace(self.path, json.dumps(dict(self.form_of(wish))).encode() + b"\n")
+        durable.replace(self.path, json.dumps(dict(self.form_of(wish))).encode() + b"\n")
 
     def done(self) -> None:
         """It was done, or is not needed."""

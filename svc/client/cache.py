@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from svc import durable
 from svc.client.addresses import is_ours
 from svc.errors import ConfigError
-from svc.pki.files import replace_private
 
 VERSION = 2
 NAME = "endpoints.json"
@@ -37,7 +37,7 @@ def read_endpoints(directory: Path) -> dict[str, str]:
             "or move the file away to begin anew",
         )
     if version == 1:
-        replace_private(directory / OLD_NAME, path.read_bytes())
+        durable.replace(directory / OLD_NAME, path.read_bytes())
     endpoints = document.get("endpoints")
     if not isinstance(endpoints, list):
         return {}
@@ -48,7 +48,7 @@ def write_endpoints(directory: Path, cluster: str, endpoints: Iterable[Mapping[s
     """Put the file in place whole, readable by its owner alone."""
     document = {"version": VERSION, "cluster": cluster, "endpoints": list(endpoints)}
     text = json.dumps(document, indent=2, sort_keys=True) + "\n"
-    replace_private(directory / NAME, text.encode("ascii"))
+    durable.replace(directory / NAME, text.encode("ascii"))
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from svc import __version__
-from svc.audit.anchor import replace
+from svc import __version__, durable
 from svc.backup import manifest as form
 from svc.backup.archive import Packer, Source
 from svc.backup.classes import standings
@@ -84,10 +83,9 @@ class Making:
                 place.store.url, chain_hash, self.now, self.order.alone
             ) as copy:
                 manifest = self._made(beside, copy, status)
-            files.write_private(beside / form.NAME, form.to_json(manifest))
-            files.sync_directory(beside)
-            beside.rename(out)
-            files.sync_directory(out.parent)
+            durable.write_new(beside / form.NAME, form.to_json(manifest))
+            durable.sync_directory(beside)
+            durable.move(beside, out)
         except SvcError as refused:
             shutil.rmtree(beside, ignore_errors=True)
             if refused.reason != "store_in_use":
@@ -166,7 +164,7 @@ class Making:
         except (OSError, ValueError, KeyError, TypeError):
             raise ConfigError(str(path), "cannot be read; remove it to count from 1") from None
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        replace(path, json.dumps({"generation": number}).encode() + b"\n")
+        durable.replace(path, json.dumps({"generation": number}).encode() + b"\n")
         if os.geteuid() == 0:
             for each in (path.parent, path):
                 os.chown(each, self.place.uid, -1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from svc import durable
 from svc.compose.client import CONFIG_NAME
 from svc.compose.joining import (
     Asking,
@@ -25,7 +26,7 @@ from svc.errors import ConfigError, Fault, SvcError, UsageError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.token import JoinToken
-from svc.pki.files import check_directory, replace_private
+from svc.pki.files import check_directory
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
@@ -174,8 +175,8 @@ def write_config(directory: Path, cluster: str, proxies: tuple[Address, ...]) ->
     path = directory / CONFIG_NAME
     text = client_toml(cluster, directory, proxies).encode("utf-8")
     if path.exists() and path.read_bytes() != text:
-        replace_private(directory / f"{CONFIG_NAME}.before", path.read_bytes())
-    replace_private(path, text)
+        durable.replace(directory / f"{CONFIG_NAME}.before", path.read_bytes())
+    durable.replace(path, text)
     return path
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve
 
-from svc.audit.anchor import AnchorDirectory, heads_given, heads_in, replace
+from svc import durable
+from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
 from svc.audit.state import StateView
@@ -170,8 +171,8 @@ class Restoring:
                 wish = RestoreWish(self.reason, os.getuid(), beyond, end.seq + 1, end)
                 self._wish(within).write(wish)
             for directory, _, _ in os.walk(self._staged):
-                files.sync_directory(Path(directory))
-            replace(self._staged / MARK, json.dumps(asdict(manifest.stamp)).encode())
+                durable.sync_directory(Path(directory))
+            durable.replace(self._staged / MARK, json.dumps(asdict(manifest.stamp)).encode())
             self.crash_point("marked")
             filling.commit()
         self.crash_point("committed")
@@ -259,24 +260,21 @@ class Restoring:
         ours, all_roles = staged / within, staged / STATE
         if ours != all_roles:
             for other in sorted(each for each in all_roles.iterdir() if each != ours):
-                other.rename(self.place.base / other.name)
+                durable.move(other, self.place.base / other.name)
         if (ours / "anchor").exists():
             if (own / "anchor").exists():
                 # What was known here is evidence of what the restored log has lost.
                 before = f"before-{self.backup.manifest.stamp.id[:8]}"
-                (own / "anchor").rename(ours / "anchor" / before)
-            (ours / "anchor").rename(own / "anchor")
+                durable.move(own / "anchor", ours / "anchor" / before)
+            durable.move(ours / "anchor", own / "anchor")
             self.crash_point("moved anchor")
         for each in sorted(ours.iterdir() if ours.exists() else ()):
             if each.name != "keys":
-                each.rename(own / each.name)
+                durable.move(each, own / each.name)
                 self.crash_point(f"moved {each.name}")
         if (staged / CONFIGURATION).exists():
-            (staged / CONFIGURATION).rename(own / KEPT)
-        files.sync_directory(own)
+            durable.move(staged / CONFIGURATION, own / KEPT)
         if (ours / "keys").exists():
-            (ours / "keys").rename(own / "keys")
-        for directory in {own, self.place.base}:
-            files.sync_directory(directory)
+            durable.move(ours / "keys", own / "keys")
         shutil.rmtree(staged)
         return restore_wish_file(own / "anchor" / WISH).read()

@@ -16,6 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 
+from svc import durable
 from svc.compose.accepting import FewAtOnce
 from svc.config import Address
 from svc.errors import ConfigError, PluginError
@@ -141,9 +142,8 @@ class ListeningFile(Service):
         """Write the file whole."""
         Service.startService(self)
         bound = {name: _shown(listener.bound) for name, listener in self.listeners.items()}
-        new = self.path.with_suffix(".new")
-        new.write_text(json.dumps(bound, indent=2, sort_keys=True) + "\n", "utf-8")
-        os.replace(new, self.path)
+        text = json.dumps(bound, indent=2, sort_keys=True) + "\n"
+        durable.replace(self.path, text.encode("utf-8"))
 
     def stopService(self) -> None:
         """Nothing listens any more."""

@@ -1,7 +1,7 @@
-"""Private files: read only what is ours alone, write so that a crash leaves no half.
+"""Private files of keys and certificates: read only what is ours alone.
 
-Every refusal is a ConfigError that names the path.  Calls block for the disk
-(an fsync a file); they happen at start and at renewals.
+Every refusal is a ConfigError that names the path.  Calls block for the disk;
+they happen at start and at renewals.  Writing is :mod:`svc.durable`.
 """
 
 from __future__ import annotations
@@ -65,34 +65,6 @@ def read_private(path: Path, uid: int) -> bytes:
             raise ConfigError(str(path), "is not a file of keys or certificates")
         _check(path, found, uid)
         return file.read()
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a new file of mode 0600 and see it onto the disk; its directory is not synced."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def replace_private(path: Path, data: bytes) -> None:
-    """Write or overwrite a file: old bytes or new ones, whenever the machine stops."""
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    write_private(beside, data)
-    beside.rename(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """See a directory's own entries onto the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def key_pem(key: PrivateKey) -> bytes:

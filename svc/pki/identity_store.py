@@ -19,6 +19,7 @@ from attrs import field, frozen
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from svc import durable
 from svc.errors import ConfigError
 from svc.pki import files
 from svc.pki.issue import der
@@ -106,7 +107,7 @@ class IdentityStore:
         """Keep the root that every chain must end in; before the first :meth:`write`."""
         self._make(self._trust)
         pem = files.certificates_pem(x509.load_der_x509_certificate(root))
-        files.replace_private(self._trust / "root.pem", pem)
+        durable.replace(self._trust / "root.pem", pem)
 
     def write(self, key: ec.EllipticCurvePrivateKey, chain: Sequence[bytes]) -> None:
         """Make this pair the current one; whenever the machine stops, old or new is whole.
@@ -127,8 +128,7 @@ class IdentityStore:
         link.unlink(missing_ok=True)
         link.symlink_to(serial)
         self._crash_point("linked")
-        link.rename(self._identity / "current")
-        files.sync_directory(self._identity)
+        durable.move(link, self._identity / "current")
         self._crash_point("swapped")
         (self._identity / "pending.key").unlink(missing_ok=True)
         self._crash_point("asked")
@@ -148,7 +148,7 @@ class IdentityStore:
             raise ConfigError(str(path), "is not a P-256 key")
         self._make(self._identity)
         made = new_key()
-        files.replace_private(path, files.key_pem(made))
+        durable.replace(path, files.key_pem(made))
         return made
 
     def audit_key(self) -> ed25519.Ed25519PrivateKey:
@@ -165,7 +165,7 @@ class IdentityStore:
             raise ConfigError(str(path), "is not an Ed25519 key")
         self._make(self._identity)
         made = ed25519.Ed25519PrivateKey.generate()
-        files.replace_private(path, files.key_pem(made))
+        durable.replace(path, files.key_pem(made))
         return made
 
     def _current(self) -> Path:
@@ -195,13 +195,12 @@ class IdentityStore:
             ("chain", files.certificates_pem(*above)),
             ("key", files.key_pem(key)),
         ):
-            files.write_private(beside / f"{name}.pem", data)
+            durable.write_new(beside / f"{name}.pem", data)
             self._crash_point(name)
-        files.sync_directory(beside)
+        durable.sync_directory(beside)
         target = self._identity / serial
         if not target.exists():
-            beside.rename(target)
-            files.sync_directory(self._identity)
+            durable.move(beside, target)
         self._crash_point("placed")
 
     def _prune(self) -> None:
@@ -220,4 +219,4 @@ class IdentityStore:
             files.check_directory(directory, self._uid)
             return
         files.make_private_directory(directory)
-        files.sync_directory(directory.parent)
+        durable.sync_directory(directory.parent)

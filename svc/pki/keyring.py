@@ -15,6 +15,7 @@ from attrs import evolve
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from svc import durable
 from svc.errors import ConfigError
 from svc.model.audit import rfc3339
 from svc.model.certificate import CertificateRefused
@@ -56,10 +57,9 @@ def create_cluster(
     shutil.rmtree(beside, ignore_errors=True)
     files.make_private_directory(beside)
     for name, data in _contents(written).items():
-        files.write_private(beside / name, data)
-    files.sync_directory(beside)
-    beside.rename(directory)
-    files.sync_directory(directory.parent)
+        durable.write_new(beside / name, data)
+    durable.sync_directory(beside)
+    durable.move(beside, directory)
     return keys
 
 
@@ -109,8 +109,8 @@ def renew_purpose(
     root, signer, cluster = _root_signer(directory, root_key)
     made = make_purpose_key(word, cluster, root, signer, now(), entropy)
     # The key first: what is found by its certificate is whole.
-    files.replace_private(directory / f"{word}.key", files.key_pem(made.key))
-    files.replace_private(directory / f"{word}.pem", files.certificates_pem(made.certificate))
+    durable.replace(directory / f"{word}.key", files.key_pem(made.key))
+    durable.replace(directory / f"{word}.pem", files.certificates_pem(made.certificate))
     return made.certificate
 
 
@@ -138,8 +138,8 @@ def renew_issuer(
     root, signer, cluster = _root_signer(directory, root_key)
     key = new_key()
     made = issue.make_issuer(kind, cluster, key, root, signer, now(), entropy, lifetime)
-    files.replace_private(directory / f"{kind}.key", files.key_pem(key))
-    files.replace_private(directory / f"{kind}.pem", files.certificates_pem(made))
+    durable.replace(directory / f"{kind}.key", files.key_pem(key))
+    durable.replace(directory / f"{kind}.pem", files.certificates_pem(made))
     return made
 
 

@@ -19,7 +19,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.anchor import replace
+from svc import durable
 from svc.audit.framing import Framed, framed, frames
 from svc.audit.spool import InThread
 from svc.errors import Malformed, SvcError, Unavailable
@@ -79,7 +79,7 @@ class EndsFile:
         data = _written(owed)
         if data:
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
-            replace(self.path, data)
+            durable.replace(self.path, data)
         else:
             self.path.unlink(missing_ok=True)
 

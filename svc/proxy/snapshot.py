@@ -9,7 +9,6 @@ that clock afterwards makes it younger.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from math import inf
@@ -19,6 +18,7 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc import durable
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
@@ -108,18 +108,13 @@ class FloorFile:
             ) from None
 
     def write(self, floor: Floor) -> None:
-        """Replace the floor: write new, fsync, rename.
+        """Replace the floor; a call that returned is not undone by a crash of the machine.
 
         Raises:
             SvcError: it cannot be written; what it was stays.
         """
-        new = self.path.with_suffix(".new")
         try:
-            with open(new, "w", encoding="utf-8") as out:
-                json.dump(asdict(floor), out)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(new, self.path)
+            durable.replace(self.path, json.dumps(asdict(floor)).encode())
         except OSError as e:
             raise SvcError(
                 f"{self.path}: cannot be written: {e.strerror}", reason="snapshot_floor"

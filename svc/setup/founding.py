@@ -15,6 +15,7 @@ from typing import Any
 from attrs import evolve
 from google.protobuf.message import Message
 
+from svc import durable
 from svc.compose.joining import join_node
 from svc.compose.process import Process, make_process
 from svc.compose.runtime import Runtime
@@ -22,7 +23,6 @@ from svc.compose.unbinding import end
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.values import StoreUrl
 from svc.model.principal import Role
-from svc.pki.files import write_private
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.service import bounded
@@ -101,7 +101,7 @@ async def _join(
 ) -> None:
     state = stage / "state" / role
     file = state / "join.token"
-    write_private(file, token.encode("ascii"))
+    durable.write_new(file, token.encode("ascii"))
     try:
         join = evolve(
             settings.join,

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from svc import durable
 from svc.config import load_settings, read_settings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.model.ids import Entropy
-from svc.pki.files import make_private_directory, sync_directory, write_private
+from svc.pki.files import make_private_directory
 from svc.pki.keyring import create_cluster, root_key_pem
 from svc.pki.profile import DAY
 from svc.setup.plan import AUTHORITY, Plan
@@ -93,7 +94,7 @@ def staged(plan: Plan, entropy: Entropy) -> Iterator[Stage]:
         for file in made.outside:
             file.unlink(missing_ok=True)
         raise
-    sync_directory(parent)
+    durable.sync_directory(parent)
 
 
 def write(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
@@ -107,13 +108,13 @@ def write(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) 
         make_private_directory(stage.path / state)
     if plan.makes_keys:
         ca_pin = _write_keys(plan, stage, now, entropy)
-        write_private(stage.path / POLICY, FIRST_POLICY.encode("utf-8"))
+        durable.write_new(stage.path / POLICY, FIRST_POLICY.encode("utf-8"))
     for name, text in configurations(plan, ca_pin).items():
         path = stage.path / name
-        write_private(path, text.encode("utf-8"))
+        durable.write_new(path, text.encode("utf-8"))
         # What the roles would refuse is refused here, before it has a place.
         load_settings(str(path), name.removesuffix(".toml"), {})
-    sync_directory(stage.path)
+    durable.sync_directory(stage.path)
     return ca_pin
 
 
@@ -151,8 +152,8 @@ def _write_keys(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Ent
         # The only copy is on the disk before anything of this cluster is in its place.
         stage.outside.append(plan.root_key)
         try:
-            write_private(plan.root_key, root_key_pem(keys))
-            sync_directory(plan.root_key.parent)
+            durable.write_new(plan.root_key, root_key_pem(keys))
+            durable.sync_directory(plan.root_key.parent)
         except OSError as error:
             where = f"--root-key-to {plan.root_key}"
             raise ConfigError(where, (error.strerror or "cannot be written").lower()) from None
@@ -161,7 +162,7 @@ def _write_keys(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Ent
 
 def _take_place(stage: Path, directory: Path) -> None:
     try:
-        stage.rename(directory)
+        durable.move(stage, directory)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise AlreadyThere(f"{directory}: was made meanwhile; nothing is overwritten") from None

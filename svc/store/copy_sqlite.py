@@ -16,6 +16,7 @@ from typing import Any
 from attrs import define, field, frozen
 from zope.interface import implementer
 
+from svc import durable
 from svc.errors import AlreadyExists, Malformed, StoreUnavailable
 from svc.interfaces.copies import CopyHead, IStoreCopy, IStoreFilling
 from svc.interfaces.store import ChainHash, ITransaction
@@ -167,8 +168,7 @@ class SqliteFilling:
         staged = self._path + STAGED
         try:
             _sync(staged, os.O_RDWR)
-            os.rename(staged, self._path)
-            _sync(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY)
+            durable.move(Path(staged), Path(self._path))
         except OSError as error:
             raise StoreUnavailable(f"store: cannot write {self._path}: {error.strerror}") from None
 

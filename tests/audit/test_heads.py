@@ -216,10 +216,10 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
         """A head of which `latest` could not be told is kept once, however often it is tried."""
         keeper = self.make()
         keeper.keep(self.heads[0])
-        (self.path / "latest.new").mkdir()
+        (self.path / ".latest.new").mkdir()
         for _ in range(2):
             self.assertRaises(OSError, keeper.keep, self.heads[1])
-        (self.path / "latest.new").rmdir()
+        (self.path / ".latest.new").rmdir()
         keeper.keep(self.heads[1])
         self.assertEqual([each.hash for each in keeper.heads()], [h.hash for h in self.heads[:2]])
 
@@ -297,7 +297,7 @@ class PruningTests(SynchronousTestCase):
         """A head is kept though the file could not be written anew."""
         keeper = AnchorDirectory(self.path, kept=5)
         self.path.mkdir(parents=True)
-        (self.path / "heads.jsonl.new").mkdir()
+        (self.path / ".heads.jsonl.new").mkdir()
         for head in self.heads:
             keeper.keep(head)
         self.assertEqual(len(self.sizes()), 60)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from contrib.lint.habits import cancellations, errors, log_lines, names, sentences
+from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
 from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, sizes
 from contrib.lint.source import Finding, Source
@@ -137,6 +137,13 @@ class HabitTests(LintCase):
             passed = f"    except {stop}:\n        raise\n    except Exception"
             self.assert_clean(cancellations, text.replace("    except Exception", passed))
         self.assert_clean(cancellations, wait.format("log.failure('no')").replace("await ", ""))
+
+    def test_files_are_moved_durably(self) -> None:
+        """A rename of one's own is refused in every form; text may be replaced."""
+        for line in ("os.replace(a, b)", "a.rename(b)", "path.replace(b)", "os.rename(a, b)"):
+            self.assert_found(renames, line)
+            self.assert_clean(renames, line, "svc/durable.py")
+        self.assert_clean(renames, "text.replace('a', 'b')")
 
     def test_no_stubs(self) -> None:
         """A function that only promises is refused."""

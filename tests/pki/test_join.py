@@ -7,11 +7,12 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc import durable
 from svc.errors import ConfigError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.enroll import EnrollmentDesk
-from svc.pki.files import key_pem, write_private
+from svc.pki.files import key_pem
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import adopt_identity, enroll_authority
@@ -59,7 +60,7 @@ class JoinTests(SynchronousTestCase):
             ("transport", old.keys.issuers["transport"].key),
         ):
             assert key is not None
-            write_private(state / "keys" / f"{name}.key", key_pem(key))
+            durable.write_new(state / "keys" / f"{name}.key", key_pem(key))
         key = self.store.pending_key()
         self.store.pin(old.keys.root_der)
         self.store.write(key, old.issued(Role.CONNECTOR, key).chain)

@@ -207,7 +207,7 @@ class SnapshotTests(ProxyTests):
 
     def test_floor_unwritable(self) -> None:
         """A snapshot whose floor cannot be kept is not decided by."""
-        self.site.floor.with_suffix(".new").mkdir()
+        self.site.floor.with_name(f".{self.site.floor.name}.new").mkdir()
         newer = self.authority._bundle(("db1",), 8)
         self.assertEqual(self.take(self.authority.frame(newer)), "snapshot_floor")
         self.assertEqual(self.site.holder.engine().revision, 7)

@@ -1,0 +1,61 @@
+"""Files that must survive a crash: the one place where they are written, replaced and moved.
+
+A file is whole when its bytes are synced, and there when the entry in its
+directory is: a rename that was not followed by a sync of the directory may be
+undone by a power cut.  Every call returns once what it did is on the disk, so
+every call blocks, for as long as a hung disk hangs.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 that is not there yet; the caller syncs its directory.
+
+    Raises:
+        OSError: ``FileExistsError`` where something has that name, a link included.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Make *path* a file of mode 0600 that holds *data*: old bytes or new ones, never a part.
+
+    Raises:
+        OSError: the disk refused; what was there stays, and nothing is left beside it.
+    """
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    try:
+        write_new(beside, data)
+        move(beside, path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file or a directory, whose content is synced already.  Raises OSError."""
+    source.rename(target)
+    sync_directory(target.parent)
+    if source.parent != target.parent:
+        sync_directory(source.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """See a directory's own entries onto the disk.  Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,93 @@
+"""Files that must survive: whole at every moment, and there after a power cut."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc import durable
+from tests.tools import stock_tool
+
+ROOT = Path(__file__).resolve().parents[1]
+_CALLS = "openat,fsync,rename,renameat,renameat2"
+
+
+class ReplaceTests(SynchronousTestCase):
+    """Replacing a file."""
+
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp())
+        self.directory.mkdir()
+        self.path = self.directory / "kept"
+
+    def names(self) -> list[str]:
+        return sorted(each.name for each in self.directory.iterdir())
+
+    def test_replaced(self) -> None:
+        """New bytes take the place of old ones, readable by the owner alone."""
+        for data in (b"old", b"new"):
+            durable.replace(self.path, data)
+            self.assertEqual((self.path.read_bytes(), self.names()), (data, ["kept"]))
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
+
+    def test_what_a_crash_left(self) -> None:
+        """A half that a crash left beside the file is in nobody's way."""
+        (self.directory / ".kept.new").write_bytes(b"ha")
+        durable.replace(self.path, b"whole")
+        self.assertEqual((self.path.read_bytes(), self.names()), (b"whole", ["kept"]))
+
+    def test_refused(self) -> None:
+        """Where the disk refuses, what was there stays and nothing is left beside it."""
+        self.path.mkdir()
+        (self.path / "inside").touch()
+        self.assertRaises(OSError, durable.replace, self.path, b"new")
+        self.assertEqual(self.names(), ["kept"])
+
+    def test_new(self) -> None:
+        """What is there already is not written over, nor what a link leads to."""
+        (self.directory / "link").symlink_to(self.path)
+        self.assertRaises(FileExistsError, durable.write_new, self.directory / "link", b"x")
+        durable.write_new(self.path, b"x")
+        self.assertRaises(FileExistsError, durable.write_new, self.path, b"y")
+        self.assertEqual(self.path.read_bytes(), b"x")
+
+
+class OrderTests(SynchronousTestCase):
+    """What the kernel is asked for, in which order."""
+
+    def calls(self, code: str, path: Path) -> list[str]:
+        """The calls that concern *path* and its directory, each by a word."""
+        trace = Path(self.mktemp()).absolute()
+        words = [stock_tool("strace"), "-f", "-y", "-e", f"trace={_CALLS}", "-o", str(trace)]
+        subprocess.run([*words, sys.executable, "-c", code], check=True, cwd=ROOT)
+        beside, found = path.with_name(f".{path.name}.new"), []
+        for line in trace.read_text("utf-8").splitlines():
+            if f"<{beside}>" in line and "fsync(" in line:
+                found.append("file synced")
+            elif "rename" in line and f'"{path}"' in line:
+                found.append("renamed")
+            elif re.search(rf"fsync\(\d+<{re.escape(str(path.parent))}>\)", line):
+                found.append("directory synced")
+        return found
+
+    def test_replace(self) -> None:
+        """The file is synced before it is renamed, and its directory afterwards."""
+        path = Path(self.mktemp()).absolute()
+        code = (
+            "from pathlib import Path; from svc import durable; "
+            f"durable.replace(Path({str(path)!r}), b'x')"
+        )
+        self.assertEqual(self.calls(code, path), ["file synced", "renamed", "directory synced"])
+
+    def test_snapshot_floor(self) -> None:
+        """What keeps policy from going back at a Proxy is not undone by a power cut."""
+        path = Path(self.mktemp()).absolute()
+        code = (
+            "from pathlib import Path; from svc.proxy.snapshot import Floor, FloorFile; "
+            f"FloorFile(Path({str(path)!r})).write(Floor())"
+        )
+        self.assertEqual(self.calls(code, path), ["file synced", "renamed", "directory synced"])
