@@ -15,6 +15,7 @@ import click
 from attrs import define
 
 from svc import __version__
+from svc.cli.groups import Group
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
@@ -49,7 +50,7 @@ class Globals:
     environ: Mapping[str, str]
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that imports a command's module only when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -20,9 +20,10 @@ from svc.cli.authority_policy import policy
 from svc.cli.authority_state import state
 from svc.cli.authority_status import status
 from svc.cli.authority_store import store
+from svc.cli.groups import Group
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def authority(context: click.Context) -> int:
     """Run the Authority; with a command, ask the running one or look at its store."""

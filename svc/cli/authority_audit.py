@@ -17,7 +17,8 @@ import click
 
 from svc.cli.control import authority_settings, authority_state, run
 from svc.cli.forms import WORD
-from svc.cli.output import document, hint, say, write
+from svc.cli.groups import Group
+from svc.cli.output import document, hint, json_option, say, tell, write
 from svc.errors import AuditBroken, Malformed, NoSuchRow
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ MOST = 1000
 LARGEST = 2**63 - 1
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def audit() -> None:
     """The audit log, read from the store directly."""
 
@@ -57,7 +58,7 @@ def audit() -> None:
     metavar="N",
     help="Processes that check a long log; as many as there are cores by default.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def verify_log(
     context: click.Context, anchor: Path | None, jobs: int | None, as_json: bool
@@ -74,7 +75,7 @@ def verify_log(
         if as_json:
             say([document(_verdict(None, broken))])
         raise
-    say([document(_verdict(found, None))] if as_json else [found.text])
+    tell(as_json, _verdict(found, None), [found.text])
 
 
 def _verdict(found: Verified | None, broken: AuditBroken | None) -> dict[str, Json]:
@@ -108,14 +109,19 @@ def _verdict(found: Verified | None, broken: AuditBroken | None) -> dict[str, Js
     help="Begin after the record SEQ: the last one that was exported before.",
 )
 @click.option("--personal", is_flag=True, help="With the personal values that are not erased.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.pass_context
-def export_log(context: click.Context, form: str, after: int, personal: bool) -> None:
+def export_log(
+    context: click.Context, form: str, after: int, personal: bool, as_json: bool
+) -> None:
     """Write the records that a signed head covers, a line each, and in json that head at the end.
 
     No record is left out or comes twice when each export begins where the last one ended.
     """
     from svc.audit import export, siem
 
+    if as_json and form != "json":
+        raise click.UsageError(f"--json and --format {form}: one of them")
     forms = {"json": export.json_line, "cef": siem.cef, "splunk-hec": siem.splunk_hec}
     line = forms[form]
     head, entries = _log(context).entries(after, personal=personal)
@@ -147,10 +153,12 @@ def export_log(context: click.Context, form: str, after: int, personal: bool) ->
     help="Under the signed head over N records; the newest by default.",
 )
 @click.option("--personal", is_flag=True, help="With the record's personal values.")
+@click.option("--json", "as_json", is_flag=True, help="What it prints is JSON in any case.")
 @click.pass_context
 def prove(
-    context: click.Context, seq: int | None, first: int | None, over: int | None, personal: bool
-) -> None:
+    context: click.Context, seq: int | None, first: int | None, over: int | None, personal: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Write a proof, with its signed head, that contrib/verify_audit.py checks without us.
 
     It shows that the record SEQ is in the log, or with --from that the log has only grown.
@@ -176,7 +184,7 @@ def prove(
     metavar="FILE",
     help="Signed heads that others keep, as a witness or a Proxy does; may be given again.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def adopt(
     context: click.Context, reason: str | None, heads: tuple[Path, ...], as_json: bool
@@ -194,23 +202,17 @@ def adopt(
     state = authority_state(settings)
     found = find_lost(settings, state, heads)
     lost, common = found.lost.head, found.common
-    if as_json:
-        form: dict[str, Json] = {
-            "end": found.end.seq,
-            "first_missing": found.first_missing,
-            "lost": {
-                "records": lost.tree_size,
-                "hash": found.lost.hash.hex(),
-                "time": lost.time,
-            },
-            "head": None if common is None else common.head.tree_size,
-            "adopt": reason is not None,
-        }
-        say([document(form)])
-    else:
-        head = f"over {lost.tree_size} records of {lost.time}, hash {found.lost.hash.hex()}"
-        missing = f"the first record that is missing or another one: {found.first_missing}"
-        say([f"the store ends at record {found.end.seq}", f"lost: a head {head}", missing])
+    form: dict[str, Json] = {
+        "end": found.end.seq,
+        "first_missing": found.first_missing,
+        "lost": {"records": lost.tree_size, "hash": found.lost.hash.hex(), "time": lost.time},
+        "head": None if common is None else common.head.tree_size,
+        "adopt": reason is not None,
+    }
+    head = f"over {lost.tree_size} records of {lost.time}, hash {found.lost.hash.hex()}"
+    missing = f"the first record that is missing or another one: {found.first_missing}"
+    lines = [f"the store ends at record {found.end.seq}", f"lost: a head {head}", missing]
+    tell(as_json, form, lines)
     if reason is None:
         hint(["nothing was changed; go on from here with --reason TEXT"])
         return

@@ -5,6 +5,7 @@ All three work on files and the store directly; no Authority is asked.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -14,7 +15,9 @@ import click
 
 from svc.cli import Globals
 from svc.cli.control import authority_settings, authority_state, config_path
-from svc.cli.output import document, hint, moment, pairs, say
+from svc.cli.groups import Group
+from svc.cli.output import hint, json_option, moment, pairs, tell
+from svc.model.audit import rfc3339
 
 if TYPE_CHECKING:
     from svc.backup.manifest import Manifest
@@ -31,7 +34,7 @@ identity_option = click.option(
 )
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def backup() -> None:
     """Back up the store together with keys, identity and anchor; verify; put back."""
 
@@ -53,7 +56,7 @@ def backup() -> None:
     is_flag=True,
     help="Copy one snapshot beside a running writer: no traffic means nothing is missing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The manifest, as JSON.")
+@json_option
 @click.pass_context
 def create(
     context: click.Context, out: Path, recipients: tuple[str, ...], window_closed: bool,
@@ -83,7 +86,7 @@ def create(
 @backup.command("verify")
 @click.argument("directory", metavar="DIR", type=_DIRECTORY)
 @identity_option
-@click.option("--json", "as_json", is_flag=True, help="The manifest, as JSON.")
+@json_option
 def verify(directory: Path, identity: Path, as_json: bool) -> None:
     """Decrypt and check every part of a backup; changes nothing and needs no configuration.
 
@@ -114,10 +117,12 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
     metavar="TEXT",
     help="Why a generation older than the greatest head known is put back; goes on record.",
 )
+@json_option
 @click.pass_context
 def restore(
-    context: click.Context, directory: Path, identity: Path, known: tuple[Path, ...], reason: str
-) -> None:
+    context: click.Context, directory: Path, identity: Path, known: tuple[Path, ...], reason: str,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Put a backup back into the empty place that the configuration names; all of it or nothing.
 
     Run it as the Authority's user.  Where records are given up the next start
@@ -132,7 +137,7 @@ def restore(
     settings = authority_settings(context)
     place = backup_place(settings, Path(settings.state_dir))
     done = Restoring(found, place, time.time, os.urandom, reason.strip(), known).restore()
-    _tell(found.manifest, as_json=False)
+    _tell(found.manifest, as_json)
     if done is not None:
         lost = done.lost.head.tree_size - done.end.seq
         hint([f"{lost} records that a signed head covers are not in it; the next start says so"])
@@ -142,13 +147,12 @@ def restore(
 def _tell(manifest: Manifest, as_json: bool) -> None:
     from svc.backup.manifest import to_json
 
-    if as_json:
-        import json
-
-        say([document(json.loads(to_json(manifest)))])
-        return
     store, head = manifest.store, manifest.head
-    say(
+    said = json.loads(to_json(manifest))
+    said["created_at"] = rfc3339(said.pop("created"))
+    tell(
+        as_json,
+        said,
         pairs(
             [
                 ("generation", f"{manifest.stamp.number} ({manifest.stamp.id})"),
@@ -166,5 +170,5 @@ def _tell(manifest: Manifest, as_json: bool) -> None:
                     for name, each in sorted(manifest.sealed.items())
                 ),
             ]
-        )
+        ),
     )

@@ -6,11 +6,12 @@ import click
 
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
-from svc.cli.output import document, labels, moment, say, table
+from svc.cli.groups import Group
+from svc.cli.output import json_option, labels, moment, table, tell
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def resources() -> None:
     """The catalog."""
 
@@ -20,71 +21,79 @@ def resources() -> None:
 @click.option("--kind", required=True, type=WORD, help="An enabled kind, such as tcp or ssh.")
 @click.option("--node", type=WORD, help="The Connector that serves it, by id or name.")
 @click.option("--label", "given", multiple=True, type=WORD, metavar="K=V", help="May be repeated.")
+@json_option
 @click.pass_context
 def add_resource(
-    context: click.Context, resource: str, kind: str, node: str | None, given: tuple[str, ...]
-) -> None:
+    context: click.Context, resource: str, kind: str, node: str | None, given: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
     """Add the resource ID, a DNS label, and assign it to a Connector."""
     request = pb.AddResourceRequest(
         id=resource, kind=kind, node=node or "", labels=labels_of(given)
     )
     answer = admin(context)("AddResource", request, pb.AddResourceResponse)
-    say([f"added {resource}, catalog version {answer.catalog_version}"])
+    said = {"id": resource, "catalog_version": answer.catalog_version}
+    tell(as_json, said, [f"added {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("assign")
 @click.argument("resource", metavar="ID", type=WORD)
 @click.option("--node", required=True, type=WORD, help="A Connector, by id or name.")
+@json_option
 @click.pass_context
-def assign_resource(context: click.Context, resource: str, node: str) -> None:
+def assign_resource(context: click.Context, resource: str, node: str, as_json: bool) -> None:
     """Let another Connector serve ID; sessions over the one before end.
 
     A Connector that goes on declaring ID when it is another's is refused as a
     whole (`resource_owned_by_peer`), with all else that it serves, until ID is out
     of its configuration: take it out first.
     """
-    _assign(context, resource, node)
+    _assign(context, resource, node, as_json)
 
 
 @resources.command("unassign")
 @click.argument("resource", metavar="ID", type=WORD)
+@json_option
 @click.pass_context
-def unassign_resource(context: click.Context, resource: str) -> None:
+def unassign_resource(context: click.Context, resource: str, as_json: bool) -> None:
     """Let nobody serve ID; its sessions end, it stays in the catalog."""
-    _assign(context, resource, "")
+    _assign(context, resource, "", as_json)
 
 
-def _assign(context: click.Context, resource: str, node: str) -> None:
+def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> None:
     request = pb.AssignResourceRequest(id=resource, node=node)
     answer = admin(context)("AssignResource", request, pb.AssignResourceResponse)
-    if not answer.changed:
-        say([f"{resource} is assigned so already"])
-        return
+    said = {
+        "id": resource,
+        "changed": answer.changed,
+        "assignment_revision": answer.assignment_revision or None,
+        "catalog_version": answer.catalog_version or None,
+    }
     done = f"assigned {resource} to {node}" if node else f"unassigned {resource}"
-    say([f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"])
+    text = f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"
+    tell(as_json, said, [text if answer.changed else f"{resource} is assigned so already"])
 
 
 @resources.command("remove")
 @click.argument("resource", metavar="ID", type=WORD)
+@json_option
 @click.pass_context
-def remove_resource(context: click.Context, resource: str) -> None:
+def remove_resource(context: click.Context, resource: str, as_json: bool) -> None:
     """Remove ID for ever; what is added under the same id later is another resource."""
     request = pb.RemoveResourceRequest(id=resource)
     answer = admin(context)("RemoveResource", request, pb.RemoveResourceResponse)
-    say([f"removed {resource}, catalog version {answer.catalog_version}"])
+    said = {"id": resource, "catalog_version": answer.catalog_version}
+    tell(as_json, said, [f"removed {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("bindings")
 @click.argument("resource", metavar="ID", type=WORD)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
     """List who was ever meant to serve ID, oldest first; removed resources of that id included."""
     request = pb.ListBindingsRequest(id=resource)
     answer = admin(context)("ListBindings", request, pb.ListBindingsResponse)
-    if as_json:
-        say([document([_binding(row) for row in answer.bindings])])
-        return
     rows = [
         [
             moment(row.bound_at),
@@ -95,23 +104,22 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
         ]
         for row in answer.bindings
     ]
-    say(table(["SINCE", "NODE", "ASSIGNMENT", "STATE", "IDENTITY"], rows))
+    said = [_binding(row) for row in answer.bindings]
+    tell(as_json, said, table(["SINCE", "NODE", "ASSIGNMENT", "STATE", "IDENTITY"], rows))
 
 
 @resources.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def list_resources(context: click.Context, as_json: bool) -> None:
     """List the catalog with each resource's state, and what Connectors offer beside it."""
     answer = admin(context)("ListResources", pb.ListResourcesRequest(), pb.ListResourcesResponse)
-    if as_json:
-        say([document([_resource(row) for row in answer.resources])])
-        return
     rows = [
         [row.id, row.kind, row.state, row.node_name or row.node_id, labels(row.labels)]
         for row in answer.resources
     ]
-    say(table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
+    said = [_resource(row) for row in answer.resources]
+    tell(as_json, said, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
 
 
 def _resource(row: pb.ResourceRow) -> dict[str, object]:

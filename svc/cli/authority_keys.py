@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from svc.cli.control import authority_settings, authority_state
-from svc.cli.output import hint, moment, say
+from svc.cli.groups import Group
+from svc.cli.output import json_option, moment, tell
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
@@ -28,7 +29,7 @@ _AUDITORS = (
 )
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def keys() -> None:
     """The cluster's keys that this Authority signs with."""
 
@@ -38,8 +39,9 @@ def keys() -> None:
 @click.option(
     "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
 )
+@json_option
 @click.pass_context
-def renew(context: click.Context, kind: str, root_key: Path | None) -> None:
+def renew(context: click.Context, kind: str, root_key: Path | None, as_json: bool) -> None:
     """Make the next issuing CA or signing key of KIND; `all` makes each of them.
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
@@ -57,13 +59,20 @@ def renew(context: click.Context, kind: str, root_key: Path | None) -> None:
     directory = authority_state(settings) / "keys"
     lifetime = settings.identity.issuing_ca_days * DAY
     kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
+    said, lines = [], []
     for one in kinds:
         if one in ISSUERS:
             made = renew_issuer(directory, one, time.time, os.urandom, lifetime, root_key)
         else:
             made = renew_purpose(directory, one, time.time, os.urandom, root_key)
         sort = "issuing CA" if one in ISSUERS else "signing key"
-        say([f"made the {sort} {one}, good until {moment(made.not_valid_after_utc.timestamp())}"])
+        until, digest = (
+            moment(made.not_valid_after_utc.timestamp()),
+            made.fingerprint(SHA256()).hex(),
+        )
+        said.append({"name": one, "certificate_sha256": digest, "not_after": until})
+        lines.append(f"made the {sort} {one}, good until {until}")
         if one == ANCHOR:
-            say([f"SHA-256 fingerprint of {one}: {made.fingerprint(SHA256()).hex()}"])
-    hint([_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])])
+            lines.append(f"SHA-256 fingerprint of {one}: {digest}")
+    advice = [_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])]
+    tell(as_json, said, lines, advice)

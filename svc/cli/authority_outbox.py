@@ -12,7 +12,8 @@ import click
 
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import WORD
-from svc.cli.output import document, hint, moment, say, table
+from svc.cli.groups import Group
+from svc.cli.output import document, hint, json_option, say, table, tell
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST = 1000
 LARGEST = 2**63 - 1
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def outbox() -> None:
     """The audit queue: rows of Proxies, and of Authorities that stand by."""
 
@@ -37,7 +38,7 @@ def outbox() -> None:
     metavar="ID",
     help=f"Begin after the row ID; {MOST} rows are shown at a time.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool) -> None:
     """List what is in the queue, oldest first; what a row says of itself is not proven."""
@@ -64,8 +65,8 @@ def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool
         cells = [
             [
                 *(row[name] or "" for name in names),
-                moment(row["queued_at"]),
-                moment(row["held_at"]),
+                row["queued_at"][:19] + "Z",
+                row["held_at"] and row["held_at"][:19] + "Z",
             ]
             for row in rows
         ]
@@ -77,8 +78,9 @@ def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool
 @outbox.command("release")
 @click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
 @click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@json_option
 @click.pass_context
-def release(context: click.Context, row: int, reason: str) -> None:
+def release(context: click.Context, row: int, reason: str, as_json: bool) -> None:
     """Let the held row ID into the log.
 
     Only where its signature is good: written by a node before it was revoked, or in a place that
@@ -86,21 +88,24 @@ def release(context: click.Context, row: int, reason: str) -> None:
     """
     request = pb.ReleaseRowRequest(id=row, note=reason)
     answer = admin(context)("ReleaseRow", request, pb.ReleaseRowResponse)
-    say([f"row {row} is record {answer.seq}"])
+    tell(as_json, {"id": row, "seq": answer.seq}, [f"row {row} is record {answer.seq}"])
 
 
 @outbox.command("discard")
 @click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
 @click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@json_option
 @click.pass_context
-def discard(context: click.Context, row: int, reason: str) -> None:
+def discard(context: click.Context, row: int, reason: str, as_json: bool) -> None:
     """Throw the held row ID away; the audit record of that keeps its digest."""
     request = pb.DiscardRowRequest(id=row, note=reason)
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
-    say([f"discarded row {row}, record sha256 {answer.record_digest}"])
+    said = {"id": row, "record_digest": answer.record_digest}
+    tell(as_json, said, [f"discarded row {row}, record sha256 {answer.record_digest}"])
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:
+    from svc.model.audit import rfc3339
     from svc.model.outbox import Claim
 
     claim = Claim.of(row.row)
@@ -114,6 +119,6 @@ def _shown(row: QueuedRow) -> dict[str, Any]:
         "event_id": claim.event_id or None,
         "key_id": row.row.key_id or None,
         "record_digest": row.digest.hex(),
-        "queued_at": round(row.queued_at, 3),
-        "held_at": None if row.held_at is None else round(row.held_at, 3),
+        "queued_at": rfc3339(row.queued_at),
+        "held_at": None if row.held_at is None else rfc3339(row.held_at),
     }

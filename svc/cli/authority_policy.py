@@ -8,33 +8,43 @@ from pathlib import Path
 import click
 
 from svc.cli.control import admin
-from svc.cli.output import document, hint, moment, say, table
+from svc.cli.groups import Group
+from svc.cli.output import document, hint, json_option, moment, say, table, tell
 from svc.errors import Malformed
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def policy() -> None:
     """The policy."""
 
 
 @policy.command("set")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@json_option
 @click.pass_context
-def set_policy(context: click.Context, file: Path) -> None:
+def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
     """Check the policy in FILE ("-": stdin) and put it in force."""
     text = _text(file)
     answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
-    if answer.unchanged:
-        say([f"policy version {answer.version} has this text and is in force; nothing changed"])
-    else:
-        say([f"policy version {answer.version} is in force, sha256 {answer.sha256}"])
+    version = f"policy version {answer.version}"
+    done = (
+        f"{version} has this text and is in force; nothing changed"
+        if answer.unchanged
+        else f"{version} is in force, sha256 {answer.sha256}"
+    )
+    said = {
+        "version": answer.version,
+        "sha256": answer.sha256,
+        "changed": not answer.unchanged,
+    }
+    tell(as_json, said, [done])
 
 
 @policy.command("show")
 @click.argument("version", required=False, type=click.IntRange(1, 2**63 - 1))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def show_policy(context: click.Context, version: int | None, as_json: bool) -> None:
     """Print the text of VERSION, or of the one in force, byte for byte."""
@@ -53,18 +63,16 @@ def show_policy(context: click.Context, version: int | None, as_json: bool) -> N
 
 
 @policy.command("history")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def policy_history(context: click.Context, as_json: bool) -> None:
     """List the versions, newest first."""
     answer = admin(context)("PolicyHistory", pb.PolicyHistoryRequest(), pb.PolicyHistoryResponse)
-    if as_json:
-        say([document([_version(one) for one in answer.versions])])
-        return
     rows = [
         [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
     ]
-    say(table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
+    said = [_version(one) for one in answer.versions]
+    tell(as_json, said, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
 
 
 def _text(file: Path) -> str:

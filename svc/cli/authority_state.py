@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from svc.cli.control import authority_settings, authority_state
-from svc.cli.output import document, hint, say, table
+from svc.cli.groups import Group
+from svc.cli.output import hint, json_option, table, tell
 from svc.errors import Fault, SvcError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from svc.model.state import StateEntry
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def state() -> None:
     """Which rows of the store are in force, and by which signed records."""
 
@@ -32,7 +33,7 @@ def state() -> None:
 @click.option(
     "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: bool) -> None:
     """Take over the rows of a store from before signed records, as they are.
@@ -65,10 +66,9 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     place.factory.migration_status(place.url).require_current()
     entries = place.look("state adopt", look)
     wish = Wish(fingerprint(entries), at, os.getuid())
-    if as_json:
-        say([document({"rows": counts(entries), "fingerprint": wish.fingerprint, "adopt": yes})])
-    else:
-        say(table(("ROWS", "COUNT"), counts(entries).items()))
+    rows = [{"name": name, "count": count} for name, count in counts(entries).items()]
+    said = {"rows": rows, "fingerprint": wish.fingerprint, "adopt": yes}
+    tell(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
     if not yes:
         hint(["nothing was changed; take them over with --yes"])
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from svc.cli.control import admin
-from svc.cli.output import document, pairs, say
+from svc.cli.output import document, json_option, pairs, say
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
     """Show versions, counts and what is not ready yet."""

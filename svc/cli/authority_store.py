@@ -18,7 +18,8 @@ import click
 
 from svc import __version__
 from svc.cli.control import authority_settings, authority_state
-from svc.cli.output import document, say, table
+from svc.cli.groups import Group
+from svc.cli.output import json_option, table, tell
 from svc.errors import (
     Fault,
     MigrationsBroken,
@@ -43,7 +44,7 @@ _EXIT = {
 }
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Group)
 def store() -> None:
     """The store, opened directly: the Authority need not run."""
 
@@ -67,7 +68,7 @@ def store() -> None:
 @click.option(
     "--rehearse", "rehearsal", is_flag=True, help="Apply it to a copy that is gone afterwards."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def migrate(
     context: click.Context,
@@ -129,11 +130,8 @@ def apply(
         report = MigrationReport((), status.level, status.count)
     else:
         report = place.factory.migrate(place.url, __version__, now, monotonic)
-    if as_json:
-        said = {"applied": list(report.applied), "level": report.level, "count": report.count}
-        say([document(said)])
-    else:
-        say(report_lines(report))
+    said = {"applied": list(report.applied), "level": report.level, "count": report.count}
+    tell(as_json, said, report_lines(report))
     return 0
 
 
@@ -160,7 +158,7 @@ def rehearse(
         )
     with ended_by_signals(), legible("rehearse"):
         found = place.factory.rehearse(place.url, __version__, now, monotonic)
-    say([document(_rehearsal_document(found))] if as_json else _rehearsal_lines(found))
+    tell(as_json, _rehearsal_document(found), _rehearsal_lines(found))
     return 0
 
 
@@ -228,14 +226,11 @@ def _check(place: StorePlace, as_json: bool) -> int:
 
     with legible("migration status"):
         status = place.factory.migration_status(place.url)
-    if as_json:
-        said = {
-            "standing": status.standing.value.replace("_", "-"),
-            "ids": list(status.ids),
-            "level": status.level or None,
-            "count": status.count,
-        }
-        say([document(said)])
-    else:
-        say(status_lines(status))
+    said = {
+        "standing": status.standing.value.replace("_", "-"),
+        "ids": list(status.ids),
+        "level": status.level or None,
+        "count": status.count,
+    }
+    tell(as_json, said, status_lines(status))
     return _EXIT[status.standing]

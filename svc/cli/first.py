@@ -16,7 +16,7 @@ import click
 from svc.cli import Globals
 from svc.cli.control import ask
 from svc.cli.forms import WORD
-from svc.cli.output import hint, say
+from svc.cli.output import hint, json_option, say, tell
 from svc.cli.tidy import Tidy
 from svc.errors import SvcError, UsageError
 
@@ -103,6 +103,7 @@ _DEMO = (
     metavar="DAYS",
     help="Life of the issuing CAs.  [default: 90]",
 )
+@json_option
 @click.pass_obj
 def init(
     globals_: Globals,
@@ -118,6 +119,7 @@ def init(
     ca_pin: str,
     root_key_to: Path | None,
     ca_days: int | None,
+    as_json: bool,
 ) -> None:
     """Write configurations and keys of a gateway into DIR, and say what to type next."""
     from svc.setup.commands import Next
@@ -140,8 +142,17 @@ def init(
         {} if ca_days is None else {ISSUING_CA_DAYS: ca_days},
     )
     pin = _made(globals_, plan)
-    hint(_written(plan, pin))
-    say(Next(plan, program(), pin).lines())
+    lines = list(Next(plan, program(), pin).lines())
+    if not as_json:
+        hint(_written(plan, pin))
+    said = {
+        "directory": str(plan.directory),
+        "cluster": plan.cluster,
+        "ca_pin": pin,
+        "root_key": str(root_key_of(plan)) if plan.makes_keys else None,
+        "commands": [line for line in lines if line and not line.startswith("#")],
+    }
+    tell(as_json, said, lines)
 
 
 @click.command()
@@ -229,13 +240,17 @@ def _made(globals_: Globals, plan: Plan) -> str:
     return pin
 
 
-def _written(plan: Plan, pin: str) -> Iterable[str]:
+def root_key_of(plan: Plan) -> Path:
+    """Where the root's private key was put."""
     from svc.setup.plan import AUTHORITY
 
+    return plan.root_key or plan.state[AUTHORITY] / "keys" / "root.key"
+
+
+def _written(plan: Plan, pin: str) -> Iterable[str]:
     yield f"made {plan.directory}: cluster {plan.cluster}, ca_pin {pin}"
     if plan.makes_keys:
-        kept = plan.root_key or plan.state[AUTHORITY] / "keys" / "root.key"
-        yield f"the root's private key is {kept}"
+        yield f"the root's private key is {root_key_of(plan)}"
         if plan.root_key is None:
             yield "  (it can go offline: move it away; nothing reads it while the gateway runs)"
     yield ""

@@ -56,6 +56,22 @@ def document(value: object) -> str:
     return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+"""Every command that ends with a result takes it; :func:`tell` prints the one or the other."""
+
+
+def tell(as_json: bool, value: object, lines: Iterable[str], hints: Iterable[str] = ()) -> None:
+    """The result of a command: *value* for programs, or *lines* and *hints* for people.
+
+    The names in *value* are among :data:`svc.cli.keys.KEYS`; times are RFC 3339 in UTC.
+    """
+    if as_json:
+        say([document(value)])
+        return
+    say(lines)
+    hint(hints)
+
+
 def say(lines: Iterable[str]) -> None:
     """Command data, on stdout."""
     for line in lines:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
+from attrs import asdict, evolve
 
 from svc.cli import Globals
 from svc.cli.control import run
-from svc.cli.output import document, hint, pairs, say, table
+from svc.cli.groups import Group
+from svc.cli.output import hint, json_option, pairs, table, tell
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -64,6 +65,7 @@ _NOT_TOLD = "nothing can be told of this decision: it is unknown, or not yours t
 @click.option(
     "--authority", metavar="HOST:PORT", help="Authority's join listener, to join without a Proxy."
 )
+@json_option
 @click.pass_obj
 def join(
     globals_: Globals,
@@ -72,6 +74,7 @@ def join(
     token_file: Path | None,
     directory: Path | None,
     authority: str | None,
+    as_json: bool,
 ) -> None:
     """Exchange a one-use token for an identity of yours on this machine."""
     from svc.compose.client import home
@@ -87,14 +90,17 @@ def join(
             _runtime(globals_, reactor), place, addresses, direct, pin, token
         )
     )
-    say([f"joined {joined.cluster} as {escaped(joined.name)}"])
     option = "" if directory is None else f" --config {joined.config}"
-    hint(
+    said = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
+    tell(
+        as_json,
+        said,
+        [f"joined {joined.cluster} as {escaped(joined.name)}"],
         [
             f"svc{option} up              # local endpoints of all you may use",
             f"svc{option} resources list  # what that is",
             f'ssh -o ProxyCommand="svc{option} proxy-ssh %h" NAME',
-        ]
+        ],
     )
 
 
@@ -137,7 +143,7 @@ def up(globals_: Globals) -> int:
 @click.command()
 @click.option("--refresh", is_flag=True, help="Ask the Proxy anew first.")
 @click.option("--explain", is_flag=True, help="Say why things are as they are.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_obj
 def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> None:
     """Show your identity, the Proxy connection, and what was refused."""
@@ -145,12 +151,7 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> No
 
     side = _person(globals_)
     told = _ask(side, refresh) or {"running": False, **identity_status(side.identity)}
-    if as_json:
-        click.echo(document(told))
-        return
-    say(pairs(_facts(told)))
-    if explain:
-        say(_reasons(told))
+    tell(as_json, told, [*pairs(_facts(told)), *(_reasons(told) if explain else ())])
 
 
 def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
@@ -201,13 +202,13 @@ def _reasons(told: dict[str, Any]) -> list[str]:
     return lines
 
 
-@click.group()
+@click.group(cls=Group, no_args_is_help=True)
 def resources() -> None:
     """What you may use."""
 
 
 @resources.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_obj
 def list_resources(globals_: Globals, as_json: bool) -> None:
     """List the resources you may use, with their local endpoints."""
@@ -218,15 +219,12 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
         hint(["the resident is not running: there are no local addresses (svc up)"])
     else:
         endpoints = told["endpoints"]
-    if as_json:
-        click.echo(document(endpoints))
-        return
     rows = [
         (one["resource"], one["kind"], one["address"], "yes" if one["served"] else "no",
          one["problem"])
         for one in endpoints
     ]  # fmt: skip
-    say(table(("NAME", "KIND", "ADDRESS", "SERVED", "PROBLEM"), rows))
+    tell(as_json, endpoints, table(("NAME", "KIND", "ADDRESS", "SERVED", "PROBLEM"), rows))
 
 
 async def _listed(side: PersonSide) -> list[dict[str, Any]]:
@@ -243,8 +241,9 @@ async def _listed(side: PersonSide) -> list[dict[str, Any]]:
 
 @click.command()
 @click.argument("decision_id")
+@json_option
 @click.pass_obj
-def why(globals_: Globals, decision_id: str) -> int:
+def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     """Explain a decision that was made about you."""
     from svc.model.ids import is_random_id
 
@@ -255,7 +254,10 @@ def why(globals_: Globals, decision_id: str) -> int:
     if not told.explained:
         hint([_NOT_TOLD])
         return 1
-    say(
+    said = asdict(told, filter=lambda field, value: field.name != "explained")
+    tell(
+        as_json,
+        said,
         pairs(
             [
                 ("decision", told.decision),
@@ -267,7 +269,7 @@ def why(globals_: Globals, decision_id: str) -> int:
                 ("time", told.time),
                 *((f"says {name}", text) for name, text in sorted(told.why.items())),
             ]
-        )
+        ),
     )
     return 0
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from svc.cli import _COMMANDS, USAGE_EXIT, svc
+from svc.cli.keys import KEYS
 
 _HEAD = f"""\
 # Commands
@@ -23,8 +24,13 @@ _HEAD = f"""\
 Made from the commands themselves by `python -m svc.cli.reference`; do not edit.
 
 `svc --config FILE COMMAND …`; `SVC_CONFIG` names the file where `--config` does not. Command data
-goes to stdout, everything else to stderr; `--json` prints one document and nothing else. In text an
-empty value is `-`. Times are UTC.
+goes to stdout, everything else to stderr. In text an empty value is `-`. Times are UTC.
+
+With `--json` a command prints one document and nothing else, advice excepted that concerns what
+was done and goes to stderr. Every command that ends with a result takes it; those that run a role,
+`up`, `demo` and `proxy-ssh` do not. A list is an array of entries. One name means one thing
+everywhere, see [names in JSON](#names-in-json). A time is a text in RFC 3339, a length of time a
+number of seconds. A refusal is a text on stderr and a status other than 0, with `--json` as well.
 
 `svc authority` with a word asks the running Authority over `control.sock` in its state directory,
 or looks at the store itself; `svc authority` alone runs the role. The configuration of `svc all`
@@ -67,7 +73,15 @@ def markdown() -> str:
         command = svc.get_command(root, name)
         assert command is not None
         parts += _sections(command, click.Context(command, root, info_name=name))
-    return "\n".join([*parts, _OLDER])
+    return "\n".join([*parts, _names(), _OLDER])
+
+
+def _names() -> str:
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(KEYS.items())]
+    head = "Records of the log have the names of [the audit log](audit.md) instead."
+    return "\n".join(
+        ["## Names in JSON", "", head, "", "| Name | Meaning |", "|---|---|", *rows, ""]
+    )
 
 
 def _is_there(place: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import cache
@@ -31,6 +32,7 @@ from svc.authority.records import Recorder, operator
 from svc.authority.registrations import Registrations
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
+from svc.cli.keys import unknown
 from svc.compose.runtime import load_kinds
 from svc.compose.state import origin_key, origin_verifier
 from svc.errors import SvcError
@@ -94,7 +96,12 @@ def terminal(*arguments: str, stdin: bytes = b"", admin: Any = None) -> Outcome:
             if admin is not None:
                 outer.meta[ADMIN] = admin
             status = _status(list(arguments), outer)
-        return Outcome(status, out.getvalue().decode(), err.getvalue().decode())
+        told = out.getvalue().decode()
+        if "--json" in arguments and told and not {"show", "prove", "export"} & set(arguments):
+            # Of the log's own records every name is another list's.
+            strange = sorted(set(unknown(json.loads(told))))
+            assert not strange, f"{arguments}: not in svc.cli.keys: {strange}"
+        return Outcome(status, told, err.getvalue().decode())
 
 
 def _status(arguments: list[str], outer: click.Context) -> int:

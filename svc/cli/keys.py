@@ -1,0 +1,183 @@
+"""The names in what commands print with ``--json``: one name for one thing, everywhere.
+
+Times are texts in RFC 3339 and UTC, lengths of time are numbers of seconds whose name
+ends in ``secs`` or ``seconds_left``, digests are hex, and what is not known or not there
+is null.  A name that is not in this list is printed by no command; within ``labels``, ``why``
+and ``classes`` the names are data, and the records of the log have those of the
+log itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+KEYS: Mapping[str, str] = MappingProxyType({
+    # who and what
+    "id": "the id of what this entry is about",
+    "name": "its name",
+    "kind": "the kind of a resource or of a finding",
+    "role": "the role of a node",
+    "state": "what state it is in",
+    "groups": "the groups of a person",
+    "labels": "labels, name to value",
+    "cluster": "the cluster's name",
+    "person": "the id of the person",
+    "authority_id": "the id of the Authority that answered",
+    "node_id": "the id of the node that serves a resource, or is meant to",
+    "node_name": "its name",
+    "resource": "the id of the resource",
+    "version": "of a node or an Authority the program's version; of a policy its number",
+    "source": "where a resource comes from",
+    "publication": "how what a Connector offers gets into the catalog",
+    # what a command did
+    "changed": "whether anything was changed",
+    "adopt": "whether the next start takes it over",
+    "tunnels_ended": "how many tunnels ended",
+    "commands": "what to type next",
+    # joining
+    "token": "the one-use token",
+    "ca_pin": "SHA-256 of the cluster's root certificate",
+    "key_sha256": "SHA-256 of a public key",
+    "used": "whether a node has joined by it",
+    "issuer": "who said that it is expected",
+    "config": "path of the configuration that was written",
+    "directory": "path of a directory",
+    "root_key": "path of the root's private key",
+    # certificates
+    "certificate": "the certificate of the person",
+    "certificate_sha256": "SHA-256 of the certificate",
+    "not_after": "when a certificate ends",
+    "seconds_left": "until then",
+    "leaf_serial": "serial number of a node's certificate",
+    "leaf_expires": "when it ends",
+    # times
+    "at": "when it happened last",
+    "first_at": "when it happened first",
+    "bound_at": "when a resource was assigned",
+    "created_at": "when it was made",
+    "enrolled_at": "when a node joined",
+    "expires_at": "when it can be used no more",
+    "held_at": "since when a row is held",
+    "last_seen": "when a node was seen last",
+    "queued_at": "since when a row waits",
+    "time": "when a record or a head was made",
+    # revisions
+    "assignment_revision": "how often a resource was assigned",
+    "catalog_version": "the catalog's version",
+    "identity": "which resource of its id it is",
+    "inventory_generation": "of what a Connector is meant to serve",
+    "inventory_served": "the generation that it serves",
+    "policy_version": "the policy's version",
+    "revision": "how often an entry was changed",
+    # the policy
+    "action": "what was asked for",
+    "author": "who set a policy",
+    "decision": "allow or deny",
+    "decision_id": "the decision's id",
+    "policies": "ids of the policies that decided",
+    "reason": "why, as a stable word",
+    "sha256": "SHA-256 of a text or a file",
+    "text": "the text of a policy, a refusal or a finding",
+    "why": "what policies say of themselves, id to text",
+    # readiness
+    "ready": "whether all is well",
+    "not_ready": "the reasons why not",
+    "connected": "whether there is a connection",
+    "running": "whether the resident runs",
+    "served": "whether a Connector serves the resource now",
+    "problem": "what is wrong; empty: nothing",
+    # counts
+    "count": "how many",
+    "connectors": "how many Connectors are connected",
+    "proxies": "how many Proxies are connected",
+    "open_sessions": "how many sessions are open",
+    "sessions": "how many sessions the resident carries",
+    "held_rows": "rows of the audit queue that are held",
+    "queued_rows": "rows of the audit queue",
+    "records": "records of the log",
+    "rows": "rows of the store, each table with its own",
+    # the log
+    "anchor": "id of the key that signed the newest head",
+    "anchored": "records that signed heads cover",
+    "audit": "the newest signed head that is known",
+    "audit_head": "hash of the log's last record, as the Authority has it",
+    "audit_seq": "number of the log's last record",
+    "end": "number of the store's last record",
+    "event": "the event of a record",
+    "event_id": "id of a record",
+    "findings": "what does not verify",
+    "first_missing": "number of the first record that is missing or another one",
+    "hash": "hash of a record or a head",
+    "head": "the signed head of a backup; of `audit adopt` the records it covers",
+    "head_hash": "hash of the log's last record, as it was verified",
+    "key_id": "SHA-256 of the key that signed a row",
+    "log_id": "which log it is",
+    "lost": "the head that is given up",
+    "n": "number of a row in its spool",
+    "origin": "the node that a row says it is of",
+    "record_digest": "SHA-256 of a record as it came",
+    "seq": "number of a record",
+    "spool_id": "the spool of a row",
+    "state_seq": "number of the last record that changed state",
+    "unsigned": "rows that no signed record stands for",
+    "unsigned_count": "how many of them",
+    "verified": "whether the log verifies",
+    # the person's side
+    "address": "host and port",
+    "endpoints": "local endpoints",
+    "proxy": "the connection to a Proxy",
+    "refused": "sessions that were refused",
+    "socket": "path of a unix socket",
+    # store and backup
+    "after": "how many rows there were afterwards",
+    "applied": "migrations that were applied",
+    "authority": "id of an Authority",
+    "before": "how many rows there were",
+    "binary_version": "the program that made it",
+    "classes": "what kinds of data a backup holds, and where",
+    "copy_secs": "how long the copy took",
+    "dialect": "the store's kind of SQL",
+    "files": "files of a backup",
+    "fingerprint": "SHA-256 of the rows that are taken over",
+    "form": "the version of a backup's form",
+    "generation": "which backup of its store it is",
+    "ids": "migrations that are pending or not known",
+    "last_hash": "hash of the last record of a backup",
+    "level": "the newest migration of a store",
+    "migrations": "migrations, or how many",
+    "mode": "permissions of a file",
+    "moment": "what was running when a backup was made",
+    "number": "which one, counted from 1",
+    "path": "path of a file",
+    "recipients": "public keys that a backup is encrypted to",
+    "link": "where a symbolic link leads",
+    "root": "root of the tree that a head covers",
+    "sort": "what sort of file it is",
+    "rewritten": "columns that a migration wrote anew",
+    "schema": "what a migration changes in the schema",
+    "sealed": "encrypted files of a backup",
+    "secs": "how long it took",
+    "size": "bytes of a file, or records that a head covers",
+    "stamp": "which backup it is",
+    "standing": "whether the store fits this program",
+    "store": "the store of a backup",
+    "table": "a table of the store",
+    "tree_size": "records that a head covers",
+})  # fmt: skip
+
+DATA = frozenset({"labels", "why", "classes", "sealed"})
+"""Names within these are data."""
+
+
+def unknown(value: object) -> Iterator[str]:
+    """The names in a document that are not in the list."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if name not in KEYS:
+                yield str(name)
+            if name not in DATA and not (name == "rows" and isinstance(inner, Mapping)):
+                yield from unknown(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from unknown(inner)

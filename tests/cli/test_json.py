@@ -1,0 +1,141 @@
+"""What commands print for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from svc.cli import svc
+from svc.cli.keys import KEYS, unknown
+from svc.model.token import parse_token
+from tests.cli.desk import POLICY, terminal
+from tests.cli.test_catalog import TerminalTests
+from tests.cli.test_members import SEEN
+
+CARRIED = {
+    "svc authority": "runs a role",
+    "svc proxy": "runs a role",
+    "svc connector": "runs a role",
+    "svc all": "runs a role",
+    "svc demo": "shows a gateway, as lines for people",
+    "svc up": "runs until it is interrupted",
+    "svc proxy-ssh": "its stdout is the session's",
+}
+"""Commands that end with no result."""
+
+KEY = "ab" * 32
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be typed, the older spellings too, by its whole name."""
+    group = command if isinstance(command, click.Group) else None
+    if group is None or group.invoke_without_command:
+        yield context.command_path, command
+    names = () if group is None else (*group.list_commands(context), *_hidden(group))
+    for name in dict.fromkeys(names):
+        assert group is not None
+        inner = group.get_command(context, name)
+        assert inner is not None
+        yield from commands(inner, click.Context(inner, context, info_name=name))
+
+
+def _hidden(group: click.Group) -> list[str]:
+    return [name for name, one in group.commands.items() if one.hidden]
+
+
+class JsonTests(TerminalTests):
+    """`--json`."""
+
+    def test_every_command_takes_it(self) -> None:
+        """Every command that ends with a result takes it, and no other does."""
+        found = dict(commands(svc, click.Context(svc, info_name="svc")))
+        self.assertGreater(len(found), 40)
+        without = {
+            name
+            for name, command in found.items()
+            if not any("--json" in one.opts for one in command.params)
+        }
+        self.assertEqual(without, set(CARRIED))
+
+    def test_what_they_print(self) -> None:
+        """What a command that adds or changes prints is one document, with names from one list."""
+        self.authority.change(lambda tx: tx.nodes.register(SEEN))
+        for words, keys in (
+            (("nodes", "add", "p1", "--role", "proxy"),
+             "name role token expires_at ca_pin"),
+            (("nodes", "expect", "c1", "--role", "connector", "--key", KEY),
+             "id name role key_sha256 expires_at ca_pin"),
+            (("nodes", "expected"), "id name role key_sha256 issuer expires_at used"),
+            (("nodes", "publication", SEEN.name), "publication"),
+            (("groups", "add", "ops"), "name changed"),
+            (("persons", "add", "ana", "--group", "ops"), "id name token expires_at ca_pin"),
+            (("persons", "list"), "id name state groups"),
+            (("resources", "add", "db", "--kind", "tcp", "--node", SEEN.name),
+             "id catalog_version"),
+            (("resources", "unassign", "db"), "id changed assignment_revision catalog_version"),
+            (("resources", "assign", "db", "--node", SEEN.name),
+             "id changed assignment_revision catalog_version"),
+            (("resources", "remove", "db"), "id catalog_version"),
+            (("nodes", "revoke", SEEN.name), "id tunnels_ended"),
+            (("policy", "set", "-"), "version sha256 changed"),
+            (("policy", "history"), "version created_at author sha256"),
+        ):  # fmt: skip
+            done = self.run_it(*words, "--json", stdin=POLICY.encode())
+            self.assertEqual((done.status, done.stderr), (0, ""), words)
+            found = json.loads(done.stdout)
+            entry = found[0] if isinstance(found, list) else found
+            self.assertEqual(set(entry), set(keys.split()), words)
+            self.check(found)
+        (waits,) = json.loads(self.run_it("nodes", "expected", "--json").stdout)
+        done = self.run_it("nodes", "unexpect", waits["id"], "--json")
+        self.assertEqual(json.loads(done.stdout), {"id": waits["id"]})
+        again = json.loads(self.run_it("groups", "add", "ops", "--json").stdout)
+        self.assertEqual(again, {"name": "ops", "changed": False})
+
+    def check(self, found: Any) -> None:
+        """Every name is in the list, and every time is a text in UTC."""
+        self.assertEqual(list(unknown(found)), [])
+        for entry in found if isinstance(found, list) else [found]:
+            for name, value in entry.items():
+                if name.endswith("_at") and value is not None:
+                    self.assertRegex(value, r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z\Z")
+
+    def test_a_token_is_the_same_either_way(self) -> None:
+        """The document holds the token that the text would be, and goes without advice."""
+        told = self.run_it("persons", "add", "ana", "--json")
+        token = json.loads(told.stdout)["token"]
+        self.assertEqual(parse_token(token).text, token)
+        self.assertNotIn(token, told.stderr)
+
+    def test_init(self) -> None:
+        """`svc init` names what it made, and the commands to type next."""
+        there = self.place.base / "gate"
+        done = terminal("init", str(there), "--json")
+        self.assertEqual(done.status, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(set(found), {"directory", "cluster", "ca_pin", "root_key", "commands"})
+        self.assertEqual(found["directory"], str(there))
+        self.assertTrue(all(line.strip() for line in found["commands"]))
+
+    def test_names(self) -> None:
+        """Names are lower case words, each with a meaning of its own."""
+        for name, meaning in KEYS.items():
+            self.assertRegex(name, r"\A[a-z][a-z0-9]*(_[a-z0-9]+)*\Z")
+            self.assertTrue(meaning)
+
+
+class HelpTests(TerminalTests):
+    """`--help`."""
+
+    def test_nothing_is_cut_off(self) -> None:
+        """Each command is told with its whole first sentence, in 80 columns."""
+        for words in ((), ("authority",), ("authority", "resources"), ("authority", "audit")):
+            told = terminal(*words, "--help").stdout
+            self.assertNotIn("...\n", told.partition("Commands:")[2], words)
+            self.assertLessEqual(max(map(len, told.splitlines())), 80, words)
+        whole = re.sub(r"\s+", " ", terminal("--help").stdout)
+        self.assertIn("Exchange a one-use token for an identity of yours on this machine.", whole)
