@@ -1,8 +1,8 @@
 """Where in a policy text something is wrong: Cedar's answers name no place.
 
-A syntax error stands at the first token with which no policy can go on: a
-prefix that ends before it is told as unfinished, one that ends with it as
-wrong, so halving finds it.  A fault of meaning stands where its policy begins,
+A syntax error stands at the first token with which no policy can go on: to a
+text that is cut off before it the parser only misses more, one that is cut off
+behind it is wrong, so halving finds it.  A fault of meaning stands where its policy begins,
 or at what the message quotes from it.  Only texts that passed the guard's
 scan come here, or they are in the guard's own process.
 """
@@ -19,7 +19,8 @@ from svc.policy.prescan import TOKEN
 
 _UNFINISHED = "unexpected end of input"
 _QUOTED = re.compile(r"`([^`]+)`|: (\w+)\Z")
-_TOKEN_REFUSED = re.compile(r"unexpected token|invalid token")
+_TOKEN_REFUSED = re.compile(rf"unexpected token|invalid token|{_UNFINISHED}")
+_END_REFUSED = "unexpected token `;`"
 _SPACES = re.compile(r"\s+")
 
 
@@ -94,17 +95,19 @@ class Places:
             refusal = refusal_of(self.text[start : tokens[-1].end])
             if not refusal:
                 continue
+            if not _TOKEN_REFUSED.search(refusal):
+                return self.told(_quoted(statement, refusal))
 
             def is_wrong(end: int, start: int = start) -> bool:
-                said = refusal_of(self.text[start:end])
-                return bool(said) and _UNFINISHED not in said
+                # What is cut off is unfinished; with an end put to it, the first fault is told.
+                said = refusal_of(f"{self.text[start:end]} ;")
+                return bool(_TOKEN_REFUSED.search(said)) and _END_REFUSED not in said
 
             at = bisect_left([token.end for token in tokens], True, key=is_wrong)
-            if at == len(tokens):
-                return self.told(len(self.text.rstrip()))
-            # What only the whole policy shows, its end excepted, is no matter of one token.
-            is_whole = at == len(tokens) - 1 and not _TOKEN_REFUSED.search(refusal)
-            return self.told(_quoted(statement, refusal) if is_whole else tokens[at].start)
+            if at < len(tokens):
+                return self.told(tokens[at].start)
+            ends = [token.start for token in tokens if token.text == ";"]
+            return self.told(ends[0] if _END_REFUSED in refusal else len(self.text.rstrip()))
         return self.told(0)
 
 

@@ -38,6 +38,11 @@ class PlaceTests(SynchronousTestCase):
             ('@id("a") permit (principal, action, resource)', 1, 46, "end of input"),
             ('@id("a") permit (principal, action, resource);\n\n garbage $', 3, 10, "token"),
             ('@id("a") permit (principal, action, resource)\nwhen { $ };', 2, 8, "token"),
+            ('@id("a") permit (principal, action, resource)\nwhen { 1 < };', 2, 12, "`}`"),
+            ('@id("a") permit (principal, action, resource)\nwhen { [1,,2] };', 2, 11, "`,`"),
+            ('@id("a") permit (principal, action, resource)\nwhen { (1 + ) };', 2, 13, "`)`"),
+            ('@id("a") permit (principal, action, resource)\nwhen { true }};', 2, 14, "`}`"),
+            ('@id("a") permit (principal;, action, resource);', 1, 27, "`;`"),
         ):
             for before in ("", GOOD, GOOD * 3):
                 at = before.count("\n") + line

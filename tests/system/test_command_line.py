@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 
@@ -13,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway import make_gateway
 from svc.testing.postgres import USER
-from svc.testing.processes import environment, run, svc_command
+from svc.testing.processes import Ran, environment, run, svc_command, until
 from svc.testing.settings import AUTHORITY, Target
 from tests.fault.tcp import FaultProxy
 from tests.postgres import own_server
@@ -95,3 +97,92 @@ class AuditTests(SynchronousTestCase):
         self.assertGreater(second["seq"], first["seq"])
         following.send_signal(signal.SIGINT)
         self.assertEqual(following.wait(30), 130)
+
+
+class OperatorTests(SynchronousTestCase):
+    """The operator's commands, as a newcomer tries them: mistakes included."""
+
+    def operator(self, *words: str, stdin: bytes = b"") -> Ran:
+        """Run one of the Authority's commands; whatever its status is."""
+        config = str(shared().files.config(AUTHORITY))
+        return run(svc_command("--config", config, "authority", *words), ada().home, stdin=stdin)
+
+    def test_nobody_is_widened_in_silence(self) -> None:
+        """A group that is not there, or one more for who is there, is refused with advice."""
+        typed = self.operator("persons", "add", "ivo", "--group", "opz")
+        self.assertEqual((typed.status, typed.stdout), (1, ""))
+        self.assertIn("svc: group opz: not there; make it with `svc authority groups add opz`",
+                      typed.stderr)  # fmt: skip
+        self.operator("groups", "add", "opz").checked()
+        self.operator("persons", "add", "ivo", "--group", "opz").checked()
+        wider = self.operator("persons", "add", "ivo", "--group", "ops")
+        self.assertEqual((wider.status, wider.stdout), (1, ""))
+        self.assertIn("svc: person ivo: is there already, in opz; to add ivo to ops", wider.stderr)
+        listed = self.operator("persons", "list", "--json").checked().json
+        self.assertEqual([one["groups"] for one in listed if one["name"] == "ivo"], [["opz"]])
+
+    def test_policies(self) -> None:
+        """The same text is no new version; a wrong one is told with its place."""
+        shown = self.operator("policy", "show", "--json").checked().json
+        text = str(shown["text"])
+        again = self.operator("policy", "set", "-", stdin=text.encode())
+        self.assertEqual((again.status, again.stderr), (0, ""))
+        self.assertEqual(
+            again.stdout,
+            f"policy version {shown['version']} has this text and is in force; nothing changed\n",
+        )
+        wrong = (
+            text + '@id("late")\npermit (principal, action, resource)\nwhen { context.hour < };\n'
+        )
+        refused = self.operator("policy", "set", "-", stdin=wrong.encode())
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        line = wrong.count("\n")
+        self.assertIn(f"policy: line {line}, column 23: unexpected token `}}`", refused.stderr)
+
+    def test_the_log_is_looked_at(self) -> None:
+        """Ten records are ten lines under their heads, and are found by who and what."""
+        shown = self.operator("audit", "show", "--last", "10").checked()
+        self.assertEqual(len(shown.stdout.splitlines()), 11)
+        self.operator("groups", "add", "looked-at").checked()
+        (found,) = self.operator(
+            "audit", "show", "--event", "group.add", "--since", "1h", "--last", "1", "--json"
+        ).json
+        self.assertEqual(found["details"]["group"], "looked-at")
+
+    def test_an_anchor_that_proves_nothing(self) -> None:
+        """A heads file without a head is refused, whatever it is."""
+        for path, said in (("/dev/null", "is neither a file nor a pipe"),):
+            refused = self.operator("audit", "verify", "--anchor", path)
+            self.assertEqual((refused.status, refused.stdout), (6, ""))
+            self.assertIn(f"svc: audit anchor: {path}: {said}", refused.stderr)
+
+    def test_a_kind_that_is_not_there(self) -> None:
+        """`svc init` writes nothing for a kind that no gateway starts with."""
+        there = ada().home / "gate"
+        words = ("init", str(there), "--resource", "web=http:127.0.0.1:80")
+        refused = run(svc_command(*words), ada().home)
+        self.assertEqual((refused.status, refused.stdout), (64, ""))
+        self.assertIn("there is no kind http; the kinds are ssh, tcp", refused.stderr)
+        self.assertFalse(there.exists())
+
+
+class RetryTests(SynchronousTestCase):
+    """A client that is refused and does not give up."""
+
+    def test_collapsed(self) -> None:
+        """Seven refusals are one line of the log and one of `svc status --explain`."""
+        person = shared().add_person("kai", "ops")
+        resident = person.up()
+        self.addCleanup(resident.stop)
+        host, port = person.endpoint("vault")
+        for _ in range(7):
+            with contextlib.suppress(OSError), socket.create_connection((host, port), 10) as one:
+                one.settimeout(10)
+                one.recv(1)
+        counted = until("all are counted", lambda: person.refused("vault")["count"] == 7)
+        self.assertTrue(counted)
+        told = person.svc("status", "--explain").checked().stdout
+        (line,) = [one for one in told.splitlines() if " vault: " in one]
+        self.assertRegex(line, r"7 times since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        logged = (person.home / "up.log").read_text().splitlines()
+        self.assertEqual(len([one for one in logged if '"session refused"' in one]), 1)
