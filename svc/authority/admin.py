@@ -63,6 +63,9 @@ class AdminService:
                 "AssignResource": self._guarded(
                     pb.AssignResourceRequest, MANAGE_RESOURCES, catalog.assign
                 ),
+                "MoveResources": self._guarded(
+                    pb.MoveResourcesRequest, MANAGE_RESOURCES, catalog.move
+                ),
                 "RemoveResource": self._guarded(
                     pb.RemoveResourceRequest, MANAGE_RESOURCES, catalog.remove
                 ),

@@ -6,6 +6,8 @@ The seven refusals of document 1 are spelled here, once, as reason words
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from svc.authority.picture import ClusterFacts
@@ -33,6 +35,48 @@ class RegistrationRefused(SvcError):
 
 class ProvenRefusal(RegistrationRefused):
     """A refusal of what the Connector itself signed, not of what a Proxy made up."""
+
+
+_TOLD = 5
+"""So many resources are named in a refusal; a Connector may declare thousands."""
+
+
+class OwnedByPeer(ProvenRefusal):
+    """Declared resources are assigned to other nodes.
+
+    The Connector, and the Proxy between, is told of its own resources alone; the operator's log
+    names their owners too.
+
+    Attributes:
+        owned: For the log: each resource with its owner, and whether that one was revoked.
+        do: The command that gives this node what a single owner has.
+    """
+
+    fault = Fault.EXISTS
+    reason = "resource_owned_by_peer"
+
+    def __init__(self, node: Node, owners: Mapping[str, Node | None]) -> None:
+        ids = sorted(owners)
+        more = f" and {len(ids) - _TOLD} more" if len(ids) > _TOLD else ""
+        super().__init__(
+            f"{', '.join(ids[:_TOLD])}{more} {'is' if len(ids) == 1 else 'are'} assigned to "
+            "another node: an operator assigns it to this one (`svc authority resources assign`, "
+            "or `move` where this node takes another's place), or it is taken out of "
+            "connector.resources"
+        )
+        self.owned = [f"{each} by {_called(owners[each])}" for each in ids[:_TOLD]]
+        nodes = {owner.id for owner in owners.values() if owner is not None}
+        self.do = (
+            f"svc authority resources move --from {nodes.pop()} --to {node.id}"
+            if len(nodes) == 1
+            else f"svc authority resources assign ID --node {node.id}"
+        )
+
+
+def _called(owner: Node | None) -> str:
+    if owner is None:
+        return "a node that is not in force"
+    return f"{owner.name} ({owner.id}, {owner.state.value})"
 
 
 @frozen
@@ -133,14 +177,13 @@ def _active(node: Node | None) -> Node:
 
 
 def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts) -> None:
+    owners: dict[str, Node | None] = {}
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
         if known is not None and known.assigned_to not in (None, node.id):
-            raise ProvenRefusal(
-                "a declared resource is assigned to another node",
-                reason="resource_owned_by_peer",
-                fault=Fault.EXISTS,
-            )
+            owners[known.id] = facts.nodes.get(known.assigned_to or "")
+    if owners:
+        raise OwnedByPeer(node, owners)
 
 
 def divide(

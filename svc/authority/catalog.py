@@ -10,14 +10,14 @@ from attrs import define
 from svc.authority.facts import Knowledge
 from svc.authority.records import Recorder
 from svc.authority.registrations import Registrations
-from svc.authority.signed_rows import resource_now
+from svc.authority.signed_rows import SignedRows, resource_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
 from svc.model.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
 from svc.model.ids import is_resource_id, random_id
-from svc.model.node import NodeState
+from svc.model.node import Node, NodeState
 from svc.model.resource import Resource, Undeclared
 from svc.model.state import resource_entry
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -100,6 +100,72 @@ class CatalogDesk:
             assignment_revision=now.assignment_revision,
             changed=now != before,
         )
+
+    async def move(
+        self, request: pb.MoveResourcesRequest, actor: Actor
+    ) -> pb.MoveResourcesResponse:
+        """Assign all resources of one node, revoked or not, to another Connector: all or none.
+
+        What follows for sessions is as with :meth:`assign`.
+        """
+
+        def move(tx: ITransaction) -> tuple[Node, Node, list[Resource], int]:
+            rows = self.recorder.rows(tx)
+            target = rows.node(self._node(tx, request.to))
+            assert target is not None, "it was found right before"
+            source = self._source(tx, rows, request, target)
+            owned = [one.id for one in tx.catalog.all() if one.assigned_to == source.id]
+            known = [one for one in map(rows.resource, owned) if one is not None]
+            for before in known:
+                now = tx.catalog.assign(before.id, target.id, self.now())
+                self._record_change(tx, actor, before, now)
+            return source, target, known, tx.catalog.revision()
+
+        source, target, moved, revision = await self.store.run("move resources", move)
+        await self.knowledge.refresh()
+        return pb.MoveResourcesResponse(
+            ids=[one.id for one in moved],
+            to=_moved_node(target),
+            catalog_version=revision,
+            **{"from": _moved_node(source)},
+        )
+
+    def _source(
+        self, tx: ITransaction, rows: SignedRows, request: pb.MoveResourcesRequest, target: Node
+    ) -> Node:
+        """The Connector of that id or name, revoked or not, that is not *target*.
+
+        Raises:
+            SvcError: ``unknown_node``, ``same_node``, or ``ambiguous_node`` where a name is not
+                enough.
+        """
+        word = getattr(request, "from")
+        named = [
+            one for one in tx.nodes.all()
+            if word in (one.id, one.name) and one.role == "connector"
+        ]  # fmt: skip
+        others = [one for one in named if one.id != target.id]
+        if named and not others:
+            raise SvcError(
+                f"node {word}: --from and --to are one and the same node, {target.id}",
+                reason="same_node",
+                fault=Fault.INVALID,
+            )
+        if len(others) > 1:
+            which = ", ".join(f"{one.id} ({one.state.value})" for one in others)
+            raise SvcError(
+                f"node {word}: several Connectors have had this name; name one by its id: {which}",
+                reason="ambiguous_node",
+                fault=Fault.PRECONDITION,
+            )
+        source = rows.node(others[0].id) if others else None
+        if source is None:
+            raise SvcError(
+                f"node {word}: no Connector of that id or name; see `svc authority nodes list`",
+                reason="unknown_node",
+                fault=Fault.NOT_FOUND,
+            )
+        return source
 
     async def remove(
         self, request: pb.RemoveResourceRequest, actor: Actor
@@ -229,6 +295,7 @@ class CatalogDesk:
             source=one.source.value,
             identity=one.identity,
             assignment_revision=one.assignment_revision,
+            node_state=self._node_state(one.assigned_to),
         )
 
     def _state(self, one: Resource) -> str:
@@ -236,6 +303,8 @@ class CatalogDesk:
             return "served"
         if one.assigned_to is None:
             return "unassigned"
+        if self._node_state(one.assigned_to) == NodeState.REVOKED.value:
+            return "owner_revoked"
         return "departed" if one.last_served_at is not None else "unserved"
 
     def _offered(self, one: Undeclared) -> pb.ResourceRow:
@@ -247,6 +316,14 @@ class CatalogDesk:
             state=NOT_IN_CATALOG,
         )
 
+    def _node_state(self, node_id: str | None) -> str:
+        known = self.knowledge.facts.nodes.get(node_id or "")
+        return "" if known is None else known.state.value
+
     def _name(self, node_id: str | None) -> str:
         known = self.knowledge.facts.nodes.get(node_id or "")
         return "" if known is None else known.name
+
+
+def _moved_node(one: Node) -> pb.MovedNode:
+    return pb.MovedNode(id=one.id, name=one.name, state=one.state.value)

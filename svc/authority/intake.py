@@ -18,6 +18,7 @@ from svc.authority.admission import (
     MALFORMED,
     Admitted,
     Expected,
+    OwnedByPeer,
     ProvenRefusal,
     RegistrationRefused,
     divide,
@@ -138,12 +139,17 @@ class Intake:
     async def _refuse(
         self, call: IRpcCall, proxy: Node, seen: TunnelSeen, refusal: SvcError
     ) -> None:
+        more: dict[str, object] = {}
+        if isinstance(refusal, OwnedByPeer):
+            more = {"owned": refusal.owned, "do": refusal.do}
         _log.warn(
             "registration refused",
             node=seen.peer_node_id,
+            node_name=self._name(seen.peer_node_id),
             proxy=proxy.id,
             reason=refusal.reason,
             text=refusal.text,
+            **more,
         )
         # A Connector redials for ever: one record for each new reason, not for each try.
         answerable = (proxy.id, isinstance(refusal, ProvenRefusal))
@@ -158,6 +164,10 @@ class Intake:
             self._remember(seen.peer_node_id, answerable, refusal.reason)
         verdict = Verdict(False, refusal.reason, refusal.text)
         await call.send(encode_connector_down(verdict))
+
+    def _name(self, node_id: str) -> str:
+        known = self.knowledge.facts.nodes.get(node_id)
+        return "" if known is None else known.name
 
     def _remember(self, node_id: str, answerable: tuple[str, bool], reason: str) -> None:
         if len(self._last_refusal) >= 10_000:

@@ -94,6 +94,9 @@ class MemberDesk:
 
     def _node_row(self, one: Node, inventories: Mapping[str, int]) -> pb.NodeRow:
         row = _node_row(one)
+        row.resources = sum(
+            each.assigned_to == one.id for each in self.knowledge.facts.catalog.values()
+        )
         row.inventory_generation = inventories.get(one.id, 0)
         row.inventory_served = self.registrations.inventory(one.id) or 0
         row.publication = one.publication.value if one.role == "connector" else ""

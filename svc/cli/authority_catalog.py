@@ -74,6 +74,40 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
     tell(as_json, said, [text if answer.changed else f"{resource} is assigned so already"])
 
 
+@resources.command("move")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    type=WORD,
+    help="The Connector that has them, by id or name; it may be revoked.",
+)
+@click.option(
+    "--to", "target", required=True, type=WORD, help="An active Connector, by id or name."
+)
+@json_option
+@click.pass_context
+def move_resources(context: click.Context, source: str, target: str, as_json: bool) -> None:
+    """Assign all resources of one Connector to another, all at once or none.
+
+    Where a new Connector has the name of the revoked one, the same name may stand
+    for both.  Sessions over the one before end, as with `assign`.
+    """
+    request = pb.MoveResourcesRequest(to=target, **{"from": source})
+    answer = admin(context)("MoveResources", request, pb.MoveResourcesResponse)
+    before, after = getattr(answer, "from"), answer.to
+    said = {
+        "moved": list(answer.ids),
+        "from": _moved_node(before),
+        "to": _moved_node(after),
+        "catalog_version": answer.catalog_version,
+    }
+    was = f"{before.name} ({before.id}{', revoked' if before.state == 'revoked' else ''})"
+    done = f"moved {', '.join(answer.ids)} from {was} to {after.name} ({after.id})"
+    text = f"{done}, catalog version {answer.catalog_version}"
+    tell(as_json, said, [text if answer.ids else f"{was} has no resources"])
+
+
 @resources.command("remove")
 @click.argument("resource", metavar="ID", type=WORD)
 @json_option
@@ -115,11 +149,19 @@ def list_resources(context: click.Context, as_json: bool) -> None:
     """List the catalog with each resource's state, and what Connectors offer beside it."""
     answer = admin(context)("ListResources", pb.ListResourcesRequest(), pb.ListResourcesResponse)
     rows = [
-        [row.id, row.kind, row.state, row.node_name or row.node_id, labels(row.labels)]
-        for row in answer.resources
+        [row.id, row.kind, row.state, _owner(row), labels(row.labels)] for row in answer.resources
     ]
     said = [_resource(row) for row in answer.resources]
     tell(as_json, said, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
+
+
+def _owner(row: pb.ResourceRow) -> str:
+    name = row.node_name or row.node_id
+    return f"{name} (revoked)" if row.node_state == "revoked" else name
+
+
+def _moved_node(one: pb.MovedNode) -> dict[str, object]:
+    return {"id": one.id, "name": one.name, "state": one.state}
 
 
 def _resource(row: pb.ResourceRow) -> dict[str, object]:
@@ -129,6 +171,7 @@ def _resource(row: pb.ResourceRow) -> dict[str, object]:
         "state": row.state,
         "node_id": row.node_id or None,
         "node_name": row.node_name or None,
+        "node_state": row.node_state or None,
         "labels": dict(sorted(row.labels.items())),
         "revision": row.revision,
         "source": row.source or None,

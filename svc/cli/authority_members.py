@@ -134,7 +134,7 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
     """List every node of the registry; status 0 whatever their health."""
     answer = admin(context)("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
     heads = ["NAME", "ROLE", "STATE", "VERSION", "ID"]
-    rows = [[row.name, row.role, row.state, row.version, row.id] for row in answer.nodes]
+    rows = [[row.name, row.role, _state(row), row.version, row.id] for row in answer.nodes]
     if health:
         heads += ["CERTIFICATE EXPIRES", "LAST SEEN"]
         for shown, row in zip(rows, answer.nodes, strict=True):
@@ -253,6 +253,13 @@ def _token(answer: pb.TokenResponse, **about: str) -> dict[str, object]:
     }
 
 
+def _state(row: pb.NodeRow) -> str:
+    """The node's state; of one that was revoked also what nobody can serve until it is moved."""
+    if row.state != "revoked" or not row.resources:
+        return row.state
+    return f"{row.state} (has {row.resources} resource{'s' if row.resources > 1 else ''})"
+
+
 def _node(row: pb.NodeRow) -> dict[str, object]:
     return {
         "id": row.id,
@@ -267,6 +274,7 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "inventory_generation": row.inventory_generation or None,
         "inventory_served": row.inventory_served or None,
         "publication": row.publication or None,
+        "resources": row.resources,
     }
 
 

@@ -31,6 +31,7 @@ from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.service import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
+from tests.logged import logged
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -190,10 +191,34 @@ class IntakeTests(SynchronousTestCase):
         self.assertTrue(self.verdict().accepted)
         other = self.house.node(Role.CONNECTOR, "conn2")
         self.house.refresh()
-        self.assertEqual(self.verdict(other).reason, "resource_owned_by_peer")
+        events = logged(self)
+        said = self.verdict(other)
+        self.assertEqual(said.reason, "resource_owned_by_peer")
+        # A Connector is told of its own resource, and not of other nodes.
+        self.assertIn("db1 is assigned to another node", said.text)
+        self.assertNotIn(self.house.connector.id, said.text)
+        [refused] = [one for one in events if one["log_format"] == "registration refused"]
+        self.assertEqual(
+            (refused["node"], refused["node_name"], refused["owned"]),
+            (other.id, "conn2", [f"db1 by conn1 ({self.house.connector.id}, active)"]),
+        )
         serving = self.house.registrations.serving(self.db1, self.house.proxy.id)
         assert serving is not None
         self.assertEqual(serving.node_id, self.house.connector.id)
+
+    def test_owned_by_a_revoked_node(self) -> None:
+        """The log says that the owner was revoked, and which command moves what it owns."""
+        self.house.run(lambda tx: tx.nodes.revoke(self.house.connector.id, 1.0))
+        other = self.house.node(Role.CONNECTOR, "conn1")
+        self.house.refresh()
+        events = logged(self)
+        self.assertEqual(self.verdict(other).reason, "resource_owned_by_peer")
+        [refused] = [one for one in events if one["log_format"] == "registration refused"]
+        self.assertEqual(refused["owned"], [f"db1 by conn1 ({self.house.connector.id}, revoked)"])
+        self.assertEqual(
+            refused["do"],
+            f"svc authority resources move --from {self.house.connector.id} --to {other.id}",
+        )
 
     @proves("G-TUN-09")
     def test_catalog_permits_none(self) -> None:

@@ -114,6 +114,74 @@ class ResourceTests(TerminalTests):
         details = [one["details"] for one in self.records() if one["event"] == "resource.change"]
         self.assertEqual([each.get("connector_id") for each in details], [OTHER.id, None])
 
+    def replaced(self) -> None:
+        """Two resources of db-1, which is revoked, and another Connector of its name."""
+        self.authority.change(lambda tx: (tx.nodes.register(SEEN), tx.nodes.register(OTHER)))
+        for name, node in (("db", "db-1"), ("host", "db-1"), ("other", "db-2")):
+            done = self.run_it("resources", "add", name, "--kind", "tcp", "--node", node)
+            self.assertEqual(done.status, 0, done.stderr)
+        self.run_it("nodes", "revoke", "db-1")
+        again = evolve(SEEN, id="c" * 26, key_sha256=b"n" * 32, audit_key=b"n" * 32)
+        self.authority.change(lambda tx: tx.nodes.register(again))
+
+    def test_a_revoked_owner(self) -> None:
+        """Both lists say that the owner of a resource was revoked, and what it still owns."""
+        self.replaced()
+        listed = self.run_it("resources", "list").stdout.splitlines()
+        self.assertEqual([line.split()[2:5] for line in listed[1:]], [
+            ["owner_revoked", "db-1", "(revoked)"],
+            ["owner_revoked", "db-1", "(revoked)"],
+            ["unserved", "db-2", "-"],
+        ])  # fmt: skip
+        rows = json.loads(self.run_it("resources", "list", "--json").stdout)
+        self.assertEqual([row["node_state"] for row in rows], ["revoked", "revoked", "active"])
+        nodes = json.loads(self.run_it("nodes", "list", "--json").stdout)
+        counts = {(one["name"], one["state"]): one["resources"] for one in nodes}
+        self.assertEqual(
+            counts, {("db-1", "revoked"): 2, ("db-1", "active"): 0, ("db-2", "active"): 1}
+        )
+        self.assertIn("revoked (has 2 resources)", self.run_it("nodes", "list").stdout)
+
+    def test_moved_together(self) -> None:
+        """One command gives all of a node's resources to another, each with its record."""
+        self.replaced()
+        moved = self.run_it("resources", "move", "--from", "db-1", "--to", "db-1")
+        self.assertEqual(
+            moved.stdout,
+            f"moved db, host from db-1 ({SEEN.id}, revoked) to db-1 ({'c' * 26}), "
+            "catalog version 5\n",
+            moved.stderr,
+        )
+        rows = json.loads(self.run_it("resources", "list", "--json").stdout)
+        self.assertEqual([row["node_id"] for row in rows], ["c" * 26, "c" * 26, OTHER.id])
+        changes = [one for one in self.records() if one["event"] == "resource.change"]
+        self.assertEqual(
+            [(one["resource_id"], one["details"]["connector_id"]) for one in changes],
+            [("db", "c" * 26), ("host", "c" * 26)],
+        )
+        again = self.run_it("resources", "move", "--from", SEEN.id, "--to", "db-1")
+        self.assertEqual(again.stdout, f"db-1 ({SEEN.id}, revoked) has no resources\n")
+        found = json.loads(self.run_it(
+            "resources", "move", "--from", "c" * 26, "--to", "db-2", "--json"
+        ).stdout)  # fmt: skip
+        self.assertEqual((found["moved"], found["to"]["name"]), (["db", "host"], "db-2"))
+
+    def test_moves_that_are_refused(self) -> None:
+        """A node that is unknown, revoked or the same is refused, and nothing is moved."""
+        self.replaced()
+        for source, target, reason in (
+            ("nobody", "db-2", "unknown_node"),
+            ("db-1", "nobody", "unknown_node"),
+            ("db-2", SEEN.id, "unknown_node"),
+            ("db-2", "db-2", "same_node"),
+            ("db-1", "db-2", "ambiguous_node"),
+        ):
+            done = self.run_it("resources", "move", "--from", source, "--to", target)
+            self.assertEqual((done.status, done.stdout), (1, ""), (source, target))
+            self.assertIn(f"({reason})", done.stderr)
+        self.assertIn(SEEN.id, done.stderr)
+        self.assertFalse([one for one in self.records() if one["event"] == "resource.change"])
+
     def test_what_is_not_there(self) -> None:
         """An unknown resource or node is refused by name, and nothing is changed."""
         for words in (("assign", "x", "--node", "db-1"), ("unassign", "x"), ("remove", "x")):

@@ -139,7 +139,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,7 @@ class NodeRow(_message.Message):
     INVENTORY_GENERATION_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_SERVED_FIELD_NUMBER: _ClassVar[int]
     PUBLICATION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -164,7 +165,8 @@ class NodeRow(_message.Message):
     inventory_generation: int
     inventory_served: int
     publication: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ...) -> None: ...
+    resources: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -280,7 +282,7 @@ class ListResourcesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ResourceRow(_message.Message):
-    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision")
+    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision", "node_state")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -298,6 +300,7 @@ class ResourceRow(_message.Message):
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    NODE_STATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     labels: _containers.ScalarMap[str, str]
@@ -308,7 +311,8 @@ class ResourceRow(_message.Message):
     source: str
     identity: str
     assignment_revision: int
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ...) -> None: ...
+    node_state: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., node_state: _Optional[str] = ...) -> None: ...
 
 class ListResourcesResponse(_message.Message):
     __slots__ = ("resources",)
@@ -333,6 +337,34 @@ class AssignResourceResponse(_message.Message):
     assignment_revision: int
     changed: bool
     def __init__(self, catalog_version: _Optional[int] = ..., assignment_revision: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
+
+class MoveResourcesRequest(_message.Message):
+    __slots__ = ("to",)
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    to: str
+    def __init__(self, to: _Optional[str] = ..., **kwargs) -> None: ...
+
+class MovedNode(_message.Message):
+    __slots__ = ("id", "name", "state")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    state: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class MoveResourcesResponse(_message.Message):
+    __slots__ = ("ids", "to", "catalog_version")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    to: MovedNode
+    catalog_version: int
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., to: _Optional[_Union[MovedNode, _Mapping]] = ..., catalog_version: _Optional[int] = ..., **kwargs) -> None: ...
 
 class RemoveResourceRequest(_message.Message):
     __slots__ = ("id",)
