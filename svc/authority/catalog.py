@@ -303,8 +303,6 @@ class CatalogDesk:
             return "served"
         if one.assigned_to is None:
             return "unassigned"
-        if self._node_state(one.assigned_to) == NodeState.REVOKED.value:
-            return "owner_revoked"
         return "departed" if one.last_served_at is not None else "unserved"
 
     def _offered(self, one: Undeclared) -> pb.ResourceRow:

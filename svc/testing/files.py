@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import define, field
 
+from svc.setup.plan import KINDS
 from svc.testing.processes import run, svc_command
 from svc.testing.settings import (
     ALL,
@@ -39,7 +40,12 @@ FIRST_CONNECTOR = "c1"
 
 def needs_label(target: Target) -> bool:
     """Whether ``svc init --all``, which takes no labels, cannot put it into the catalog."""
-    return bool(target.labels)
+    return bool(target.labels) or is_foreign(target)
+
+
+def is_foreign(target: Target) -> bool:
+    """Whether its kind is a drop-in's, which ``svc init`` knows nothing of."""
+    return target.kind not in KINDS
 
 
 @define(eq=False, slots=False)
@@ -67,7 +73,7 @@ class Files:
         """Let ``svc init`` make it; then give each role the numbers of the test."""
         public, authority, *_ = map(str, free_ports())
         words = ["--cluster", self.cluster, "--public-port", public, "--authority-port", authority]
-        later = [one for one in targets if self.is_one and needs_label(one)]
+        later = [one for one in targets if is_foreign(one) or (self.is_one and needs_label(one))]
         for one in (one for one in targets if one not in later):
             words += ["--resource", f"{one.id}={one.kind}:{one.address}"]
         if self.is_one:
@@ -76,8 +82,10 @@ class Files:
         run(command, self.directory.parent).checked()
         for role in (ALL,) if self.is_one else ROLES:
             written = dict(_flat(tomllib.loads(self.config(role).read_text("utf-8"))))
-            if later:
-                written["connector.resources"] += _offered(later)
+            if later and role in (CONNECTOR, ALL):
+                # Without any resource given, `svc init` serves one of its own.
+                own = [] if all(map(is_foreign, targets)) else written["connector.resources"]
+                written["connector.resources"] = [*own, *_offered(later)]
             more: dict[str, Any] = {"telemetry.metrics_listen": "127.0.0.1:0"}
             for each in ROLES if self.is_one else (role,):
                 more |= numbers_of(each, self.numbers)

@@ -129,8 +129,8 @@ class ResourceTests(TerminalTests):
         self.replaced()
         listed = self.run_it("resources", "list").stdout.splitlines()
         self.assertEqual([line.split()[2:5] for line in listed[1:]], [
-            ["owner_revoked", "db-1", "(revoked)"],
-            ["owner_revoked", "db-1", "(revoked)"],
+            ["unserved", "db-1", "(revoked)"],
+            ["unserved", "db-1", "(revoked)"],
             ["unserved", "db-2", "-"],
         ])  # fmt: skip
         rows = json.loads(self.run_it("resources", "list", "--json").stdout)
