@@ -131,7 +131,8 @@ class ProcessTests(SynchronousTestCase):
                     self.assertEqual(peer.recv(8, socket.MSG_WAITALL), b"question")
                     for role in ROLES:
                         seen[role] |= self.outward(gateway, role)
-            gateway.set_policy(gateway.operator("policy", "show", "--json").json["text"])
+            text = gateway.operator("policy", "show", "--json").json["text"]
+            gateway.set_policy(f"{text}// once more\n")
             with socket.create_connection(person.endpoint("vault"), 20) as peer:
                 self.assertRaises(ConnectionResetError, self.use, peer)
             for role in ROLES:
