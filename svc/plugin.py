@@ -126,16 +126,23 @@ def _find(prefix: str, name: str, label: str, places: tuple[str, ...]) -> str:
     return found[0]
 
 
-def _nearest(prefix: str, name: str, places: tuple[str, ...]) -> str:
-    """What to try instead; reads names of files and imports nothing."""
+def installed(prefix: str, folders: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The words of the drop-ins there are, by their files' names alone; nothing is imported."""
     begin = f"{prefix}_"
-    known = sorted(
+    places = plugin_folders() if folders is None else folders
+    words = {
         file[len(begin) : -3]
         for place in places
         if os.path.isdir(place)
         for file in os.listdir(place)
-        if file.startswith(begin) and file.endswith(".py") and _WORD.match(file[len(begin) : -3])
-    )
+        if file.startswith(begin) and file.endswith(".py")
+    }
+    return tuple(sorted(word for word in words if _WORD.match(word)))
+
+
+def _nearest(prefix: str, name: str, places: tuple[str, ...]) -> str:
+    """What to try instead."""
+    known = installed(prefix, places)
     close = get_close_matches(name, known, n=1)
     if close:
         return f"; did you mean {close[0]}?"

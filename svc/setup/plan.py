@@ -13,6 +13,7 @@ from svc.config.forms import parse_address
 from svc.config.keys import KEYS
 from svc.errors import UsageError
 from svc.model.ids import is_cluster_name, is_resource_id
+from svc.plugin import installed
 
 AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
 SEPARATE = (AUTHORITY, PROXY, CONNECTOR)
@@ -21,7 +22,7 @@ GROUP = "staff"
 """The group that the first policy speaks of."""
 
 KINDS: tuple[str, ...] = next(tuple(key.default) for key in KEYS if key.path == "plugins.kinds")
-"""What the configuration that is written takes: the default of ``plugins.kinds``."""
+"""The kinds in use where a configuration names none."""
 
 _PIN = re.compile(r"[0-9a-f]{64}\Z")
 ISSUING_CA_DAYS = "identity.issuing_ca_days"
@@ -89,6 +90,11 @@ class Plan:
         return self.roles == (ALL,)
 
     @property
+    def more_kinds(self) -> tuple[str, ...]:
+        """The kinds of what is served that are not in use unless a configuration names them."""
+        return tuple(sorted({one.kind for one in self.served} - set(KINDS)))
+
+    @property
     def public(self) -> str:
         """What people and Connectors dial."""
         return joined(self.public_names[0], self.ports.public)
@@ -144,9 +150,10 @@ def read_served(text: str) -> Served:
     kind, colon, address = rest.partition(":")
     if not (equals and colon and is_resource_id(name) and kind.isidentifier()):
         raise UsageError("--resource: of the form ID=KIND:HOST:PORT, such as db1=tcp:10.0.0.5:5432")
-    if kind not in KINDS:
+    kinds = installed("kind")
+    if kind not in kinds:
         raise UsageError(
-            f"--resource {name}: there is no kind {kind}; the kinds are {', '.join(KINDS)}"
+            f"--resource {name}: there is no kind {kind}; the kinds are {', '.join(kinds)}"
         )
     try:
         return Served(name, kind, str(parse_address(address)))

@@ -13,6 +13,7 @@ from svc.setup.plan import (
     AUTHORITY,
     CONNECTOR,
     GROUP,
+    KINDS,
     LOOPBACK,
     PROXY,
     Plan,
@@ -51,15 +52,17 @@ permit (
 
 def configurations(plan: Plan, ca_pin: str) -> dict[str, str]:
     """File names and their texts."""
+    kinds = list(_kinds(plan))
     if plan.is_one:
-        return {"all.toml": "\n".join(_all(plan))}
+        return {"all.toml": "\n".join([*_all(plan), *kinds])}
     made = {AUTHORITY: _authority, PROXY: _proxy, CONNECTOR: _connector}
-    return {f"{role}.toml": "\n".join(made[role](plan, ca_pin)) for role in plan.roles}
+    return {f"{role}.toml": "\n".join([*made[role](plan, ca_pin), *kinds]) for role in plan.roles}
 
 
 def holder_configuration(plan: Plan) -> str:
     """The text of whoever holds the keys; the pin of what is made by it is not in it."""
-    return "\n".join(_all(plan) if plan.is_one else _authority(plan, ""))
+    made = _all(plan) if plan.is_one else _authority(plan, "")
+    return "\n".join([*made, *_kinds(plan)])
 
 
 def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
@@ -172,6 +175,14 @@ def _join(plan: Plan, role: str, ca_pin: str) -> Iterator[str]:
     yield "# Read once, while there is no identity in state_dir yet."
     yield f"token_file = {_quoted(str(plan.state[role] / 'join.token'))}"
     yield f"ca_pin = {_quoted(ca_pin)}"
+
+
+def _kinds(plan: Plan) -> Iterator[str]:
+    """The kinds in use, where what is served is of others than those that always are."""
+    if plan.more_kinds:
+        yield "[plugins]"
+        yield f"kinds = [{', '.join(map(_quoted, (*KINDS, *plan.more_kinds)))}]"
+        yield ""
 
 
 def _served(plan: Plan) -> Iterator[str]:

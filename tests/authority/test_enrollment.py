@@ -46,7 +46,9 @@ class JoinTests(SynchronousTestCase):
         return str(value_of(self.members.add_node(request, ROOT)).token)
 
     def persons_token(self, name: str = "ada", groups: Any = ()) -> str:
-        request = admin_pb2.AddPersonRequest(name=name, groups=groups)
+        request = admin_pb2.AddPersonRequest(
+            name=name, groups=groups, create_groups=True, join_groups=True
+        )
         return str(value_of(self.members.add_person(request, ROOT)).token)
 
     def joining(self, token: str, key: Any = None, audit: Any = None, **said: bytes) -> Any:

@@ -85,6 +85,17 @@ class PlanTests(SynchronousTestCase):
 class TextTests(SynchronousTestCase):
     """Every configuration is one that its role takes."""
 
+    def test_another_kind_is_put_in_use(self) -> None:
+        """A kind of a drop-in is named in every configuration; ssh and tcp need not be."""
+        desk, db = Served("desk", "vnc", "10.0.0.6:5900"), Served("db1", "tcp", "10.0.0.5:5432")
+        for roles in (PLAN.roles, (ALL,)):
+            plan = evolve(PLAN, served=(desk, db), roles=roles)
+            for name, text in configurations(plan, PIN).items():
+                found = read_settings(text, name.removesuffix(".toml"))
+                self.assertEqual(found.plugins.kinds, ("ssh", "tcp", "vnc"), name)
+            plain = configurations(evolve(plan, served=(db,)), PIN)
+            self.assertFalse(any("[plugins]" in text for text in plain.values()))
+
     def test_separate_roles(self) -> None:
         """The Proxy reaches the Authority, the Connector the Proxy, at the ports that listen."""
         plan = evolve(PLAN, served=(Served("db1", "tcp", "10.0.0.5:5432"),))
