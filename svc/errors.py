@@ -180,6 +180,21 @@ class AuditBroken(SvcError):
     what: str | None = None
 
 
+class RecordLost(AuditBroken):
+    """The store did not keep a record as it was written; what the record was of is undone."""
+
+    reason = "audit_record_lost"
+
+    @classmethod
+    def at(cls, seq: int) -> RecordLost:
+        """The refusal; *seq* is the first such record."""
+        return cls(
+            f"audit log: the store did not keep record {seq} as it was written; nothing of that "
+            "transaction stands.  Look for triggers and rules on its tables, and for whoever "
+            "else writes to it"
+        )
+
+
 class BackupBroken(SvcError):
     """A backup is not whole, not of one generation, or not as its manifest says; names the part."""
 

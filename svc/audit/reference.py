@@ -180,6 +180,13 @@ every write with the end it knows: a store that is behind is `audit_rolled_back`
 nothing is written to it. While it leads nobody else appends: a record past the end that its own
 writes left is `audit_foreign_record`, nothing is written behind it, and no head covers it.
 
+Each record is read back before its transaction is committed: a store that drops or changes it is
+`audit_record_lost`, and nothing of that transaction stands. Each look verifies what was appended
+since the newest head, however long the next one is away: a record that was altered meanwhile is
+`audit_broken`, and no head covers it. Where no head can be signed, for this or because its key has
+ended or the anchor directory cannot be written, `/readyz` says `audit_head_unsigned`, and no
+session is granted until one is signed. The three heal by themselves once their cause is gone.
+
 ## Exports
 
 `svc --config C authority audit export [--format json|cef|splunk-hec] [--after SEQ] [--personal]`

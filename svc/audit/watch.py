@@ -7,7 +7,8 @@ with the newest one known.  What is known: the end that our own writes left,
 the newest head in the anchor directory, and the greatest head that others
 showed us and that our records contradict, which is kept beside it.  While we
 lead, a record past the end that our own writes left is ``audit_foreign_record``,
-and stops the writing as well.
+one that does not verify is ``audit_broken``, and a store that does not keep what
+is written to it is ``audit_record_lost``; each stops the writing as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from svc.audit.own_end import NAMED, ForeignRecord, OwnEnd, Rows
 from svc.audit.restored import Restoration
 from svc.audit.witness import ANSWER_SECS
 from svc.audit.writer import RunBlocking, run_inline
-from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
@@ -35,6 +36,10 @@ LOOK_SECS = 5.0
 """Between two looks, at most."""
 
 _log = Logger(namespace="svc_audit")
+
+
+_OF_RECORDS = frozenset({AuditBroken.reason, RecordLost.reason})
+"""Faults of single records, in the store that we have open: looked at again, they may be mended."""
 
 
 class RolledBack(AuditBroken):
@@ -75,6 +80,10 @@ async def _not_leading() -> ChainHead | None:
     return None
 
 
+async def _nothing_asked() -> None:
+    """Nobody signs heads, and nobody writes."""
+
+
 def _uncounted(_: int) -> None:
     """Nobody signs heads."""
 
@@ -99,8 +108,11 @@ class LogWatch(AsyncService):
         led_end: Where the log ends, in a snapshot in which we lead; None where we do not.
         appended: Given how many records of ours a look found of which no commit told.
         told: Given the refusal when it is found, and None when all is right again.
-        heals: Whether a store that is right again is written to again.  A file may have been
-            replaced while we held it open, so what we would write goes nowhere: it does not.
+        verify: Verifies what was appended since the newest head; raises AuditBroken.
+        keeps: Tries whether a record that is written is kept; raises RecordLost.
+        heals: Whether a store that held another log, and is right again, is written to again.
+            A file may have been replaced while we held it open, so what we would write goes
+            nowhere: it does not.
         every: Seconds between two looks.
     """
 
@@ -116,6 +128,8 @@ class LogWatch(AsyncService):
     led_end: Callable[[], Awaitable[ChainHead | None]] = _not_leading
     appended: Callable[[int], object] = _uncounted
     told: Callable[[AuditBroken | None], object] = _nobody
+    verify: Callable[[], Awaitable[object]] = _nothing_asked
+    keeps: Callable[[], Awaitable[object]] = _nothing_asked
     heals: bool = True
     every: float = LOOK_SECS
     fault: AuditBroken | None = field(default=None, init=False)
@@ -186,9 +200,11 @@ class LogWatch(AsyncService):
         if self._given_up is not given_up:
             # What was found amiss is what was meanwhile given up on purpose.
             fault = await self._look()
+        if fault is None:
+            fault = await self._broken()
         if fault is not None:
             self.found(fault)
-        elif self.fault is not None and self.heals:
+        elif self.fault is not None and (self.heals or self.fault.reason in _OF_RECORDS):
             self.fault = None
             _log.info("the audit log is again the one that is known")
             self.told(None)
@@ -277,6 +293,16 @@ class LogWatch(AsyncService):
             if fault is not None:
                 return fault
         return await self._foreign()
+
+    async def _broken(self) -> AuditBroken | None:
+        """A record that was altered since it was written, or a store that still alters them."""
+        try:
+            await self.verify()
+            if self.fault is not None and self.fault.reason == RecordLost.reason:
+                await self.keeps()
+        except AuditBroken as broken:
+            return broken
+        return None
 
     async def _foreign(self) -> AuditBroken | None:
         """What is there past our own writes: found while nobody writes, too."""

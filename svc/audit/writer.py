@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from svc.audit.heads import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.merkle import Tree, leaf_hash, resume
-from svc.errors import AuditBroken, LeaseLost, SvcError
+from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
 from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.model.ledger import ChainHead, ChainRow
@@ -33,7 +33,7 @@ RETRY_SECONDS = 1.0
 KEY_RETRY_SECONDS = 10.0
 """One that its key may not sign: only a newer key, or the clock, changes that."""
 
-_KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
+KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
 
 BATCH = 512
 
@@ -65,14 +65,28 @@ def _nobody_asks(_: ChainHead) -> None:
     """As above."""
 
 
+def _nobody_is_told(_: SvcError | OSError | None) -> None:
+    """As above."""
+
+
 def _first() -> int:
     """Where there is only one writer, ever."""
     return 1
 
 
+class HeadsUnsigned(SvcError):
+    """No head of the audit log can be signed: nothing is granted until one can."""
+
+    fault = Fault.UNAVAILABLE
+    reason = "audit_head_unsigned"
+
+
 @define(slots=False, eq=False)
 class HeadWriter(AsyncService):
     """Signs heads over the log.
+
+    While no head can be signed nothing new is granted (:meth:`require_signing`): what is
+    recorded meanwhile could be rewritten by whoever holds the store.
 
     Args:
         chain: The rows.
@@ -91,6 +105,7 @@ class HeadWriter(AsyncService):
             for the same head changes nothing.
         told: Called with each head once it is durable.
         ours: How far the log is ours, past which nothing is signed; None: all there is.
+        unsigned: Told why no head can be signed, and None as soon as one can again.
         took_over: Told the end of the log that was verified at the start, before a head says so.
         every: How many records without a head bring one at once; the first head is never
             put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
@@ -116,6 +131,7 @@ class HeadWriter(AsyncService):
     told: Callable[[SignedHead], object] = _nobody
     ours: Callable[[], ChainHead | None] = _all
     took_over: Callable[[ChainHead], object] = _nobody_asks
+    unsigned: Callable[[SvcError | OSError | None], object] = _nobody_is_told
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     restored_seq: int = 0
@@ -128,6 +144,7 @@ class HeadWriter(AsyncService):
     _timer: IDelayedCall | None = field(default=None, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
     _said: str = field(default="", init=False)
+    _refusal: SvcError | OSError | None = field(default=None, init=False)
 
     @property
     def newest(self) -> SignedHead | None:
@@ -165,10 +182,40 @@ class HeadWriter(AsyncService):
         except LeaseLost as lost:
             _log.info("no last audit head is signed: another one leads", leader=lost.leader)
         except AuditBroken as refused:
-            if refused.reason not in _KEY_REFUSALS:
+            if refused.reason not in KEY_REFUSALS:
                 raise
             # The records are there; the head that the next start signs covers them.
             _log.error("no last audit head is signed", reason=str(refused))
+
+    def require_signing(self) -> None:
+        """Return if the newest attempt to sign a head did not fail; before anything is granted.
+
+        Raises:
+            HeadsUnsigned: it did.
+        """
+        if self._refusal is not None:
+            raise HeadsUnsigned(
+                "the Authority cannot sign its audit log now, and grants nothing until it can; "
+                "its operator finds the reason in its log"
+            )
+
+    async def verify(self) -> None:
+        """Take what was appended since the newest head into the tree, ahead of the next one.
+
+        Called between heads, which may be hours apart: a record that was altered is found now.
+
+        Raises:
+            AuditBroken: a record does not verify.
+            StoreUnavailable: rows could not be reached.
+        """
+        ours = self.ours()
+        if not self.running or ours is None:
+            return
+        await self._lock.acquire()
+        try:
+            await self._catch_up_with_ours()
+        finally:
+            self._lock.release()
 
     def appended(self, count: int = 1) -> None:
         """Say that *count* records have been committed; called by whoever ran the store."""
@@ -229,14 +276,24 @@ class HeadWriter(AsyncService):
             if self.running:
                 self._again(min(self.after, RETRY_SECONDS))
         except (SvcError, OSError) as failed:
+            self._refused(failed)
             if str(failed) != self._said:
                 _log.error("an audit head was not signed", reason=str(failed))
             self._said = str(failed)
-            of_key = isinstance(failed, SvcError) and failed.reason in _KEY_REFUSALS
+            of_key = isinstance(failed, SvcError) and failed.reason in KEY_REFUSALS
             if self.running:
                 self._again(KEY_RETRY_SECONDS if of_key else min(self.after, RETRY_SECONDS))
         else:
             self._said = ""
+            self._refused(None)
+
+    def _refused(self, failed: SvcError | OSError | None) -> None:
+        """Whoever serves is to know; a store that does not answer is told of by others."""
+        if isinstance(failed, StoreUnavailable):
+            return
+        if failed is not None or self._refusal is not None:
+            self._refusal = failed
+            self.unsigned(failed)
 
     def _again(self, soon: float) -> None:
         """Be due soon; a timer that runs may be one of hours."""

@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc.audit.writer import HeadsUnsigned
 from svc.authority.facts import Knowledge
 from svc.authority.rates import AskRates
 from svc.authority.records import Recorder, node, person
@@ -69,6 +70,7 @@ class Issuance:
         engine: Gives the policy in force; None while there is none.
         sign_grant: Signs with the grant key.
         told: Told action label, decision word and seconds of each decision.
+        may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
@@ -88,6 +90,7 @@ class Issuance:
     entropy: Entropy
     told: Callable[[str, str, float], object]
     rates: AskRates
+    may_grant: Callable[[], object] = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     _seen: dict[bytes, float] = field(factory=dict)
@@ -110,8 +113,10 @@ class Issuance:
             self._note(wish)
             with self.rates.writing(wish.person.id):
                 outcome = self._decide(wish, ask, proxy)
+                if outcome.connector is not None:
+                    self.may_grant()
                 row = await self._commit(wish, outcome, ask, proxy)
-        except (StoreUnavailable, TooMany):
+        except (StoreUnavailable, HeadsUnsigned, TooMany):
             raise  # nowhere to write it down; or counted, and summarised later
         except SvcError as refusal:
             self.note(decision="deny")

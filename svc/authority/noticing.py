@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from svc.audit.own_end import ForeignRecord, Rows
 from svc.audit.watch import LogWatch, RolledBack
-from svc.errors import AuditBroken
+from svc.errors import AuditBroken, RecordLost
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
 from svc.model.ledger import ChainHead, ChainRow
@@ -72,7 +72,7 @@ class NoticingStore:
         try:
             result, records, end = await self.store.run(desc, counted)
         except AuditBroken as broken:
-            if broken.reason in (RolledBack.reason, ForeignRecord.reason):
+            if broken.reason in (RolledBack.reason, ForeignRecord.reason, RecordLost.reason):
                 self.watch.found(broken)
             raise
         self.watch.committed(end)

@@ -19,7 +19,7 @@ from svc.audit.own_end import ForeignRecord
 from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
 from svc.audit.witness import FileSink, Witness
 from svc.audit.witness_http import HttpSink
-from svc.audit.writer import HeadWriter, shared_by_nobody
+from svc.audit.writer import KEY_REFUSALS, HeadsUnsigned, HeadWriter, shared_by_nobody
 from svc.authority.heads import HeadsToTell
 from svc.authority.leading import FencedStore
 from svc.authority.noticing import StoredChain
@@ -28,7 +28,7 @@ from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
 from svc.compose.state import anchor_key
 from svc.compose.store_place import StorePlace, store_place
-from svc.errors import AuditBroken, LeaseLost
+from svc.errors import AuditBroken, LeaseLost, RecordLost, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
 from svc.model.audit import SignedHead
@@ -36,7 +36,13 @@ from svc.model.ledger import ChainHead, ChainRow
 from svc.own_thread import OwnThread
 from svc.service import AsyncService, Readiness
 
-AUDIT = (RolledBack.reason, ForeignRecord.reason)
+AUDIT = (
+    RolledBack.reason,
+    ForeignRecord.reason,
+    AuditBroken.reason,
+    RecordLost.reason,
+    HeadsUnsigned.reason,
+)
 """The conditions of readiness, as the words by which what is amiss is known."""
 
 GREATEST = "greatest"
@@ -137,9 +143,15 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
         for witness in witnesses:
             witness.signed(head)
 
+    def unsigned(failed: SvcError | OSError | None) -> None:
+        if isinstance(failed, AuditBroken) and failed.reason not in KEY_REFUSALS:
+            watch.found(failed)
+        (ready.met if failed is None else ready.lost)(HeadsUnsigned.reason)
+
     writer = _writer(p, keeper, judge, exchange, watch, signed)
+    writer.unsigned = unsigned
     p.store.committed, p.store.watch = writer.appended, watch
-    watch.appended = writer.appended
+    watch.appended, watch.verify, watch.keeps = writer.appended, writer.verify, _keeps(p)
     restoring = Restoring(
         FencedStore(p.opened.store, p.leadership.held), watch.chain, p.recorder,
         restore_wish_file(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
@@ -169,7 +181,7 @@ def _watch(
         chain = PlaceChain(store_place(p.settings), in_thread)
 
     def told(fault: AuditBroken | None) -> None:
-        for each in AUDIT:
+        for each in AUDIT[:-1]:
             (ready.lost if fault is not None and fault.reason == each else ready.met)(each)
         if fault is not None and exchange is not None and p.leadership.lease is None:
             # Whoever writes is to know of what its store lacks.
@@ -187,6 +199,27 @@ def _watch(
     for each in AUDIT:
         ready.met(each)
     return watch
+
+
+class _Undone(Exception):
+    """Ends a transaction that is to leave nothing."""
+
+
+def _keeps(p: Parts) -> Callable[[], Awaitable[None]]:
+    """Whether the store keeps a record that is written to it; what is tried is undone."""
+
+    def write(tx: ITransaction) -> None:
+        written = tx.audit.append(b"{}")
+        if tx.audit.rows(written.seq, 2) != (written,):
+            raise RecordLost.at(written.seq)
+        raise _Undone
+
+    async def keeps() -> None:
+        if p.leadership.lease is not None:
+            with suppress(_Undone):
+                await p.opened.store.run("see whether a record is kept", write)
+
+    return keeps
 
 
 def _led_end(p: Parts) -> Callable[[], Awaitable[ChainHead | None]]:

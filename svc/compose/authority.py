@@ -20,7 +20,6 @@ from svc.authority.enrollment import Enrollment
 from svc.authority.explain import Explainer
 from svc.authority.facts import Knowledge
 from svc.authority.following import Following
-from svc.authority.heads import HeadsToTell
 from svc.authority.intake import Intake
 from svc.authority.issuance import Issuance
 from svc.authority.issuers import IssuersInForce
@@ -39,7 +38,7 @@ from svc.authority.renewals import RenewalDesk
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
 from svc.authority.unsigned import UnsignedRows
-from svc.compose.audit_heads import AUDIT, audit_heads
+from svc.compose.audit_heads import AUDIT, AuditHeads, audit_heads
 from svc.compose.authority_follow import Follower
 from svc.compose.authority_life import (
     LEADER,
@@ -158,7 +157,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     heads = audit_heads(p, role.ready, follower.begin_anew)
     queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
-    control = _control(p, rooms, listeners, queue, heads.told)
+    control = _control(p, rooms, listeners, queue, heads)
     Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
     admin = _admin(p, rooms, control, role, queue)
     server = rpc_server(
@@ -252,7 +251,7 @@ def _control(
     rooms: Rooms,
     listeners: dict[str, RpcListener],
     queue: AuditQueue,
-    heads: HeadsToTell,
+    heads: AuditHeads,
 ) -> ControlService:
     clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
     cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
@@ -261,6 +260,7 @@ def _control(
         cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
         verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
         rooms.rates, rooms.refusals, p.runtime.traces.note,
+        may_grant=heads.writer.require_signing,
     )  # fmt: skip
     intake = Intake(
         cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
@@ -274,7 +274,7 @@ def _control(
 
     return ControlService(
         rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: lanes_of(p, listeners), clock, seen, rooms.rates, queue.intake, heads,
+        lambda: lanes_of(p, listeners), clock, seen, rooms.rates, queue.intake, heads.told,
     )  # fmt: skip
 
 

@@ -16,10 +16,11 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.errors import StoreUnavailable
+from svc.errors import RecordLost, StoreUnavailable
 from svc.interfaces.store import ChainHash
 from svc.store.connection import SqliteStatements, unavailable
 from svc.store.jobs import Job
+from svc.store.sql.audit import Appended
 from svc.store.sql.transaction import Transaction
 
 BATCH_LIMIT = 256
@@ -54,6 +55,7 @@ class WriteBatch:
     _crash_point: Callable[[str], None]
     _connection: sqlite3.Connection | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
+    _appended: Appended = field(init=False, factory=Appended)
 
     def perform(self, jobs: Sequence[Job]) -> None:
         """Run *jobs*; each has its outcome when this returns.  Never raises."""
@@ -88,13 +90,17 @@ class WriteBatch:
     def _begin(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._reopen()
-            self._transaction = Transaction(SqliteStatements(self._connection), self._chain_hash)
+            self._transaction = Transaction(
+                SqliteStatements(self._connection), self._chain_hash, appended=self._appended
+            )
+        self._appended.undo(0)
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
     def _run_one(self, connection: sqlite3.Connection, job: Job) -> bool:
         """Run one job in its savepoint; whether its writes are to be kept."""
         assert self._transaction is not None, "_begin made it"
+        before = len(self._appended.links)
         try:
             connection.execute("SAVEPOINT job")
             job.outcome = job.fn(self._transaction)
@@ -103,13 +109,39 @@ class WriteBatch:
                 return True
             job.outcome = None
         except BaseException as error:
-            job.outcome = _not_written(job.desc, error)
+            job.outcome = _not_written(job.desc, self._lost(error) or error)
+        self._appended.undo(before)
         if connection.in_transaction:
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
         return False
 
+    def _lost(self, error: BaseException) -> RecordLost | None:
+        """A row that another one refers to, and that was there a moment ago."""
+        assert self._transaction is not None, "_begin made it"
+        if isinstance(error, sqlite3.IntegrityError):
+            try:
+                self._appended.require_kept(self._transaction.audit)
+            except RecordLost as lost:
+                return lost
+            except sqlite3.Error:
+                pass  # the first error is the one that is told
+        return None
+
     def _commit(self, connection: sqlite3.Connection, kept: Sequence[Job]) -> None:
+        assert self._transaction is not None, "_begin made it"
+        try:
+            self._appended.require_kept(self._transaction.audit)
+        except RecordLost as lost:
+            self.close()  # which undoes the transaction
+            for job in kept:
+                job.outcome = Failure(RecordLost(lost.text))
+            return
+        except sqlite3.Error as error:
+            for job in kept:
+                job.outcome = None
+            self._fail(kept, error)
+            return
         self._crash_point("before_commit")
         try:
             connection.execute("COMMIT")

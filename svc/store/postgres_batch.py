@@ -22,7 +22,7 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.errors import StoreUnavailable, SvcError
+from svc.errors import RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.store import ChainHash
 from svc.store.jobs import Job
 from svc.store.postgres_connect import LOCKS, WRITING, Connector
@@ -33,7 +33,7 @@ from svc.store.postgres_connection import (
     refusal,
     told,
 )
-from svc.store.sql.audit import HeadMemory
+from svc.store.sql.audit import Appended, HeadMemory
 from svc.store.sql.statements import Statements
 from svc.store.sql.transaction import Transaction
 
@@ -81,6 +81,7 @@ class PostgresWriteBatch:
     _db: PostgresStatements | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
     _head: HeadMemory = field(init=False, factory=HeadMemory)
+    _appended: Appended = field(init=False, factory=Appended)
 
     @property
     def _connection(self) -> PostgresConnection | None:
@@ -109,7 +110,7 @@ class PostgresWriteBatch:
     def adopt(self, connection: PostgresConnection) -> None:
         """Write over *connection*, which holds what :meth:`Connector.to_write` takes."""
         self._db = PostgresStatements(connection)
-        self._transaction = Transaction(self._db, self._chain_hash, self._head)
+        self._transaction = Transaction(self._db, self._chain_hash, self._head, self._appended)
 
     def close(self) -> None:
         """Close the connection.  Idempotent."""
@@ -136,6 +137,7 @@ class PostgresWriteBatch:
         assert db is not None, "adopt made it"
         db.connection.deadline, db.ahead, db.holds = by, "", not careful
         self._head.head = None
+        self._appended.undo(0)
         if careful:
             db.connection.ask(_BEGIN)
         else:
@@ -169,6 +171,7 @@ class PostgresWriteBatch:
         """Run one job in its savepoint; whether its writes are to be kept."""
         assert self._transaction is not None, "_begin made it"
         db.connection.ask(f"SAVEPOINT {name}")
+        before = len(self._appended.links)
         try:
             job.outcome = job.fn(self._transaction)
             self._require_usable(db)
@@ -181,6 +184,7 @@ class PostgresWriteBatch:
                 raise
             job.outcome = self._not_written(job.desc, error)
         self._head.head = None
+        self._appended.undo(before)
         db.connection.ask(f"ROLLBACK TO SAVEPOINT {name};RELEASE SAVEPOINT {name}")
         return False
 
@@ -202,6 +206,14 @@ class PostgresWriteBatch:
 
     def _commit(self, db: PostgresStatements, kept: Sequence[Job], careful: bool) -> None:
         connection = db.connection
+        assert self._transaction is not None, "_begin made it"
+        try:
+            self._appended.require_kept(self._transaction.audit)
+        except RecordLost as lost:
+            self._roll_back(db)
+            for job in kept:
+                job.outcome = Failure(RecordLost(lost.text))
+            return
         self._crash_point("before_commit")
         del connection.notices[:]
         try:
@@ -233,6 +245,13 @@ class PostgresWriteBatch:
             job.outcome = Failure(refused)
 
     def _not_written(self, desc: str, error: BaseException) -> Failure:
+        if (
+            isinstance(error, psycopg2.errors.ForeignKeyViolation)
+            and error.diag.table_name == "personal_values"
+            and self._appended.links
+        ):
+            # They go in right behind their record, which is not there any more.
+            return Failure(RecordLost.at(self._appended.links[-1].seq))
         if isinstance(error, psycopg2.Error):
             return Failure(refusal(error, self._connector.place, desc))
         return Failure(error)

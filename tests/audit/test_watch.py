@@ -16,7 +16,7 @@ from svc.audit.greatest import GreatestHead
 from svc.audit.heads import to_line
 from svc.audit.restored import restoration
 from svc.audit.watch import LOOK_SECS, LogWatch
-from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
@@ -38,7 +38,7 @@ class Source:
         return self.head
 
 
-class WatchTests(SynchronousTestCase):
+class WatchCase(SynchronousTestCase):
     """A log of twelve records under an Authority."""
 
     def setUp(self) -> None:
@@ -73,6 +73,10 @@ class WatchTests(SynchronousTestCase):
         found = self.failureResultOf(Deferred.fromCoroutine(coroutine), SvcError).value
         assert isinstance(found, SvcError)
         return found
+
+
+class WatchTests(WatchCase):
+    """Looks, writes, and what others show."""
 
     def end(self) -> ChainHead:
         return self.successResultOf(Deferred.fromCoroutine(self.log.head()))
@@ -293,3 +297,49 @@ class WatchTests(SynchronousTestCase):
         self.watch.sources = (Source(self.heads[2]),)
         self.done(self.watch.ask_witnesses())
         self.assertEqual(self.refused(self.watch.confirm()).reason, "audit_rolled_back")
+
+
+class RecordFaultTests(WatchCase):
+    """Records that were altered, and a store that alters them."""
+
+    def test_altered(self) -> None:
+        """What does not verify is named, nothing is written, and a record put right heals it."""
+        amiss: list[AuditBroken] = []
+
+        async def verify() -> None:
+            for one in amiss:
+                raise one
+
+        watch = self.made(verify=verify, heals=False)
+        self.start(watch)
+        amiss.append(AuditBroken("audit log: record 12 does not verify"))
+        self.clock.advance(LOOK_SECS)
+        self.assertEqual([each and each.reason for each in self.told], ["audit_broken"])
+        refused = self.assertRaises(
+            AuditBroken, watch.require, ChainHead(12, self.log.log[-1].hash)
+        )
+        self.assertEqual(refused.reason, "audit_broken")
+        amiss.clear()
+        self.clock.advance(LOOK_SECS)
+        self.assertIsNone(self.told[-1])
+        watch.require(ChainHead(12, self.log.log[-1].hash))
+
+    def test_not_kept(self) -> None:
+        """A store that keeps no record is tried again by each look, until it does."""
+        tried: list[int] = []
+
+        async def keeps() -> None:
+            tried.append(len(tried))
+            if len(tried) < 3:
+                raise RecordLost.at(13)
+
+        watch = self.made(keeps=keeps, heals=False)
+        self.start(watch)
+        self.clock.advance(LOOK_SECS)
+        self.assertEqual(tried, [])
+        watch.found(RecordLost.at(13))
+        for _ in range(2):
+            self.clock.advance(LOOK_SECS)
+            self.assertIsNotNone(watch.fault)
+        self.clock.advance(LOOK_SECS)
+        self.assertEqual((watch.fault, self.told[-1], len(tried)), (None, None, 3))

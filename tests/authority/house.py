@@ -299,6 +299,9 @@ class House:
         ours = [one for one in records if one["event"] != "state.adopt"]
         return [one for one in ours if event in ("", one["event"])]
 
+    def may_grant(self) -> None:
+        """Nothing keeps grants back, unless a test does."""
+
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
@@ -306,6 +309,7 @@ class House:
             self.store, self.recorder, self.world.verifier, self.world.keys.signer(Purpose.GRANT),
             self.clock, self.now, self.entropy,
             lambda kind, word, _: self.told.append((kind, word)), self.rates, self.refusals,
+            may_grant=lambda: self.may_grant(),
         )  # fmt: skip
 
     def serve(self, *resources: str) -> Registered:

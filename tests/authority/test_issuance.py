@@ -7,6 +7,8 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.writer import HeadsUnsigned
+from svc.errors import Fault
 from svc.messages.control import Answer, answer_message
 from svc.messages.session import decode_grant
 from svc.model.principal import Role
@@ -51,6 +53,20 @@ class IssuanceTests(SynchronousTestCase):
         row = self.house.run(lambda tx: tx.audit.tail(1)[0])
         self.assertEqual(grant.audit_hash, row.hash)
         self.assertEqual(self.house.told, [("connect", "allow")])
+
+    def test_no_head_can_be_signed(self) -> None:
+        """Nobody is let in meanwhile, and nothing is written; who is denied is denied as ever."""
+        self.house.serve("db1")
+        self.house.may_grant = self.unsigned  # type: ignore[method-assign]
+        refusal = refusal_of(self.issuance.authorize(self.house.ask(self.house.ada), self.proxy))
+        self.assertEqual(refusal.reason, "audit_head_unsigned")
+        self.assertEqual((refusal.fault, self.house.records()), (Fault.UNAVAILABLE, []))
+        self.assertEqual(self.authorize(self.house.ada, said="deny").reason, "denied")
+        del self.house.may_grant
+        self.assertIsNotNone(self.authorize(self.house.ada).grant)
+
+    def unsigned(self) -> None:
+        raise HeadsUnsigned("not now")
 
     def test_record_holds_the_request_and_hides_what_is_personal(self) -> None:
         """The record names the whole Cedar request; address and login stand as hashes."""

@@ -10,11 +10,12 @@ transactions brings a :class:`HeadMemory`, and forgets it with whatever is undon
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from zope.interface import implementer
 
-from svc.errors import Malformed
+from svc.errors import Malformed, RecordLost
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ChainHash
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
@@ -46,6 +47,34 @@ def _text(canonical: bytes) -> str:
 
 
 @define
+class Appended:
+    """The links that the open transaction appended, to be compared with what the store kept.
+
+    A trigger, or whoever else can reach the tables, may drop or change a row as it is inserted;
+    nothing that is recorded there may happen then.
+    """
+
+    links: list[ChainRow] = field(factory=list)
+
+    def undo(self, count: int) -> None:
+        """Only the first *count* stand: the rest was rolled back."""
+        del self.links[count:]
+
+    def require_kept(self, log: IAuditLog) -> None:
+        """Return if the log ends with exactly these; before the commit, in the store's thread.
+
+        Raises:
+            RecordLost: naming the first that is not as it was written, or was not written here.
+        """
+        if not self.links:
+            return
+        kept = log.rows(self.links[0].seq, len(self.links) + 1)
+        for written, row in zip_longest(self.links, kept):
+            if row != written:
+                raise RecordLost.at((written or row).seq)
+
+
+@define
 class HeadMemory:
     """The head as the open transaction left it; None where it is to be read."""
 
@@ -60,6 +89,7 @@ class AuditLog:
     _db: Statements
     _chain_hash: ChainHash
     _memory: HeadMemory | None = None
+    _appended: Appended | None = None
 
     def append(
         self,
@@ -83,6 +113,10 @@ class AuditLog:
             text,
             signature or None,
         )
+        if self._memory is not None:
+            self._memory.head = ChainHead(seq, link.hash)
+        if self._appended is not None:
+            self._appended.links.append(link)
         for value in personal:
             self._db.write(
                 "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
@@ -98,8 +132,6 @@ class AuditLog:
                 entities.digest,
                 entities.text,
             )
-        if self._memory is not None:
-            self._memory.head = ChainHead(seq, link.hash)
         return link
 
     def head(self) -> ChainHead:

@@ -1,7 +1,7 @@
 """All facets over one connection.
 
-Facets keep no state between calls but what *head* remembers, so one object
-serves every transaction of its connection.
+Facets keep no state between calls but what *head* and *appended* remember, so one
+object serves every transaction of its connection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
-from svc.store.sql.audit import AuditLog, HeadMemory
+from svc.store.sql.audit import Appended, AuditLog, HeadMemory
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
@@ -36,7 +36,11 @@ class Transaction:
     """The facets, over whatever transaction is open on *db*."""
 
     def __init__(
-        self, db: Statements, chain_hash: ChainHash, head: HeadMemory | None = None
+        self,
+        db: Statements,
+        chain_hash: ChainHash,
+        head: HeadMemory | None = None,
+        appended: Appended | None = None,
     ) -> None:
         self.schema = Schema(db)
         self.lease = LeaseRow(db)
@@ -50,7 +54,7 @@ class Transaction:
         self.inventories = Inventories(db)
         self.policies = Policies(db)
         self.sessions = Sessions(db)
-        self.audit = AuditLog(db, chain_hash, head)
+        self.audit = AuditLog(db, chain_hash, head, appended)
         self.heads = Heads(db)
         self.keyrings = Keyrings(db)
         self.state = StateLog(db)

@@ -1,0 +1,114 @@
+"""A store that is altered under a running gateway: nobody is let in, and it heals."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.watch import LOOK_SECS
+from svc.testing.gateway import make_gateway
+from svc.testing.processes import TooLate, until
+from svc.testing.settings import AUTHORITY
+from tests.system.world import around
+
+_RARE = {"audit.head_after_secs": 3600.0, "audit.head_every_records": 100_000}
+"""So that a record stays behind the last head for long, where only looking at it helps."""
+
+
+class AlteredLogTests(SynchronousTestCase):
+    """Four processes, and a person who comes and goes."""
+
+    def setUp(self) -> None:
+        echo = [one for one in around().resources if one.id == "echo"]
+        self.gateway = make_gateway(echo, numbers=_RARE | {"snapshot.reload_secs": LOOK_SECS})
+        self.addCleanup(self.gateway.end)
+        self.person = self.gateway.add_person("ada", "ops")
+        self.person.up("echo")
+        self.child = self.gateway.child(AUTHORITY)
+        self.opened()
+
+    def sql(self, statement: str, *values: Any) -> list[Any]:
+        """Do something to the store behind everybody's back."""
+        with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store, store:
+            return store.execute(statement, values).fetchall()
+
+    def is_open(self) -> bool:
+        """Whether a session comes about, and carries something."""
+        try:
+            with socket.create_connection(self.person.endpoint("echo"), 30) as peer:
+                peer.sendall(b"hello")
+                return peer.recv(5) == b"hello"
+        except OSError:
+            return False
+
+    def opened(self) -> None:
+        """Open a session, once that is possible again."""
+        until("a session opens", self.is_open, alive=[self.child])
+
+    def sessions(self) -> int:
+        """How many sessions Authority remembers."""
+        return int(self.sql("SELECT count(*) FROM sessions")[0][0])
+
+    def not_ready(self, reason: str) -> None:
+        """Wait until Authority says that it is not ready, and why; nobody is let in then."""
+
+        def look() -> bool:
+            status, body = self.gateway.get(AUTHORITY, "/readyz")
+            return status == 503 and reason in body
+
+        until(f"not ready by {reason}", look, 10, [self.child])
+        before = self.sessions()
+        for _ in range(3):
+            self.assertFalse(self.is_open())
+        self.assertEqual(self.sessions(), before)
+        self.assertEqual(self.person.refused("echo")["reason"], reason)
+
+    def ready(self) -> None:
+        """All is well again: a session opens, and the log verifies."""
+        self.gateway.await_ready(AUTHORITY)
+        self.opened()
+        self.assertEqual(self.gateway.operator("audit", "verify").status, 0)
+        self.assertNotIn("Traceback", self.child.text())
+        self.assertNotIn("internal", self.child.text())
+
+    def test_a_record_behind_the_last_head(self) -> None:
+        """One that does not verify is named by the next pass, hours before a head is due."""
+        newest = "SELECT seq, canonical FROM audit_log ORDER BY seq DESC LIMIT 1"
+        change = "UPDATE audit_log SET canonical = ? WHERE seq = ?"
+        [[seq, text]] = self.sql(newest)
+
+        def altered() -> bool:
+            """Alter one that no pass has looked at; true once one was found."""
+            nonlocal seq, text
+            self.sql(change, text, seq)
+            self.is_open()
+            [[seq, text]] = self.sql(newest)
+            self.sql(change, text.replace('"event"', '"Event"'), seq)
+            try:
+                said = f"record {seq} does not verify"
+                until("a pass finds it", lambda: said in self.child.text(), 2 * LOOK_SECS)
+            except TooLate:
+                return False  # a pass had looked at it just before
+            return True
+
+        until("a record is altered between two passes", altered, 60, [self.child])
+        self.not_ready("audit_broken")
+        self.sql(change, text, seq)
+        self.ready()
+
+    def test_rows_that_vanish(self) -> None:
+        """A store that drops each record as it is inserted grants nothing at all."""
+        before = self.sessions()
+        self.sql(
+            "CREATE TRIGGER vanish AFTER INSERT ON audit_log BEGIN "
+            "DELETE FROM audit_log WHERE seq = new.seq; END"
+        )
+        self.assertFalse(self.is_open())
+        self.not_ready("audit_record_lost")
+        self.assertEqual(self.sessions(), before)
+        self.sql("DROP TRIGGER vanish")
+        self.ready()
