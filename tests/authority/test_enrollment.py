@@ -188,7 +188,6 @@ class JoinTests(SynchronousTestCase):
         request = admin_pb2.ExpectNodeRequest(name=name, role=role, key_sha256=digest, **more)
         return str(value_of(self.members.expect_node(request, ROOT)).id)
 
-    @proves("X-23")
     def test_an_expected_key_joins_once(self) -> None:
         """A node joins by a key that was named beforehand, as what was named, once."""
         key = new_key()

@@ -207,7 +207,7 @@ class ForwardingTests(TwoAuthorities):
             error: Any = self.failureResultOf(failed, SvcError).value
             self.assertEqual((error.reason, error.fault), ("not_forwarded", Fault.UNIMPLEMENTED))
 
-    @proves("G-MET-49", "G-OPEN-40", "G-OPEN-50")
+    @proves("G-OPEN-40", "G-OPEN-50")
     def test_the_leader_is_not_reached(self) -> None:
         """The caller is told who leads, so that it turns there itself; nothing was done."""
         self.refusal = Unavailable("nobody answers", reason="cannot_connect")
@@ -245,7 +245,6 @@ class ForwardingTests(TwoAuthorities):
             self.assertIsInstance(self.ask().error, LeaseLost)
         self.assertEqual((self.dials, self.counts["failed"]), ([], 0))
 
-    @proves("G-MET-49")
     def test_broken(self) -> None:
         """Where the connection breaks amid a call nobody knows what became of it; it is said."""
         self.answer = Deferred
@@ -344,7 +343,7 @@ class RouteTests(TwoAuthorities):
         self.lease.lease = object()
         self.assertTrue(self.successResultOf(self.is_there()))
 
-    @proves("G-RDY-05", "G-HA-08")
+    @proves("G-RDY-05")
     def test_whoever_answers_is_someone_else(self) -> None:
         """A certificate that is not the leader's is no way to it."""
         self.refusal = CertificateRefused("it is someone else", reason="certificate_name")

@@ -185,7 +185,7 @@ class IntakeTests(SynchronousTestCase):
             assert isinstance(said, Verdict)
             self.assertEqual(said.reason, "malformed_registration")
 
-    @proves("G-TUN-08")
+    @proves("G-LOG-08", "G-TUN-08")
     def test_owned_by_another(self) -> None:
         """A node that declares another's resource is refused, and the other is untouched."""
         self.assertTrue(self.verdict().accepted)

@@ -138,7 +138,6 @@ class TurnTests(SynchronousTestCase):
         node = Node(US, "authority-u", "authority", bytes(32), public, leaf, 1.0)
         self.change(lambda tx: tx.nodes.register(node))
 
-    @proves("G-AUD-04")
     def test_what_it_says(self) -> None:
         """Who stands by says so through the queue, once, and ends its spool when it leads."""
         starting = self.turn.startService()

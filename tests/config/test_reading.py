@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "config.md"
 class ValueTests(SynchronousTestCase):
     """Frozen values, with defaults that behave as nothing said."""
 
-    @proves("G-CFG-02", "G-CFG-03", "G-CFG-05", "G-CFG-08", "G-CFG-09")
+    @proves("G-CFG-03", "G-CFG-05", "G-CFG-09")
     def test_defaults(self) -> None:
         """An almost empty file means: no telemetry, no profile, migrations applied."""
         found = read_settings(GOOD["authority"], "authority")

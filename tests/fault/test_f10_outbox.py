@@ -70,7 +70,7 @@ class FullQueue(SynchronousTestCase):
         )
         self.assertEqual((first, last), (1, count))
 
-    @proves("G-AUD-09", "G-AUD-10", "G-MET-38", "G-MET-40", "G-MET-41", "X-15", "G-OPEN-14")
+    @proves("G-AUD-09", "G-AUD-10", "X-15", "G-OPEN-14")
     def test_one_authority(self) -> None:
         """It is killed over a full queue and drains it when it is back; bad rows stay held."""
         gateway = init_gateway()
@@ -129,7 +129,7 @@ class FullQueue(SynchronousTestCase):
             connection.execute(statement)
 
     @in_long_form
-    @proves("G-AUD-04", "G-HA-03")
+    @proves("G-HA-03")
     def test_two_authorities(self) -> None:
         """The leader is killed while it drains; the one that stood by goes on with the rest."""
         gateway = init_gateway(numbers={"store_lease_secs": LEASE_SECS})

@@ -87,7 +87,7 @@ class HandoverTests(ProxyTests):
         self.assertEqual(self.authority.departures, [])
         self.assertEqual(len(self.events(TunnelEnded)), 1)
 
-    @proves("G-TUN-14", "G-OPEN-48")
+    @proves("G-TUN-14")
     def test_revoked(self) -> None:
         """A node that is revoked loses its older connections' sessions too, each told once."""
         _, new, client, _ = self.moved()

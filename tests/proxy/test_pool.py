@@ -206,7 +206,7 @@ class MovingTests(Members):
         self.assertTrue(self.site.link.is_connected)
         self.assertEqual(self.moves, 1)
 
-    @proves("G-RDY-09", "X-28")
+    @proves("X-28")
     def test_one_address_that_does_not_lead(self) -> None:
         """Who knows one address, which happens to lead to a follower, is told which key to set."""
         self.site.link.pool = AuthorityPool(("b",), self._moved)
@@ -381,7 +381,6 @@ class ProbeTests(Members):
         self.site.pass_time(3)
         self.assertEqual((self.site.link.member, self.moves), (there, 1))
 
-    @proves("G-HA-08")
     def test_a_wrong_certificate(self) -> None:
         """A member that is no Authority of the cluster is named by its address, once."""
         with capturedLogs() as logs:

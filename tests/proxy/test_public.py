@@ -232,7 +232,6 @@ class LaneTests(ProxyTests):
         self.site.turn()
         return talk
 
-    @proves("X-44")
     def test_join(self) -> None:
         """Bytes pass unread both ways, with the end of writing, and the gauge follows."""
         talk = self.lane()

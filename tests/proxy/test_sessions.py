@@ -105,7 +105,7 @@ class CarriedTests(ProxyTests):
         self.assertEqual((client.data, client.is_over, client.reason), (b"bye", True, ""))
         self.assertEqual([one.reason for one in self.authority.ended], ["closed"])
 
-    @proves("G-TUN-19", "G-MET-20", "G-MET-21", "X-11")
+    @proves("G-TUN-19", "G-MET-20", "X-11")
     def test_tunnel_dies(self) -> None:
         """Sessions of a tunnel that dies end as UNAVAILABLE, and one notice names them all."""
         node, first, _ = self.carried()

@@ -16,7 +16,6 @@ from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
 from svc.rpc.leaving import AWAY_SECONDS
 from svc.rpc.served import ServerCall
 from svc.wire.limits import WireLimits
-from tests.proof import proves
 from tests.rpc.memory import Pair
 
 
@@ -113,7 +112,6 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual(answer.value, "hello you")
         self.assertEqual(self.pair.channel.open_streams, 0)
 
-    @proves("G-OPEN-06")
     def test_refusal_keeps_its_reason(self) -> None:
         """A refusal arrives with fault, sentence, reason word and details."""
         refusal = self.refusal(self.unary("Refuse"))

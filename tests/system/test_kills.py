@@ -205,7 +205,7 @@ class Kills(KillCase):
     def _forget(self, name: str) -> None:
         self.gateway.roles.pop(name).end()
 
-    @proves("G-TUN-15")
+    @proves("G-MET-19", "G-TUN-15")
     def test_a_node_registers_twice(self) -> None:
         """The same node's second tunnel supersedes its first: there is never more than one."""
         gateway = self.gateway

@@ -245,7 +245,7 @@ class TraceTests(SynchronousTestCase):
 class WhoTests(SynchronousTestCase):
     """Who exports, and who never does."""
 
-    @proves("G-ROLE-03", "G-TRC-03")
+    @proves("G-TRC-03")
     def test_all_in_one_process(self) -> None:
         """``svc all`` exports under its own name, and a session there is one trace as well."""
         collector = Collector()
@@ -265,7 +265,7 @@ class WhoTests(SynchronousTestCase):
         under = {one.parent for one in trace if one is not opened and one.name != OPEN}
         self.assertEqual(under, {opened.span_id})
 
-    @proves("G-ROLE-03", "G-ROLE-22", "X-36")
+    @proves("G-ROLE-22")
     def test_commands_and_residents_do_not_export(self) -> None:
         """One-shot commands and ``svc up`` open no connection to the collector they could see."""
         _, gateway, person = traced()

@@ -51,7 +51,7 @@ def event(message: str, **fields: object) -> LogEvent:
 class LineTests(SynchronousTestCase):
     """The layout of both formats."""
 
-    @proves("G-OPEN-23", "G-LOG-04", "G-LOG-08")
+    @proves("G-OPEN-23", "G-LOG-04")
     def test_human(self) -> None:
         """A line for people: time, level, target, message, fields, profile."""
         log = Written()

@@ -55,7 +55,7 @@ class HandoverTests(SynchronousTestCase):
     def is_broken(self, protocol: Protocol) -> bool:
         return bool(getattr(protocol.transport, "disconnecting"))  # noqa: B009 - of StringTransport
 
-    @proves("G-TUN-15", "G-TUN-18", "G-MET-18", "G-MET-19")
+    @proves("G-TUN-15", "G-TUN-18")
     def test_counted_once(self) -> None:
         """The old tunnel ends as superseded, with its time and no sessions; one stays active."""
         self.carried(self.old, self.lines[0])

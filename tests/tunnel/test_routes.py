@@ -112,7 +112,7 @@ class RouteTests(SynchronousTestCase):
         self.assertFalse(self.routes.evict("n1"))
         self.assertEqual(self.told[-1], TunnelEnded("n1", EndReason.EVICTED, 0.0, ()))
 
-    @proves("G-MET-18", "G-MET-19", "G-TUN-17", "X-10")
+    @proves("G-TUN-17", "X-10")
     def test_ends_are_told_with_their_time(self) -> None:
         """The end of an idle tunnel tells reason and duration, and no sessions."""
         tunnel = self.add("n1", "db1")

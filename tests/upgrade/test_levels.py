@@ -285,7 +285,7 @@ class StartTests(SynchronousTestCase):
             status = main(words)
         return status, said.getvalue().splitlines(), refused.getvalue()
 
-    @proves("U-PHA-21", "X-56", "U-MIG-03")
+    @proves("G-CFG-08", "U-PHA-21", "X-56", "U-MIG-03")
     def test_an_authority_of_before(self) -> None:
         """Everybody and everything is as it was; an old queued row is held as unsigned."""
         gate = gateway()
