@@ -37,6 +37,7 @@ from svc.errors import (
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.certificate import IssuedCertificate
+from svc.model.clocks import ClockWrong, check_clock
 from svc.model.events import (
     ENROLL_REFUSED,
     NODE_ENROLL,
@@ -57,6 +58,7 @@ _log = Logger(namespace="svc_authority")
 MAX_ASKED = 4
 """Enrollments asked for over one connection: a lane is budgeted, what passes in it is not."""
 _VERSION = 63
+_SET_THE_CLOCK = "set the clock and join again; neither token nor key was used up"
 
 
 class TokenNotGood(SvcError):
@@ -124,6 +126,7 @@ class Enrollment:
         return RpcService("gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, self._enroll)})
 
     async def _enroll(self, request: pb.EnrollRequest, call: IRpcCall) -> pb.EnrollResponse:
+        self._check_clock(request.sent_at_ms)
         token = parse_token(request.token) if request.token else None
         if len(request.version) > _VERSION:
             raise Malformed("enroll: the version is too long")
@@ -153,6 +156,19 @@ class Enrollment:
             root=self.desk.keys.root_der,
             name=joined.name,
         )
+
+    def _check_clock(self, sent_at_ms: int) -> None:
+        """Refuse a joiner whose clock is wrong while it still has its token, or its expected key.
+
+        Its certificate would not be valid by its own clock, or open nothing.
+        """
+        if not sent_at_ms:
+            return
+        try:
+            check_clock(sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)
+        except ClockWrong as refusal:
+            _log.info("join refused", reason=refusal.reason, error=refusal.text)
+            raise
 
     async def _refuse_key(self, key_sha256: bytes, refusal: Denied) -> None:
         """Record why an expected key, still waiting, may not join like this.

@@ -25,7 +25,7 @@ from svc.model.ledger import ChainRow
 from svc.model.node import Node
 from svc.model.principal import Role
 from svc.model.questions import may_view
-from svc.model.session_request import is_fresh
+from svc.model.session_request import is_fresh, stale
 from svc.model.signing import Purpose, verify
 
 _REASON = 500
@@ -59,7 +59,7 @@ class Explainer:
         if (request.cluster, request.proxy_id, request.certificate_sha256) != right:
             raise Denied("the question is made for another Proxy", reason="request_wrong_proxy")
         if not is_fresh(request.issued_at_ms, self.now()):
-            raise Denied("the question is too old", reason="request_stale")
+            raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
         asker = self.knowledge.person(certificate.principal)
         record = await self._record(request.decision_id, certificate.sha256)
         nothing = Explanation(request.decision_id)

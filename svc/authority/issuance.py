@@ -50,7 +50,7 @@ from svc.model.person import PersonState
 from svc.model.principal import Role
 from svc.model.questions import context_at, may_open, may_view
 from svc.model.session import Session
-from svc.model.session_request import is_fresh
+from svc.model.session_request import is_fresh, stale
 from svc.model.signing import Purpose, Signed, verify
 from svc.policy.entities import cedar_json
 
@@ -161,7 +161,7 @@ class Issuance:
             raise Denied("the request names another certificate", reason="request_unsigned")
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(
-                "the request is too old; check the clocks of client and Authority",
+                stale(request.issued_at_ms, self.now()),
                 reason="request_stale",
             )
         kind = self.kinds.get(request.kind)

@@ -28,7 +28,7 @@ _COMMANDS = {
     "all": "svc.cli.roles:all_roles",
     "init": "svc.cli.first:init",
     "demo": "svc.cli.first:demo",
-    "join": "svc.cli.person:join",
+    "join": "svc.cli.joining:join",
     "up": "svc.cli.person:up",
     "status": "svc.cli.person:status",
     "resources": "svc.cli.person:resources",

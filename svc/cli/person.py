@@ -1,4 +1,4 @@
-"""The person's commands: join, up, status, resources, proxy-ssh, why.
+"""The person's commands but for joining: up, status, resources, proxy-ssh, why.
 
 stdout carries what was asked for and nothing else; what is meant for the
 person's eyes beside it goes to stderr.
@@ -7,9 +7,6 @@ person's eyes beside it goes to stderr.
 from __future__ import annotations
 
 import os
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +15,7 @@ from attrs import asdict, evolve
 from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.groups import Group
+from svc.cli.joining import runtime
 from svc.cli.output import hint, json_option, pairs, table, tell
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
@@ -26,94 +24,9 @@ from svc.telemetry.escape import escaped
 if TYPE_CHECKING:
     from svc.client.sessions import Session
     from svc.compose.client import PersonSide
-    from svc.compose.runtime import Runtime
 
 _ASK_SECS = 20.0
-_MAX_TOKEN = 4096
 _NOT_TOLD = "nothing can be told of this decision: it is unknown, or not yours to ask about"
-
-
-@click.command()
-@click.option(
-    "--proxy",
-    "proxies",
-    metavar="HOST:PORT",
-    multiple=True,
-    required=True,
-    help="A Proxy of the cluster; may be given more than once.",
-)
-@click.option(
-    "--ca-pin",
-    "pin",
-    metavar="PIN",
-    required=True,
-    help="SHA-256 of the cluster root, as the operator gave it.",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File with the join token; else it is read from stdin or asked for.",
-)
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where identity and configuration go; ~/.svc if not given.",
-)
-@click.option(
-    "--authority", metavar="HOST:PORT", help="Authority's join listener, to join without a Proxy."
-)
-@json_option
-@click.pass_obj
-def join(
-    globals_: Globals,
-    proxies: tuple[str, ...],
-    pin: str,
-    token_file: Path | None,
-    directory: Path | None,
-    authority: str | None,
-    as_json: bool,
-) -> None:
-    """Exchange a one-use token for an identity of yours on this machine."""
-    from svc.compose.client import home
-    from svc.compose.personal import check_pin, parse_addresses, prepare, take_identity
-
-    addresses = parse_addresses("--proxy", proxies)
-    direct = parse_addresses("--authority", (authority,))[0] if authority else None
-    check_pin(pin)
-    token = _token(token_file)
-    place = prepare((directory or home(globals_.environ)).absolute())
-    joined = run(
-        lambda reactor: take_identity(
-            _runtime(globals_, reactor), place, addresses, direct, pin, token
-        )
-    )
-    option = "" if directory is None else f" --config {joined.config}"
-    said = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
-    tell(
-        as_json,
-        said,
-        [f"joined {joined.cluster} as {escaped(joined.name)}"],
-        [
-            f"svc{option} up              # local endpoints of all you may use",
-            f"svc{option} resources list  # what that is",
-            f'ssh -o ProxyCommand="svc{option} proxy-ssh %h" NAME',
-        ],
-    )
-
-
-def _token(token_file: Path | None) -> Any:
-    """The token, from a file, stdin or the terminal; never from the command line (rule R5)."""
-    from svc.compose.joining import read_token
-    from svc.model.token import parse_token
-
-    if token_file is not None:
-        return read_token(token_file)
-    if sys.stdin.isatty():
-        return parse_token(click.prompt("Join token", hide_input=True, err=True))
-    return parse_token(sys.stdin.read(_MAX_TOKEN))
 
 
 @click.command()
@@ -133,7 +46,7 @@ def up(globals_: Globals) -> int:
         settings = client_settings(globals_.config, globals_.environ)
         profile = settings.profile
         lines.settle(log_filter, profile)
-        client = make_client(_runtime(globals_, reactor), settings)
+        client = make_client(runtime(globals_, reactor), settings)
     except SvcError as refusal:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
@@ -145,18 +58,32 @@ def up(globals_: Globals) -> int:
 @click.option("--explain", is_flag=True, help="Say why things are as they are.")
 @json_option
 @click.pass_obj
-def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> None:
-    """Show your identity, the Proxy connection, and what was refused."""
-    from svc.client.status import identity_status
+def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> int:
+    """Show your identity, the Proxy connection, and what was refused.
+
+    Status 1 where your certificate is not good now: it has ended, or this machine's clock is wrong.
+    """
+    from svc.client.own_certificate import identity_status
 
     side = _person(globals_)
-    told = _ask(side, refresh) or {"running": False, **identity_status(side.identity)}
+    own = identity_status(side.identity)
+    problem = own["certificate"]["problem"]
+    told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
     tell(as_json, told, [*pairs(_facts(told)), *(_reasons(told) if explain else ())])
+    if problem:
+        hint([f"svc: {problem}"])
+    return 1 if problem else 0
 
 
 def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
     certificate = told["certificate"]
-    left = "expired" if certificate["seconds_left"] <= 0 else f"until {certificate['not_after']}"
+    left = f"until {certificate['not_after']}"
+    if certificate["problem"]:
+        left = "ended" if certificate["seconds_left"] <= 0 else "not valid yet: clock wrong"
+    elif certificate["ends_soon"]:
+        left = (
+            f"{left}, in {certificate['seconds_left'] // 60} min: run `svc join` with a new token"
+        )
     facts: list[tuple[str, object]] = [
         ("cluster", told["cluster"]),
         ("person", told["person"]),
@@ -180,8 +107,8 @@ def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
 def _reasons(told: dict[str, Any]) -> list[str]:
     """Why a Proxy is not connected, endpoints are incomplete, sessions were refused."""
     lines = []
-    if told["certificate"]["seconds_left"] <= 0:
-        lines.append("certificate: run `svc join` with a new token")
+    if told["certificate"]["problem"]:
+        lines.append(f"certificate: {escaped(told['certificate']['problem'])}")
     if not told["running"]:
         return lines
     if told["proxy"]["problem"]:
@@ -212,7 +139,7 @@ def resources() -> None:
 @click.pass_obj
 def list_resources(globals_: Globals, as_json: bool) -> None:
     """List the resources you may use, with their local endpoints."""
-    side = _person(globals_)
+    side = _able(globals_)
     told = _ask(side, refresh=False)
     if told is None:
         endpoints = run(lambda reactor: _listed(_with(side, reactor)))
@@ -249,7 +176,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
 
     if not is_random_id(decision_id):
         raise click.UsageError("DECISION_ID is 32 hex digits, as a refusal names it")
-    side = _person(globals_)
+    side = _able(globals_)
     told = run(lambda reactor: _why(_with(side, reactor), decision_id))
     if not told.explained:
         hint([_NOT_TOLD])
@@ -291,7 +218,7 @@ def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
     """Carry one session on stdin and stdout: an ssh ProxyCommand."""
     from svc.client.refused import said
 
-    side = _person(globals_)
+    side = _able(globals_)
     known = side.kinds.by_name.get(kind)
     if known is None:
         raise click.UsageError(f"--kind {escaped(kind)}: not in use here (plugins.kinds)")
@@ -366,20 +293,20 @@ def _take_stdio() -> tuple[tuple[int, int], list[int]]:
     return taken, given
 
 
-def _runtime(globals_: Globals, reactor: Any) -> Runtime:
-    from svc.compose.runtime import Runtime
-
-    if reactor is not None:
-        # A stepped host clock moves no timer (D3): before anything is scheduled.
-        reactor.seconds = time.monotonic
-    return Runtime(reactor, time.time, os.urandom, globals_.environ)
-
-
 def _person(globals_: Globals) -> PersonSide:
     """The person's side, refused before anything runs; it has no reactor yet."""
     from svc.compose.client import client_settings, load_person
 
-    return load_person(_runtime(globals_, None), client_settings(globals_.config, globals_.environ))
+    return load_person(runtime(globals_, None), client_settings(globals_.config, globals_.environ))
+
+
+def _able(globals_: Globals) -> PersonSide:
+    """The person's side, for what a certificate is needed for that is good now."""
+    from svc.client.own_certificate import check_own
+
+    side = _person(globals_)
+    check_own(side.identity)
+    return side
 
 
 def _with(side: PersonSide, reactor: Any) -> PersonSide:
@@ -392,4 +319,4 @@ def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
     return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
 
 
-__all__ = ["join", "proxy_ssh", "resources", "status", "up", "why"]
+__all__ = ["proxy_ssh", "resources", "status", "up", "why"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import asdict, define
 from twisted.internet.interfaces import IReactorTime
 
 from svc.client.heads import KnownHead
+from svc.client.own_certificate import check_own, identity_status
 from svc.client.proxy_link import ProxyLink
 from svc.client.refused import Refusals
 from svc.client.resident import Resident
@@ -21,7 +23,11 @@ _REFRESH_SECS = 15.0
 
 @define
 class StatusDesk:
-    """Answers the questions of ``svc status`` and ``svc resources list``."""
+    """Answers the questions of ``svc status`` and ``svc resources list``.
+
+    Attributes:
+        renew: Takes the identity that ``svc join`` has written since, if it has.
+    """
 
     resident: Resident
     link: ProxyLink
@@ -29,16 +35,21 @@ class StatusDesk:
     refusals: Refusals
     clock: IReactorTime
     head: KnownHead | None = None
+    renew: Callable[[], object] = bool
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The state of everything; fetched anew first where the question says ``refresh``.
 
         Raises:
-            SvcError: an unknown question, or no Proxy answered in time.
+            SvcError: an unknown question, or no Proxy answered in time; at once where none
+                would, because the certificate is not good now.
         """
         if question.get("ask") != "status":
             raise Malformed("control: unknown question")
         if question.get("refresh") is True:
+            if self.identity.problem is not None:
+                self.renew()
+                check_own(self.identity)
             await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
         return self._status()
 
@@ -65,16 +76,3 @@ class StatusDesk:
                 for one in self.refusals.kept
             ],
         }
-
-
-def identity_status(identity: IIdentity) -> dict[str, Any]:
-    """Who the person is here, and until when."""
-    facts = identity.facts
-    return {
-        "cluster": facts.principal.cluster,
-        "person": facts.principal.id,
-        "certificate": {
-            "not_after": rfc3339(facts.not_after),
-            "seconds_left": int(identity.seconds_left()),
-        },
-    }

@@ -16,6 +16,7 @@ from svc.client.control import SOCKET, ControlFactory
 from svc.client.heads import KnownHead
 from svc.client.lanes import Lanes
 from svc.client.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
+from svc.client.own_certificate import EndWarnings, check_own
 from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
 from svc.client.proxy_link import ProxyLink, Way
 from svc.client.refused import Refusals
@@ -29,7 +30,6 @@ from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_ki
 from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
-from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
@@ -135,15 +135,17 @@ class PersonSide:
             pings: The same for all connections to this Proxy; as configured where not given.
 
         Raises:
-            SvcError: nobody answers, or somebody who is no Proxy of our cluster.
+            SvcError: nobody answers, or somebody who is no Proxy of our cluster; nobody is
+                asked with a certificate that is not good now.
         """
+        check_own(self.identity)
         refused: list[SvcError] = []
         reactor = self.runtime.reactor
         tls = client_context(
             self.identity.verifier,
             self.identity,
             roles=frozenset({Role.PROXY}),
-            server_name=_server_name(address.host),
+            server_name=address.server_name,
             refused=refused.append,
         )
         try:
@@ -157,11 +159,7 @@ class PersonSide:
                 told=told_of(reactor, "endpoints.proxy", str(address)),
             )
         except SvcError:
-            if self.identity.expired:
-                raise CertificateRefused(
-                    "your certificate is not valid any more; run `svc join` with a new token",
-                    reason="certificate_expired",
-                ) from None
+            check_own(self.identity)
             if refused:
                 raise refused[-1] from None
             raise
@@ -303,7 +301,9 @@ def _assembled(
         head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
-    desk = StatusDesk(resident, link, side.identity, refusals, reactor, head)
+    desk = StatusDesk(
+        resident, link, side.identity, refusals, reactor, head, side.take_new_identity
+    )
     control = Listener(
         "state_dir",
         str(sockets.path / SOCKET),
@@ -322,6 +322,7 @@ def _assembled(
         control,
         link,
         fresh,
+        EndWarnings(side.identity, reactor),
     )
     for service in parts:
         service.setServiceParent(tree)
@@ -392,9 +393,3 @@ def _is_locked(state: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def _server_name(host: str) -> str | None:
-    """What a front may route by: a DNS name, never an address."""
-    is_address = ":" in host or host.replace(".", "").isdigit()
-    return None if is_address or not host.isascii() else host

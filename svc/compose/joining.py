@@ -40,6 +40,7 @@ from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
+from svc.model.clocks import ClockWrong
 from svc.model.principal import Principal, Role, parse_principal
 from svc.model.spool import prove_audit_key
 from svc.model.token import JoinToken, parse_token
@@ -47,7 +48,7 @@ from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der, make_request, prove_key
-from svc.pki.join import adopt_identity
+from svc.pki.join import adopt_identity, blame_the_clock
 from svc.pki.judge import PinnedRoot
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
@@ -185,6 +186,7 @@ async def enroll_direct(
     Raises:
         CertificateRefused: whoever answered is no authority under the pinned root;
             the token was not sent.
+        ClockWrong: this machine's clock and Authority's are too far apart; the token is good still.
         SvcError: Authority's refusal (``token_refused``), or how it was not reached.
     """
     refused: list[SvcError] = []
@@ -204,13 +206,14 @@ async def enroll_direct(
             # the check is asked.
             refused.append(CertificateRefused("its chain does not end in the pinned root"))
         if refused:
+            blame_the_clock(refused[-1])
             raise CertificateRefused(
                 f"whoever answers is not the Authority that ca_pin names: {refused[-1].text}",
                 reason=refused[-1].reason,
             ) from None
         raise
     try:
-        return await _enroll(channel, asking)
+        return await _enroll(channel, now, asking)
     finally:
         await channel.close()
 
@@ -245,13 +248,14 @@ async def enroll_through_proxy(
         await channel.close()
 
 
-async def _enroll(channel: IRpcChannel, asking: Asking) -> Enrolled:
+async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: Asking) -> Enrolled:
     request = pb.EnrollRequest(
         token="" if asking.token is None else asking.token.text,
         csr=asking.csr,
         audit_public_key=asking.audit_public_key,
         audit_proof=asking.audit_proof,
         version=asking.version,
+        sent_at_ms=int(now() * 1000),
     )
     answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
     if asking.cluster and answer.cluster != asking.cluster:
@@ -292,7 +296,8 @@ async def join_node(
 ) -> TransportIdentity:
     """The identity of a node: what is on disk, else what its token brings.
 
-    Tries for ever while nobody answers, waiting longer each time; a refusal
+    Tries for ever while nobody answers, or this machine's clock is wrong (it may
+    be set soon after the machine's start), waiting longer each time; a refusal
     ends it.  Once an identity exists token and pin are not even read.
 
     Args:
@@ -359,7 +364,7 @@ def _check_again(refusal: SvcError, key: Any) -> None:
         digest = prove_key(make_request(key)).sha256.hex()
         text = f"{refusal.text}; the SHA-256 of this node's key is {digest}"
         raise SvcError(text, reason=refusal.reason, fault=refusal.fault)
-    if refusal.fault not in _TRY_AGAIN:
+    if refusal.fault not in _TRY_AGAIN and refusal.reason != ClockWrong.reason:
         raise refusal
 
 

@@ -23,6 +23,12 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def server_name(self) -> str | None:
+        """What a front may route by: a DNS name, never an address."""
+        is_address = ":" in self.host or self.host.replace(".", "").isdigit()
+        return None if is_address or not self.host.isascii() else self.host
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         try:

@@ -13,6 +13,7 @@ from zope.interface import Attribute, Interface
 
 from svc.model.certificate import (
     CertificateFacts,
+    CertificateRefused,
     CertificateRequest,
     IssuedCertificate,
     TrustBundle,
@@ -55,6 +56,8 @@ class IIdentity(Interface):
 
     facts: CertificateFacts = Attribute("Of the current leaf; changes at each renewal.")
     chain: tuple[bytes, ...] = Attribute("DER: current leaf, its issuing CA.")
+
+    problem: CertificateRefused | None = Attribute("Why the leaf is no good now; None: it is.")
 
     def seconds_left() -> float:
         """Seconds until the current leaf ends; negative afterwards (the gauge's value)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Set
 from attrs import field, frozen
 
 from svc.errors import Fault, SvcError
+from svc.model.clocks import since, utc
 from svc.model.principal import Principal, Role
 from svc.model.signing import PublicKey
 
@@ -28,6 +29,9 @@ class CertificateRefused(SvcError):
     fault = Fault.UNAUTHENTICATED
     reason = "certificate_chain"
 
+
+EXPIRED = "certificate_expired"
+NOT_YET_VALID = "certificate_not_yet_valid"
 
 BACKDATE_SECS = 60.0
 """How long before its issue a certificate begins, for clocks that lag."""
@@ -61,6 +65,11 @@ class CertificateFacts:
         """Seconds from its issue to its end, never below one."""
         return max(1.0, self.not_after - self.not_before - BACKDATE_SECS)
 
+    @property
+    def issued_at(self) -> float:
+        """When it was issued, by the clock of the Authority that did; to a second."""
+        return self.not_before + BACKDATE_SECS
+
     def seconds_left(self, now: float) -> float:
         """Seconds until the certificate ends; negative once it has."""
         return self.not_after - now
@@ -69,17 +78,25 @@ class CertificateFacts:
         """Check again what changes with time and use (R13); costs about a microsecond.
 
         Raises:
-            CertificateRefused: expired, not yet valid, or not of *roles*.
+            CertificateRefused: not of *roles*, expired, or not yet valid; it is refused for its
+                time only where all else is as it should be.
         """
-        if now >= self.not_after:
-            raise CertificateRefused("the certificate has expired", reason="certificate_expired")
-        if now < self.not_before:
-            raise CertificateRefused(
-                "the certificate is not yet valid", reason="certificate_not_yet_valid"
-            )
         if self.principal.role not in roles:
             raise CertificateRefused(
                 "the certificate is for another role", reason="certificate_role"
+            )
+        if now >= self.not_after:
+            raise CertificateRefused(
+                f"the certificate ended at {utc(self.not_after)}, "
+                f"{since(now - self.not_after)} ago by this machine's clock",
+                reason=EXPIRED,
+            )
+        if now < self.not_before:
+            raise CertificateRefused(
+                f"this machine's clock says {utc(now)} and is at least "
+                f"{since(self.issued_at - now)} behind: the certificate begins at "
+                f"{utc(self.not_before)}; set the clock",
+                reason=NOT_YET_VALID,
             )
 
 

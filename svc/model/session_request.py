@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from attrs import frozen
 
-MAX_AGE_MS = 30_000
+from svc.model.clocks import MAX_APART_SECS, apart, utc
+
+MAX_AGE_MS = int(MAX_APART_SECS * 1000)
 """A request older than this, or as far in the future, is refused (R1)."""
 
 
@@ -52,3 +54,13 @@ class WhyRequest:
 def is_fresh(issued_at_ms: int, now: float) -> bool:
     """Whether a signed request of this time may still be taken at *now* (Unix seconds)."""
     return abs(now * 1000 - issued_at_ms) <= MAX_AGE_MS
+
+
+def stale(issued_at_ms: int, now: float) -> str:
+    """Why a request of this time is refused at *now*, for whoever signed it."""
+    signed = issued_at_ms / 1000
+    hint = "set it" if signed > now else "set it; or the request was held up on its way"
+    return (
+        f"the clock of the machine that asks is {apart(signed, now)}: it signed at {utc(signed)}, "
+        f"and Authority's clock says {utc(now)}; {hint}"
+    )

@@ -110,8 +110,17 @@ class TransportIdentity:
 
     @property
     def expired(self) -> bool:
-        """Whether the leaf must not be used now."""
-        return not self.facts.not_before <= self._now() < self.facts.not_after
+        """Whether the leaf must not be used now; before its beginning, too."""
+        return self.problem is not None
+
+    @property
+    def problem(self) -> CertificateRefused | None:
+        """Why the leaf must not be used now; None: it may."""
+        try:
+            self.facts.check(self._now(), frozenset({self.principal.role}))
+        except CertificateRefused as refusal:
+            return refusal
+        return None
 
     def seconds_left(self) -> float:
         """See IIdentity."""

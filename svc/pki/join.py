@@ -11,7 +11,9 @@ from collections.abc import Set
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from svc.model.certificate import CertificateRefused
+from svc.errors import SvcError
+from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateRefused
+from svc.model.clocks import ClockWrong
 from svc.model.principal import Role
 from svc.model.token import TokenGrant
 from svc.pki import profile
@@ -55,6 +57,25 @@ def adopt_identity(
     store.pin(root)
     store.write(key, chain)
     return TransportIdentity(material, verifier, now)
+
+
+def blame_the_clock(refusal: SvcError) -> None:
+    """Say it of a chain that ends in the pinned root and is an Authority's, at another time.
+
+    Raises:
+        ClockWrong: that is all there is against it.
+    """
+    if refusal.reason == NOT_YET_VALID:
+        text = f"Authority's certificate is not valid yet: {refusal.text}"
+    elif refusal.reason == EXPIRED:
+        text = (
+            f"Authority's certificate is not valid any more: {refusal.text}; an Authority shows no "
+            "certificate that has ended, so this machine's clock is ahead at least that much: set "
+            "the clock; if it is right, tell the operator that somebody shows an old certificate"
+        )
+    else:
+        return
+    raise ClockWrong(f"{text}; then join again: the token was not sent") from None
 
 
 def enroll_authority(

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 
 from svc.errors import SvcError
 from svc.model.certificate import CertificateFacts
+from svc.model.clocks import MAX_APART_SECS, ClockWrong, apart
 from svc.model.ids import Entropy
 from svc.pki import profile
 from svc.pki.identity import TransportIdentity
@@ -127,7 +128,18 @@ class RenewalLoop(Service):
         self._failures = 0
         facts = material.facts
         _log.info("identity renewed", serial=facts.serial, generation=facts.generation)
+        self._compare_clocks(facts)
         self._told("ok")
+
+    def _compare_clocks(self, fresh: CertificateFacts) -> None:
+        """A certificate just issued shows Authority's time, to within the call's seconds."""
+        ours = self._now()
+        if abs(ours - fresh.issued_at) > MAX_APART_SECS:
+            _log.warn(
+                "this machine's clock and Authority's do not agree: set the clock",
+                clock=apart(ours, fresh.issued_at),
+                reason=ClockWrong.reason,
+            )
 
     def _failed(self, failure: Failure) -> None:
         """Every way a try can fail ends here: logged, counted, tried again."""

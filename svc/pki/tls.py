@@ -184,9 +184,9 @@ class Contexts:
         self._made: dict[bool, tuple[Material | None, SSL.Context]] = {}
 
     @property
-    def usable(self) -> bool:
-        """Whether a handshake may begin now (X-48)."""
-        return self._identity is None or not self._identity.expired
+    def problem(self) -> CertificateRefused | None:
+        """Why no handshake may begin now (X-48); None: one may."""
+        return None if self._identity is None else self._identity.problem
 
     def confirm(self, connection: SSL.Connection) -> None:
         """See :meth:`svc.pki.judge.Cases.confirm`; for connections that are not watched."""
@@ -285,9 +285,10 @@ class ServerTLS:
         return connection
 
     def _connection(self, *, watched: bool) -> SSL.Connection:
-        if self._contexts.usable:
+        problem = self._contexts.problem
+        if problem is None:
             return self._contexts.connection(self._judge, watched=watched)
-        return _refusing(self._refused, server=True)
+        return _refusing(self._refused, problem, server=True)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -309,8 +310,9 @@ class ClientTLS:
 
     def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called by Twisted for each connection."""
-        if not self._contexts.usable:
-            return _refusing(self._refused, server=False)
+        problem = self._contexts.problem
+        if problem is not None:
+            return _refusing(self._refused, problem, server=False)
         connection = self._contexts.connection(self._judge)
         connection.set_app_data(tlsProtocol)
         if self._server_name is not None:
@@ -345,7 +347,7 @@ def _bare_context() -> SSL.Context:
     return context
 
 
-def _refusing(refused: Refused, *, server: bool) -> SSL.Connection:
+def _refusing(refused: Refused, problem: CertificateRefused, *, server: bool) -> SSL.Connection:
     """A connection that fails at its first step.
 
     Raising instead would leave the socket and whoever waits for it hanging:
@@ -353,8 +355,8 @@ def _refusing(refused: Refused, *, server: bool) -> SSL.Connection:
     """
     refused(
         CertificateRefused(
-            "our own certificate is not valid now: no new TLS connection",
-            reason="certificate_expired",
+            f"our own certificate is not valid now, so no TLS connection begins: {problem.text}",
+            reason=problem.reason,
         )
     )
     context = _bare_context()

@@ -33,6 +33,7 @@ class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
         self.desk = EnrollmentDesk(house.world.keys)
+        self.sent_at_ms = 0
         self.enrollment = Enrollment(
             self.desk, house.knowledge, house.store, house.recorder, house.now, house.clock
         )
@@ -54,7 +55,7 @@ class JoinTests(SynchronousTestCase):
     def joining(self, token: str, key: Any = None, audit: Any = None, **said: bytes) -> Any:
         csr, audit = make_request(key or new_key()), audit or ed25519.Ed25519PrivateKey.generate()
         request = pb.EnrollRequest(
-            token=token, csr=csr, version="0.11",
+            token=token, csr=csr, version="0.11", sent_at_ms=self.sent_at_ms,
             audit_public_key=said.get("public", audit.public_key().public_bytes_raw()),
             audit_proof=said.get("proof", prove_audit_key(audit, csr)),
         )  # fmt: skip
@@ -112,6 +113,18 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual(self.refused(token, public=b"short"), "malformed")
         self.assertEqual(self.refused("svcj1_nothing"), "token_malformed")
         self.assertTrue(self.join(token).chain)
+
+    def test_a_wrong_clock_costs_no_token(self) -> None:
+        """A joiner whose clock is wrong is told by how much, and joins by the same token later."""
+        for token in (self.token(), self.persons_token()):
+            for offset, said in ((-90, "90 s behind"), (31, "31 s ahead")):
+                self.sent_at_ms = int((self.house.now() + offset) * 1000)
+                refusal = refusal_of(self.joining(token))
+                self.assertEqual(refusal.reason, "clock_wrong")
+                self.assertIn(said, refusal.text)
+            self.sent_at_ms = int((self.house.now() - 29) * 1000)
+            self.assertTrue(self.join(token).chain)
+        self.assertEqual(self.house.records("enroll.refused"), [])
 
     def test_store_down_costs_no_token(self) -> None:
         """A joiner that met a store that was away joins by the same token later."""

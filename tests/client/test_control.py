@@ -21,6 +21,7 @@ from svc.client.refused import Refusals
 from svc.client.resident import Endpoint
 from svc.client.status import StatusDesk
 from svc.errors import ConfigError, Denied, Malformed, SvcError
+from svc.model.certificate import CertificateRefused
 from tests.client.memory import DECISION
 from tests.connector.pieces import Cluster
 from tests.proof import proves
@@ -264,6 +265,32 @@ class StatusTests(SynchronousTestCase):
         answering = self.ask(ask="status", refresh=True)
         self.clock.advance(16)
         self.assertEqual(self.failureResultOf(answering, SvcError).value.reason, "deadline")
+
+    def test_refresh_after_the_end(self) -> None:
+        """With a certificate that has ended nobody is waited for: the answer names the end."""
+        certificate: Any = self.person
+        end = certificate.facts.not_after
+        certificate._now = lambda: end + 90
+        renewing = []
+        self.desk.renew = lambda: renewing.append(True)
+        refusal = self.failureResultOf(self.ask(ask="status", refresh=True), CertificateRefused)
+        self.assertEqual(refusal.value.reason, "certificate_expired")
+        self.assertIn("90 s ago", refusal.value.text)
+        self.assertEqual((self.link.waiting, renewing), ([], [True]))
+
+    def test_refresh_after_a_new_join(self) -> None:
+        """An identity that was joined for meanwhile is taken, and asked with."""
+        certificate: Any = self.person
+        now = certificate._now
+        certificate._now = lambda: certificate.facts.not_after + 90
+
+        def renew() -> None:
+            certificate._now = now
+
+        self.desk.renew = renew
+        answering = self.ask(ask="status", refresh=True)
+        self.link.waiting[0].callback(None)
+        self.assertTrue(self.successResultOf(answering)["running"])
 
     def test_unknown(self) -> None:
         """Nothing else can be asked there."""

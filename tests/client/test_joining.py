@@ -30,6 +30,7 @@ from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageE
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import Lanes
 from svc.model.certificate import CertificateRefused
+from svc.model.clocks import ClockWrong
 from svc.model.principal import Role
 from svc.model.spool import verify_audit_key
 from svc.model.token import TokenGrant, TokenRefused, make_token
@@ -104,6 +105,7 @@ class Authority:
         self.clock = self.world.clock
         self.token = make_token(self.world.entropy)
         self.asked: list[pb.EnrollRequest] = []
+        self.offset = 0.0  # of the joiner's clock
         self.refuse: SvcError | None = None
         self.grant = TokenGrant("t", Role.USER, subject_id=PERSON, name="ann")
         self.answer_root = self.world.keys.root_der
@@ -144,6 +146,10 @@ class Authority:
             name=self.grant.name,
         )
 
+    def now(self) -> float:
+        """Wall time by the joiner's clock."""
+        return self.world.now() + self.offset
+
     def asking(self, **changed: Any) -> Asking:
         asking = Asking(self.world.keys.ca_pin, self.token, make_request(new_key()))
         return evolve(asking, **changed)
@@ -163,12 +169,12 @@ class Authority:
     def direct(self, **changed: Any) -> list[Any]:
         endpoint: Any = self.join
         asking = self.asking(**changed)
-        return self.settle(enroll_direct(endpoint, self.clock, self.world.now, asking))
+        return self.settle(enroll_direct(endpoint, self.clock, self.now, asking))
 
     def through(self, **changed: Any) -> list[Any]:
         endpoint: Any = self.proxy
         asking = self.asking(**changed)
-        return self.settle(enroll_through_proxy(endpoint, self.clock, self.world.now, asking))
+        return self.settle(enroll_through_proxy(endpoint, self.clock, self.now, asking))
 
 
 class EnrollTests(SynchronousTestCase):
@@ -216,6 +222,44 @@ class EnrollTests(SynchronousTestCase):
         self.assertIsInstance(self.refusal(authority.direct()), CertificateRefused)
         self.assertIsInstance(self.refusal(authority.through()), CertificateRefused)
         self.assertEqual(authority.asked, [])
+
+    def test_time_is_told(self) -> None:
+        """A joiner tells its time with the token, so that Authority can compare it first."""
+        self.authority.offset = -7
+        self.authority.direct()
+        (asked,) = self.authority.asked
+        self.assertEqual(asked.sent_at_ms, int(self.authority.now() * 1000))
+
+    def test_far_behind(self) -> None:
+        """A clock before Authority's certificate is told as that, not as an attack on the pin."""
+        self.authority.offset = -3600
+        for refusal in (
+            self.refusal(self.authority.direct()),
+            self.refusal(self.authority.through()),
+        ):
+            self.assertEqual(refusal.reason, "clock_wrong")
+            self.assertIn("at least 3600 s (1 h 0 min) behind", refusal.text)
+            self.assertNotIn("ca_pin", refusal.text)
+        self.assertEqual(self.authority.asked, [])
+
+    def test_far_ahead(self) -> None:
+        """A clock past the end of Authority's certificate is told as that, with the doubt left."""
+        self.authority.offset = 2 * 86400
+        refusal = self.refusal(self.authority.through())
+        self.assertEqual(refusal.reason, "clock_wrong")
+        for part in ("clock is ahead", "86400 s", "tell the operator"):
+            self.assertIn(part, refusal.text)
+        self.assertEqual(self.authority.asked, [])
+
+    def test_another_roles_time(self) -> None:
+        """Somebody who is no Authority is refused as that, with whatever certificate."""
+        authority = self.authority
+        authority.offset = -3600
+        connector = authority.world.identity(Role.CONNECTOR)
+        served = authority.listener(authority.bootstrap(), connector, send_root=True)
+        authority.join.factory = served.factory
+        self.assertEqual(self.refusal(authority.direct()).reason, "certificate_role")
+        self.assertEqual(self.refusal(authority.direct(pin="0" * 64)).reason, "certificate_chain")
 
     def test_another_cluster(self) -> None:
         """A joiner that knows its cluster joins no other one."""
@@ -309,6 +353,17 @@ class NodeTests(SynchronousTestCase):
         self.authority.clock.advance(1)
         self.authority.turn()
         self.assertEqual((len(got), len(self.authority.asked)), (1, 2))
+
+    def test_waits_for_its_clock(self) -> None:
+        """A node whose clock is wrong keeps its token, and joins when the clock was set."""
+        self.authority.refuse = ClockWrong("this machine's clock is 90 s behind")
+        got = self.join()
+        self.assertEqual(got, [])
+        self.authority.refuse = None
+        self.authority.clock.advance(1)
+        self.authority.turn()
+        (identity,) = got
+        self.assertEqual(identity.principal.role, Role.CONNECTOR)
 
     def test_refused(self) -> None:
         """A refused token ends it at once; nothing is kept as an identity."""

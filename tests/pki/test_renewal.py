@@ -19,6 +19,7 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.pki.renewal import RenewalLoop
 from svc.pki.root import new_key
+from tests.logged import logged
 from tests.pki.support import World
 from tests.proof import proves
 
@@ -59,11 +60,17 @@ class Authority:
         return issued.chain
 
 
-class RenewalTests(SynchronousTestCase):
+class RenewalCase(SynchronousTestCase):
     """One node under one clock."""
 
     lifetime = 24 * HOUR
     soon = 400.0
+    offset = 0.0
+    """Of the node's clock."""
+
+    def now(self) -> float:
+        """Wall time by the node's clock."""
+        return self.world.now() + self.offset
 
     def setUp(self) -> None:
         self.world = World()
@@ -77,14 +84,14 @@ class RenewalTests(SynchronousTestCase):
         self.start()
 
     def start(self) -> None:
-        self.identity = TransportIdentity.load(self.store, self.world.now)
+        self.identity = TransportIdentity.load(self.store, self.now)
         self.authority.identity = self.identity
         self.loop = RenewalLoop(
             self.identity,
             self.store,
             self.authority.renew,
             clock=self.clock,
-            now=self.world.now,
+            now=self.now,
             entropy=self.world.entropy,
             told=self.told.append,
         )
@@ -96,6 +103,32 @@ class RenewalTests(SynchronousTestCase):
 
     def run_for(self, seconds: float, steps: int = 2000) -> None:
         self.clock.pump([seconds / steps] * steps)
+
+
+class ClockTests(RenewalCase):
+    """A node whose clock does not agree with Authority's."""
+
+    def test_clocks_apart(self) -> None:
+        """A renewal shows by how much the clocks differ; past a certificate's start it waits."""
+        lines = logged(self)
+        self.run_for(self.lifetime * 0.75)
+        self.assertEqual([line for line in lines if "clock" in line], [])
+        self.offset = 40.0
+        self.run_for(self.lifetime * 0.75)
+        (line,) = (line for line in lines if "clock" in line)
+        self.assertEqual((line["clock"], line["reason"]), ("40 s ahead", "clock_wrong"))
+        self.offset = -90.0
+        self.run_for(self.lifetime * 0.9)
+        self.assertEqual(self.told[-1], "failed")
+        failed = [line["error"] for line in lines if "error" in line]
+        self.assertIn("at least 90 s behind", failed[-1])
+        self.offset = 0.0
+        self.run_for(self.soon)
+        self.assertEqual(self.told[-1], "ok")
+
+
+class RenewalTests(RenewalCase):
+    """A node whose clock is right."""
 
     def test_when(self) -> None:
         """A leaf is renewed once, at two thirds of its life, a tenth earlier or later."""

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!svc/proto/gate/v1/bootstrap.proto\x12\x07gate.v1\"k\n\rEnrollRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x18\n\x10\x61udit_public_key\x18\x03 \x01(\x0c\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x13\n\x0b\x61udit_proof\x18\x05 \x01(\x0c\"_\n\x0e\x45nrollResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0c\n\x04root\x18\x04 \x01(\x0c\x12\x0c\n\x04name\x18\x05 \x01(\t\",\n\x0cRenewRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0f\n\x07version\x18\x02 \x01(\t\"\x1e\n\rRenewResponse\x12\r\n\x05\x63hain\x18\x01 \x03(\x0c\x32\x46\n\tBootstrap\x12\x39\n\x06\x45nroll\x12\x16.gate.v1.EnrollRequest\x1a\x17.gate.v1.EnrollResponse2A\n\x07Renewal\x12\x36\n\x05Renew\x12\x15.gate.v1.RenewRequest\x1a\x16.gate.v1.RenewResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!svc/proto/gate/v1/bootstrap.proto\x12\x07gate.v1\"\x7f\n\rEnrollRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x18\n\x10\x61udit_public_key\x18\x03 \x01(\x0c\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x13\n\x0b\x61udit_proof\x18\x05 \x01(\x0c\x12\x12\n\nsent_at_ms\x18\x06 \x01(\x03\"_\n\x0e\x45nrollResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0c\n\x04root\x18\x04 \x01(\x0c\x12\x0c\n\x04name\x18\x05 \x01(\t\",\n\x0cRenewRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0f\n\x07version\x18\x02 \x01(\t\"\x1e\n\rRenewResponse\x12\r\n\x05\x63hain\x18\x01 \x03(\x0c\x32\x46\n\tBootstrap\x12\x39\n\x06\x45nroll\x12\x16.gate.v1.EnrollRequest\x1a\x17.gate.v1.EnrollResponse2A\n\x07Renewal\x12\x36\n\x05Renew\x12\x15.gate.v1.RenewRequest\x1a\x16.gate.v1.RenewResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,15 +32,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'svc.proto.gate.v1.bootstrap
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ENROLLREQUEST']._serialized_start=46
-  _globals['_ENROLLREQUEST']._serialized_end=153
-  _globals['_ENROLLRESPONSE']._serialized_start=155
-  _globals['_ENROLLRESPONSE']._serialized_end=250
-  _globals['_RENEWREQUEST']._serialized_start=252
-  _globals['_RENEWREQUEST']._serialized_end=296
-  _globals['_RENEWRESPONSE']._serialized_start=298
-  _globals['_RENEWRESPONSE']._serialized_end=328
-  _globals['_BOOTSTRAP']._serialized_start=330
-  _globals['_BOOTSTRAP']._serialized_end=400
-  _globals['_RENEWAL']._serialized_start=402
-  _globals['_RENEWAL']._serialized_end=467
+  _globals['_ENROLLREQUEST']._serialized_end=173
+  _globals['_ENROLLRESPONSE']._serialized_start=175
+  _globals['_ENROLLRESPONSE']._serialized_end=270
+  _globals['_RENEWREQUEST']._serialized_start=272
+  _globals['_RENEWREQUEST']._serialized_end=316
+  _globals['_RENEWRESPONSE']._serialized_start=318
+  _globals['_RENEWRESPONSE']._serialized_end=348
+  _globals['_BOOTSTRAP']._serialized_start=350
+  _globals['_BOOTSTRAP']._serialized_end=420
+  _globals['_RENEWAL']._serialized_start=422
+  _globals['_RENEWAL']._serialized_end=487
 # @@protoc_insertion_point(module_scope)

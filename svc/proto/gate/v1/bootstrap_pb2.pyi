@@ -7,18 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EnrollRequest(_message.Message):
-    __slots__ = ("token", "csr", "audit_public_key", "version", "audit_proof")
+    __slots__ = ("token", "csr", "audit_public_key", "version", "audit_proof", "sent_at_ms")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CSR_FIELD_NUMBER: _ClassVar[int]
     AUDIT_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     AUDIT_PROOF_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_MS_FIELD_NUMBER: _ClassVar[int]
     token: str
     csr: bytes
     audit_public_key: bytes
     version: str
     audit_proof: bytes
-    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., version: _Optional[str] = ..., audit_proof: _Optional[bytes] = ...) -> None: ...
+    sent_at_ms: int
+    def __init__(self, token: _Optional[str] = ..., csr: _Optional[bytes] = ..., audit_public_key: _Optional[bytes] = ..., version: _Optional[str] = ..., audit_proof: _Optional[bytes] = ..., sent_at_ms: _Optional[int] = ...) -> None: ...
 
 class EnrollResponse(_message.Message):
     __slots__ = ("cluster", "principal", "chain", "root", "name")

@@ -1,0 +1,114 @@
+"""``svc join``: a one-use token becomes an identity on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from svc.cli import Globals
+from svc.cli.control import run
+from svc.cli.output import json_option, tell
+from svc.telemetry.escape import escaped
+
+if TYPE_CHECKING:
+    from svc.compose.runtime import Runtime
+
+_MAX_TOKEN = 4096
+
+
+@click.command()
+@click.option(
+    "--proxy",
+    "proxies",
+    metavar="HOST:PORT",
+    multiple=True,
+    required=True,
+    help="A Proxy of the cluster; may be given more than once.",
+)
+@click.option(
+    "--ca-pin",
+    "pin",
+    metavar="PIN",
+    required=True,
+    help="SHA-256 of the cluster root, as the operator gave it.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the join token; else it is read from stdin or asked for.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where identity and configuration go; ~/.svc if not given.",
+)
+@click.option(
+    "--authority", metavar="HOST:PORT", help="Authority's join listener, to join without a Proxy."
+)
+@json_option
+@click.pass_obj
+def join(
+    globals_: Globals,
+    proxies: tuple[str, ...],
+    pin: str,
+    token_file: Path | None,
+    directory: Path | None,
+    authority: str | None,
+    as_json: bool,
+) -> None:
+    """Exchange a one-use token for an identity of yours on this machine."""
+    from svc.compose.client import home
+    from svc.compose.personal import check_pin, parse_addresses, prepare, take_identity
+
+    addresses = parse_addresses("--proxy", proxies)
+    direct = parse_addresses("--authority", (authority,))[0] if authority else None
+    check_pin(pin)
+    token = _token(token_file)
+    place = prepare((directory or home(globals_.environ)).absolute())
+    joined = run(
+        lambda reactor: take_identity(
+            runtime(globals_, reactor), place, addresses, direct, pin, token
+        )
+    )
+    option = "" if directory is None else f" --config {joined.config}"
+    said = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
+    tell(
+        as_json,
+        said,
+        [f"joined {joined.cluster} as {escaped(joined.name)}"],
+        [
+            f"svc{option} up              # local endpoints of all you may use",
+            f"svc{option} resources list  # what that is",
+            f'ssh -o ProxyCommand="svc{option} proxy-ssh %h" NAME',
+        ],
+    )
+
+
+def _token(token_file: Path | None) -> Any:
+    """The token, from a file, stdin or the terminal; never from the command line (rule R5)."""
+    from svc.compose.joining import read_token
+    from svc.model.token import parse_token
+
+    if token_file is not None:
+        return read_token(token_file)
+    if sys.stdin.isatty():
+        return parse_token(click.prompt("Join token", hide_input=True, err=True))
+    return parse_token(sys.stdin.read(_MAX_TOKEN))
+
+
+def runtime(globals_: Globals, reactor: Any) -> Runtime:
+    """What the person's side runs in."""
+    from svc.compose.runtime import Runtime
+
+    if reactor is not None:
+        # A stepped host clock moves no timer (D3): before anything is scheduled.
+        reactor.seconds = time.monotonic
+    return Runtime(reactor, time.time, os.urandom, globals_.environ)

@@ -1,0 +1,145 @@
+"""A person's own certificate: whether it serves now, and the warnings before its end.
+
+A person's certificate is not renewed; who wants to go on joins again with a
+new token.  So the resident says in its log, twice, that the end is near, and
+every command says of a certificate that has ended what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from svc.interfaces.identity import IIdentity
+from svc.model.audit import rfc3339
+from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateFacts, CertificateRefused
+from svc.model.clocks import ClockWrong, since, utc
+
+_log = Logger(namespace="svc_client")
+
+FIRST_SECS, FIRST_SHARE = 3600.0, 1 / 2
+LAST_SECS, LAST_SHARE = 600.0, 1 / 12
+"""When the warnings come, in seconds before the end, and the most of a certificate's life that
+this may be: for a life of less than two hours the warnings come at the half and at a twelfth."""
+
+HOW_TO_GO_ON = "run `svc join` with a new token from your operator"
+_ENDS_SOON = f"your certificate ends soon; {HOW_TO_GO_ON}"
+_HAS_ENDED = f"your certificate has ended; {HOW_TO_GO_ON}"
+_LOOK_AGAIN = 60.0
+"""The longest sleep in seconds: a clock that was set is noticed within it."""
+
+
+def check_own(identity: IIdentity) -> None:
+    """Refuse to go on with a certificate that nobody would take.
+
+    Raises:
+        CertificateRefused: it has ended; the text says when, and how to go on.
+        ClockWrong: this machine's clock says a time before it began.
+    """
+    problem = identity.problem
+    if problem is None:
+        return
+    if problem.reason == EXPIRED:
+        ended = identity.facts.not_after
+        raise CertificateRefused(
+            f"your certificate ended at {utc(ended)}, {since(-identity.seconds_left())} ago "
+            f"by this machine's clock; {HOW_TO_GO_ON}",
+            reason=EXPIRED,
+        )
+    if problem.reason == NOT_YET_VALID:
+        raise ClockWrong(f"your certificate is good, but not valid yet: {problem.text}")
+    raise problem
+
+
+def first_warning(facts: CertificateFacts) -> float:
+    """Seconds before the end at which a person is first warned."""
+    return min(FIRST_SECS, facts.lifetime * FIRST_SHARE)
+
+
+def last_warning(facts: CertificateFacts) -> float:
+    """Seconds before the end at which a person is warned once more."""
+    return min(LAST_SECS, facts.lifetime * LAST_SHARE)
+
+
+def ends_soon(identity: IIdentity) -> bool:
+    """Whether the first warning is due and the end has not come."""
+    return 0 < identity.seconds_left() <= first_warning(identity.facts)
+
+
+def identity_status(identity: IIdentity) -> dict[str, Any]:
+    """Who the person is here, until when, and what is wrong with the certificate now."""
+    facts = identity.facts
+    reason = problem = ""
+    try:
+        check_own(identity)
+    except (CertificateRefused, ClockWrong) as refusal:
+        reason, problem = refusal.reason, refusal.text
+    return {
+        "cluster": facts.principal.cluster,
+        "person": facts.principal.id,
+        "certificate": {
+            "not_after": rfc3339(facts.not_after),
+            "seconds_left": int(identity.seconds_left()),
+            "ends_soon": ends_soon(identity),
+            "reason": reason,
+            "problem": problem,
+        },
+    }
+
+
+@define(slots=False, eq=False)
+class EndWarnings(Service):
+    """Says in the log when the certificate's end is near, and when it has come; each once.
+
+    Args:
+        identity: The person's; a new one that is taken is watched from then on.
+    """
+
+    identity: IIdentity
+    clock: IReactorTime
+    _said: float | None = field(default=None, init=False)
+    """The moment before the end that was spoken of last; None: none of this certificate."""
+    _timer: IDelayedCall | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.identity.on_renewed(self._renewed)
+
+    def startService(self) -> None:
+        """Begin to watch; what is due already is said at once."""
+        Service.startService(self)
+        self._look()
+
+    def stopService(self) -> None:
+        """Watch no more."""
+        Service.stopService(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _renewed(self, _: CertificateFacts) -> None:
+        self._said = None
+        if self._timer is not None:
+            self._timer.reset(0)
+
+    def _look(self) -> None:
+        facts = self.identity.facts
+        left = self.identity.seconds_left()
+        moments = (first_warning(facts), last_warning(facts), 0.0)
+        due = [moment for moment in moments if left <= moment]
+        if due and (self._said is None or due[-1] < self._said):
+            self._said = due[-1]
+            self._say(left)
+        ahead = [left - moment for moment in moments if left > moment]
+        self._timer = self.clock.callLater(min([_LOOK_AGAIN, *ahead]), self._look)
+
+    def _say(self, left: float) -> None:
+        _log.warn(
+            _ENDS_SOON if left > 0 else _HAS_ENDED,
+            not_after=utc(self.identity.facts.not_after),
+            seconds_left=int(left),
+            reason="certificate_ends_soon" if left > 0 else EXPIRED,
+        )

@@ -1,0 +1,94 @@
+"""A machine whose clock is wrong, and a certificate that has ended: what a person is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.person import Person
+from svc.testing.processes import Ran, run
+from tests.system.common import ada, shared
+
+_PROGRAM = """
+import sys, time
+real, offset = time.time, float(sys.argv.pop(1))
+time.time = lambda: real() + offset
+from svc.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+HOUR = 3600
+
+
+def with_clock(person: Person, offset: float, *words: str, stdin: str = "") -> Ran:
+    """Run a person's command on a machine whose clock is off by so many seconds."""
+    program = [sys.executable, "-P", "-c", _PROGRAM, str(offset), *words]
+    return run(program, person.home, stdin=stdin.encode())
+
+
+class WrongClockTests(SynchronousTestCase):
+    def join(self, person: Person, token: str, offset: float) -> Ran:
+        proxy = shared().listening("proxy")["public"]
+        words = ("join", "--proxy", proxy, "--ca-pin", shared().pin)
+        return with_clock(person, offset, *words, stdin=token)
+
+    def test_join(self) -> None:
+        """Join says by how much the clock is off, and the token is good when it has been set."""
+        token = shared().operator("persons", "add", "cleo").stdout.strip()
+        person = Person("cleo", shared().directory / "home-cleo", ada().cluster)
+        person.home.mkdir(mode=0o700)
+        for offset, said in (
+            (-45, "this machine's clock is 45 s behind"),
+            (45, "this machine's clock is 45 s ahead"),
+            (
+                -30 * 24 * HOUR,
+                "Authority's certificate is not valid yet: this machine's clock says",
+            ),
+            (30 * 24 * HOUR, "Authority's certificate is not valid any more"),
+        ):
+            refused = self.join(person, token, offset)
+            self.assertEqual((refused.status, refused.stdout), (1, ""), refused.stderr)
+            self.assertIn(said, refused.stderr)
+            self.assertIn("clock", refused.stderr)
+            self.assertNotIn("ca_pin", refused.stderr)
+            self.assertFalse((person.directory / "identity" / "current").exists())
+        self.join(person, token, 0).checked()
+
+    def test_good_identity(self) -> None:
+        """With a slow clock a person is told of the clock, and not to join anew."""
+        for words in (
+            ["resources", "list"],
+            ["status"],
+            ["status", "--refresh"],
+            ["proxy-ssh", "x"],
+        ):
+            refused = with_clock(ada(), -HOUR, *words)
+            self.assertEqual(refused.status, 1, refused.stdout)
+            self.assertIn("and is at least 3", refused.stderr)
+            self.assertNotIn("svc join", refused.stderr)
+        a_little = with_clock(ada(), -45, "why", "0" * 32)
+        self.assertEqual(a_little.status, 1)
+        self.assertIn("the clock of the machine that asks is 45 s behind", a_little.stderr)
+
+
+class EndedTests(SynchronousTestCase):
+    def test_ended(self) -> None:
+        """After the certificate's end each command says when that was, and how to go on."""
+        for words in (
+            ["resources", "list"],
+            ["status"],
+            ["status", "--refresh"],
+            ["why", "0" * 32],
+        ):
+            refused = with_clock(ada(), 13 * HOUR, *words)
+            self.assertEqual(refused.status, 1, refused.stdout)
+            self.assertIn("your certificate ended at 2", refused.stderr)
+            self.assertIn("run `svc join` with a new token", refused.stderr)
+        told = json.loads(with_clock(ada(), 13 * HOUR, "status", "--json").stdout)
+        self.assertEqual(told["certificate"]["reason"], "certificate_expired")
+
+    def test_ends_soon(self) -> None:
+        """In the last hour ``svc status`` says how long is left, and what to do."""
+        shown = with_clock(ada(), 12 * HOUR - 1800, "status").checked()
+        self.assertRegex(shown.stdout, r"certificate +until .*, in (29|30) min: run `svc join`")
