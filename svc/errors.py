@@ -179,6 +179,13 @@ class AuditBroken(SvcError):
     kind: str | None = None
     what: str | None = None
 
+    def at_start(self) -> AuditBroken:
+        """The same refusal, of a start, with what the operator can do next."""
+        if self.reason not in ("audit_broken", "audit_rolled_back"):
+            return self
+        advice = "see what is lost, and go on without it, with: svc authority audit adopt"
+        return AuditBroken(f"{self.text}; {advice}", reason=self.reason)
+
 
 class RecordLost(AuditBroken):
     """The store did not keep a record as it was written; what the record was of is undone."""

@@ -44,6 +44,12 @@ RESTORED_KEPT = 8
 """So many of the newest proofs of a restored store are kept, and told to others."""
 
 
+class AnchorUnreadable(AuditBroken):
+    """A file of the anchor directory is damaged; the text names it, and what to do."""
+
+    reason = "audit_anchor_unreadable"
+
+
 @implementer(IHeadKeeper)
 @define
 class AnchorDirectory:
@@ -59,28 +65,63 @@ class AnchorDirectory:
     _key_id: str = field(default="", init=False)
 
     def newest(self) -> SignedHead | None:
-        """See :class:`IHeadKeeper`."""
+        """See :class:`IHeadKeeper`.
+
+        Where ``latest`` is missing the last line of ``heads.jsonl`` stands for it: the next head
+        makes it again.
+
+        Raises:
+            AnchorUnreadable: a file is damaged, or one contradicts the other.
+        """
         latest, last = self.latest(), self._last_line()
-        if latest is None and last is None:
-            return None
-        chains = {} if latest is None else {latest.head.key_id: latest.signed.chain}
         if last is None:
-            raise AuditBroken("audit anchor: latest is there, but heads.jsonl is empty or missing")
-        newest = parsed_head(last, chains)
-        if latest is None or newest.head.tree_size > latest.head.tree_size:
+            if latest is None:
+                return None
+            raise self._unreadable("heads.jsonl", "it is empty or missing, and latest is there")
+        if latest is None:
+            return self._last_head()
+        try:
+            newest = parsed_head(last, {latest.head.key_id: latest.signed.chain})
+        except AuditBroken:
+            newest = self._last_head()
+        if newest.head.tree_size > latest.head.tree_size:
             return newest
         if newest.hash != latest.hash:
-            raise AuditBroken("audit anchor: latest is not the last line of heads.jsonl")
+            raise self._unreadable("latest", "it is not the last line of heads.jsonl")
         return latest
 
     def latest(self) -> SignedHead | None:
-        """What the file ``latest`` holds, or None where there is no such file."""
+        """What the file ``latest`` holds, or None where there is no such file.
+
+        Raises:
+            AnchorUnreadable: it holds something else.
+        """
         try:
             with (self.path / "latest").open("rb") as file:
                 data = file.read(MAX_LINE + 1)
+            return parsed_head(data.removesuffix(b"\n"), {})
         except FileNotFoundError:
             return None
-        return parsed_head(data.removesuffix(b"\n"), {})
+        except OSError as failed:
+            raise self._unreadable("latest", failed.strerror or "it cannot be read") from None
+        except AuditBroken as broken:
+            raise self._unreadable("latest", broken.text) from None
+
+    def _last_head(self) -> SignedHead:
+        """The last line of ``heads.jsonl``, with the certificates of a line before it."""
+        try:
+            *_, last = self.heads()
+        except AuditBroken as broken:
+            raise self._unreadable("heads.jsonl", broken.text) from None
+        return last
+
+    def _unreadable(self, name: str, why: str) -> AnchorUnreadable:
+        advice = "put a copy in its place, from a backup or a witness"
+        if name == "latest":
+            advice = "remove it: the last line of heads.jsonl stands for it"
+        return AnchorUnreadable(
+            f"{self.path / name}: {why.removeprefix('audit anchor: ')}; {advice}"
+        )
 
     def keep(self, head: SignedHead) -> None:
         """See :class:`IHeadKeeper`."""

@@ -38,7 +38,7 @@ LOOK_SECS = 5.0
 _log = Logger(namespace="svc_audit")
 
 
-_OF_RECORDS = frozenset({AuditBroken.reason, RecordLost.reason})
+_OF_RECORDS = frozenset({AuditBroken.reason, RecordLost.reason, "audit_anchor_unreadable"})
 """Faults of single records, in the store that we have open: looked at again, they may be mended."""
 
 
@@ -215,6 +215,9 @@ class LogWatch(AsyncService):
         except StoreUnavailable as away:
             # Whoever looks whether the store answers says so.
             _log.debug("the audit log was not looked at", reason=away.reason)
+        except AuditBroken as unreadable:
+            # The heads that it is to be compared with: nothing can be signed after them either.
+            self.found(unreadable)
 
     async def ask_witnesses(self) -> None:
         """Hear what each witness that can be read has last; one that does not answer is passed."""

@@ -161,16 +161,18 @@ class HeadWriter(AsyncService):
         found: list[SignedHead | None] = []
         await self.run_blocking(lambda: found.append(self.keeper.newest()))
         end = await self.chain.head()
-        if found[0] is None:
-            # A first life may have ended before its first head, which no number puts off.
-            if end.seq > HEAD_EVERY and not self.restored_seq:
-                raise AuditBroken(
-                    f"audit log: {end.seq} records, but no signed head is in the anchor directory",
-                    reason="audit_anchor_missing",
-                )
-        else:
-            await self._go_on(found[0], end.seq)
-        await self.write()
+        # A first life may have ended before its first head, which no number puts off.
+        if found[0] is None and end.seq > HEAD_EVERY and not self.restored_seq:
+            raise AuditBroken(
+                f"audit log: {end.seq} records, but no signed head is in the anchor directory",
+                reason="audit_anchor_missing",
+            )
+        try:
+            if found[0] is not None:
+                await self._go_on(found[0], end.seq)
+            await self.write()
+        except AuditBroken as broken:
+            raise broken.at_start() from None
 
     async def stop(self) -> None:
         """Sign what no head covers yet, unless another Authority leads: then it does."""

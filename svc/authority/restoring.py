@@ -10,6 +10,7 @@ still keeps the greater head.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
+from svc import durable
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
 from svc.audit.heads import from_line, head_time, to_line
@@ -27,12 +29,12 @@ from svc.audit.watch import LogWatch
 from svc.audit.wish_file import WishFile
 from svc.audit.writer import HeadWriter, RunBlocking
 from svc.authority.records import Recorder, operator
-from svc.errors import Fault, SvcError
+from svc.errors import AuditBroken, Fault, Malformed, SvcError
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import SignedHead, rfc3339
-from svc.model.canonical import Json
-from svc.model.events import STORE_RESTORED
+from svc.model.canonical import Json, decode
+from svc.model.events import AUDIT_CUT, STORE_RESTORED
 from svc.model.ledger import ChainHead, ChainRow
 from svc.service import AsyncService
 
@@ -40,6 +42,8 @@ WISH = "adopt-log.json"
 """In the anchor directory."""
 
 MAX_REASON = 1000
+
+ASIDE_BATCH = 512
 
 _log = Logger(namespace="svc_authority")
 
@@ -56,16 +60,20 @@ class RestoreWish:
     """What an operator looked at, and why the log is to go on from there.
 
     Attributes:
-        lost: The greatest head known of the line that is given up.
+        lost: The greatest head known of the line that is given up; None where the store
+            holds every head's records, and only records that no head covers are damaged.
         differs: Records that the smallest known head of that line covers which the store lacks.
-        end: Where the store ends that is gone on from.
+        end: Where the store ends, as the operator saw it.
+        good: The last record that verifies, from which the log goes on; what is behind it
+            is taken out.
     """
 
     reason: str
     uid: int
-    lost: SignedHead
+    lost: SignedHead | None
     differs: int
     end: ChainHead
+    good: ChainHead
 
     def is_before(self, head: SignedHead) -> bool:
         """Whether *head*, which the store holds, was signed before the two lines parted.
@@ -73,6 +81,8 @@ class RestoreWish:
         What was signed later than the lost head may cover records that were written to the
         older store before anybody noticed.
         """
+        if self.lost is None:
+            return True
         size, time = head.head.tree_size, head.head.time
         return size < self.differs and time <= self.lost.head.time
 
@@ -86,20 +96,24 @@ def _form_of(wish: RestoreWish) -> Mapping[str, object]:
     return {
         "reason": wish.reason,
         "uid": wish.uid,
-        "lost": to_line(wish.lost).decode("ascii"),
+        "lost": "" if wish.lost is None else to_line(wish.lost).decode("ascii"),
         "differs": wish.differs,
         "seq": wish.end.seq,
         "hash": wish.end.hash.hex(),
+        "good_seq": wish.good.seq,
+        "good_hash": wish.good.hash.hex(),
     }
 
 
 def _wish_of(form: Mapping[str, Any]) -> RestoreWish:
+    lost = str(form["lost"]).encode()
     return RestoreWish(
-        str(form["reason"]),
-        int(form["uid"]),
-        from_line(str(form["lost"]).encode(), {}),
-        int(form["differs"]),
-        ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
+        reason=str(form["reason"]),
+        uid=int(form["uid"]),
+        lost=from_line(lost, {}) if lost else None,
+        differs=int(form["differs"]),
+        end=ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
+        good=ChainHead(int(form["good_seq"]), bytes.fromhex(form["good_hash"])),
     )
 
 
@@ -160,7 +174,10 @@ class Restoring(AsyncService):
             AuditBroken: ``audit_rolled_back``.
             NotRestored: the store is not the one that the operator looked at.
         """
-        await self._begin()
+        try:
+            await self._begin()
+        except AuditBroken as broken:
+            raise broken.at_start() from None
         if self.exchange is not None:
             await self.exchange.take()
 
@@ -177,15 +194,30 @@ class Restoring(AsyncService):
             return
         self._check(wish)
         heads = await self._kept()
+        await self._put_aside(wish)
         row = await self.store.run(
             "go on from an older store", lambda tx: self._record(tx, wish, heads)
         )
-        lost = lost_head(row.canonical)
-        assert lost is not None
         await self._give_up(heads)
+        lost = lost_head(row.canonical)
+        if lost is None:
+            self.file.done()
+            _log.warn("going on without records that did not verify", record=row.seq, uid=wish.uid)
+            return
         self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
         self._seq = self.heads.restored_seq = row.seq
         _log.warn("going on from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
+
+    async def _put_aside(self, wish: RestoreWish) -> None:
+        """Keep the records that are taken out beside the anchor: they may be evidence."""
+        lines, after = list[bytes](), wish.good.seq
+        while rows := await self.chain.rows(after + 1, ASIDE_BATCH):
+            lines += [_aside(row) for row in rows]
+            after = rows[-1].seq
+        if lines and wish.good != wish.end:
+            name = f"cut-{wish.good.seq + 1}-{wish.end.seq}.jsonl"
+            path = self.keeper.path / name
+            await self.run_blocking(lambda: durable.replace(path, b"".join(lines)))
 
     async def confirmed(self) -> None:
         """Once the head that proves it is kept: the wish is done.
@@ -198,11 +230,18 @@ class Restoring(AsyncService):
             self.file.done()
 
     async def _is_due(self, wish: RestoreWish) -> bool:
+        if wish.good != wish.end:
+            # Until it was cut, or the record that says so is the end.
+            end, rows = await self.chain.head(), await self.chain.rows(wish.good.seq + 1, 1)
+            return end == wish.end or (bool(rows) and _is_cut(rows[0], wish))
+        assert wish.lost is not None  # else nothing was asked for
         size = wish.lost.head.tree_size
         rows = await self.chain.rows(size, 1)
         return not rows or rows[0].hash != wish.lost.head.last_hash
 
     def _check(self, wish: RestoreWish) -> None:
+        if wish.lost is None:
+            return
         self.watch.judge(wish.lost.signed, head_time(wish.lost.head))
         lost = wish.lost
         if rfc3339(self.now()) <= lost.head.time:
@@ -224,19 +263,36 @@ class Restoring(AsyncService):
 
     def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> ChainRow:
         """The record; one that a life before this one wrote is taken as it is."""
-        end, common = tx.audit.head(), common_head(tx, heads)
-        size = 0 if common is None else common.head.tree_size
-        tx.heads.drop_after(size)
+        end = tx.audit.head()
         if end != wish.end:
-            rows = tx.audit.rows(wish.end.seq + 1, 2)
-            if len(rows) == 1 and rows[0].prev_hash == wish.end.hash and _is_of(rows[0], wish):
-                return rows[0]
+            done = _recorded(tx, wish)
+            if done is not None:
+                return done
             raise NotRestored(
                 f"the store ended at record {wish.end.seq} when the operator looked, and now ends "
                 f"at {end.seq}; look again with `svc authority audit adopt`"
             )
+        # Also where no record is dropped: what only refers to records that are gone goes.
+        dropped = tx.repair.cut_after(wish.good.seq)
+        common = common_head(tx, heads)
+        size = 0 if common is None else common.head.tree_size
+        tx.heads.drop_after(size)
+        row = None
+        if dropped:
+            details: dict[str, Json] = {
+                "first_n": wish.good.seq + 1,
+                "last_n": wish.end.seq,
+                "count": dropped,
+                "head_size": size,
+                "note": wish.reason,
+                "local_uid": wish.uid,
+            }
+            row = self.recorder.append(tx, AUDIT_CUT, operator(wish.uid), details=details)
+        if wish.lost is None:
+            assert row is not None  # else nothing was asked for
+            return row
         shared = common_head(tx, [head for head in heads if wish.is_before(head)])
-        details: dict[str, Json] = {
+        details = {
             "lost_size": wish.lost.head.tree_size,
             "lost_hash": wish.lost.hash.hex(),
             "shared_size": 0 if shared is None else shared.head.tree_size,
@@ -261,10 +317,47 @@ class Restoring(AsyncService):
         await self.run_blocking(lambda: self.keeper.give_up(size))
 
 
+def _recorded(tx: ITransaction, wish: RestoreWish) -> ChainRow | None:
+    """The last record that an earlier life wrote for this wish; None if it wrote none."""
+    rows = list(tx.audit.rows(wish.good.seq + 1, 3))
+    if not rows or rows[0].prev_hash != wish.good.hash:
+        return None
+    last = rows[0]
+    if wish.good != wish.end and not _is_cut(rows.pop(0), wish):
+        return None
+    if wish.lost is None:
+        return None if rows else last
+    return rows[0] if len(rows) == 1 and _is_of(rows[0], wish) else None
+
+
+def _is_cut(row: ChainRow, wish: RestoreWish) -> bool:
+    """Whether the record says that what is wished for was taken out."""
+    try:
+        form = decode(row.canonical)
+    except Malformed:
+        return False
+    if not isinstance(form, Mapping) or form.get("event") != AUDIT_CUT.name:
+        return False
+    details = form.get("details")
+    cut = {"first_n": wish.good.seq + 1, "last_n": wish.end.seq}
+    return isinstance(details, Mapping) and cut.items() <= dict(details).items()
+
+
 def _is_of(row: ChainRow, wish: RestoreWish) -> bool:
-    """Whether the record gives up what is wished for."""
+    """Whether the record gives up the head that is wished for."""
     found = lost_head(row.canonical)
-    return found is not None and found[1] == wish.lost.hash.hex()
+    return found is not None and wish.lost is not None and found[1] == wish.lost.hash.hex()
+
+
+def _aside(row: ChainRow) -> bytes:
+    form = {
+        "seq": row.seq,
+        "prev_hash": row.prev_hash.hex(),
+        "hash": row.hash.hex(),
+        "canonical": row.canonical.decode("utf-8", "backslashreplace"),
+        "signature": row.signature.hex(),
+    }
+    return json.dumps(form).encode("ascii") + b"\n"
 
 
 @define(slots=False, eq=False)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from svc.compose.store_place import StorePlace
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
+    from svc.model.audit import Head
     from svc.model.canonical import Json
     from svc.model.ledger import ChainRow
 
@@ -189,35 +190,49 @@ def prove(
 def adopt(
     context: click.Context, reason: str | None, heads: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Go on from an older store that was put back on purpose (audit_rolled_back).
+    """Go on from an older store, or without records that do not verify.
 
-    Without --reason it only shows what is lost.  With it the next start of this Authority puts a
-    record on the log that names both heads and the reason, and goes on from there; Proxies,
-    residents and other Authorities take that over by the record's signed proof.  Should the
-    store change before, the start is refused.
+    An older store was put back on purpose (audit_rolled_back), or records that no head covers
+    were altered (audit_broken).  Without --reason the command only shows what is lost.  With it
+    the next start of this Authority records what was lost and why, and goes on from the last
+    good record; Proxies, residents and other Authorities take a lost head over by that record's
+    signed proof.  If the store changes before, the start is refused.
     """
     from svc.compose.restoring import ask_to_go_on, find_lost
 
     settings = authority_settings(context)
     state = authority_state(settings)
     found = find_lost(settings, state, heads)
-    lost, common = found.lost.head, found.common
+    lost, common = found.lost, found.common
     form: dict[str, Json] = {
         "end": found.end.seq,
         "first_missing": found.first_missing,
-        "lost": {"records": lost.tree_size, "hash": found.lost.hash.hex(), "time": lost.time},
+        "damaged": found.damaged,
+        "lost": None if lost is None else _lost(lost.head, lost.hash),
         "head": None if common is None else common.head.tree_size,
         "adopt": reason is not None,
     }
-    head = f"over {lost.tree_size} records of {lost.time}, hash {found.lost.hash.hex()}"
-    missing = f"the first record that is missing or another one: {found.first_missing}"
-    lines = [f"the store ends at record {found.end.seq}", f"lost: a head {head}", missing]
+    lines = [f"the store ends at record {found.end.seq}"]
+    if lost is not None:
+        head = f"over {lost.head.tree_size} records of {lost.head.time}, hash {lost.hash.hex()}"
+        missing = f"the first record that is missing or another one: {found.first_missing}"
+        lines += [f"lost: a head {head}", missing]
+    if found.damaged:
+        good = found.good.seq
+        lines.append(
+            f"lost: {found.damaged} records, from {good + 1} to {found.end.seq}: record {good + 1} "
+            "does not verify; they are taken out, and kept in a file in the anchor directory"
+        )
     tell(as_json, form, lines)
     if reason is None:
         hint(["nothing was changed; go on from here with --reason TEXT"])
         return
     ask_to_go_on(state, found, reason)
     hint(["the next start of this Authority goes on from here"])
+
+
+def _lost(head: Head, digest: bytes) -> Json:
+    return {"records": head.tree_size, "hash": digest.hex(), "time": head.time}
 
 
 def _log(context: click.Context) -> OutsideLog:

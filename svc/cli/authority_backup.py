@@ -138,7 +138,7 @@ def restore(
     place = backup_place(settings, Path(settings.state_dir))
     done = Restoring(found, place, time.time, os.urandom, reason.strip(), known).restore()
     _tell(found.manifest, as_json)
-    if done is not None:
+    if done is not None and done.lost is not None:
         lost = done.lost.head.tree_size - done.end.seq
         hint([f"{lost} records that a signed head covers are not in it; the next start says so"])
     hint(["restored; compare the old configuration in restored-configuration/, then start"])

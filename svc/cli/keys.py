@@ -34,6 +34,7 @@ KEYS: Mapping[str, str] = MappingProxyType({
     "publication": "how what a Connector offers gets into the catalog",
     # what a command did
     "changed": "whether anything was changed",
+    "damaged": "how many records there are from the first on that does not verify",
     "adopt": "whether the next start takes it over",
     "tunnels_ended": "how many tunnels ended",
     "moved": "the ids of the resources that were moved",

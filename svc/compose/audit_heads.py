@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.web.client import Agent
 from zope.interface import implementer
 
-from svc.audit.anchor import AnchorDirectory
+from svc.audit.anchor import AnchorDirectory, AnchorUnreadable
 from svc.audit.exchange import HeadExchange
 from svc.audit.own_end import ForeignRecord
 from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
@@ -41,6 +41,7 @@ AUDIT = (
     ForeignRecord.reason,
     AuditBroken.reason,
     RecordLost.reason,
+    AnchorUnreadable.reason,
     HeadsUnsigned.reason,
 )
 """The conditions of readiness, as the words by which what is amiss is known."""

@@ -168,7 +168,14 @@ class Restoring:
             self.crash_point("filled")
             if beyond is not None:
                 end = ChainHead(manifest.store.records, bytes.fromhex(manifest.store.last_hash))
-                wish = RestoreWish(self.reason, os.getuid(), beyond, end.seq + 1, end)
+                wish = RestoreWish(
+                    reason=self.reason,
+                    uid=os.getuid(),
+                    lost=beyond,
+                    differs=end.seq + 1,
+                    end=end,
+                    good=end,
+                )
                 self._wish(within).write(wish)
             for directory, _, _ in os.walk(self._staged):
                 durable.sync_directory(Path(directory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from attrs import frozen
@@ -12,14 +12,16 @@ from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.greatest import GreatestHead, check_place
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
-from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, common_head, restore_wish_file
+from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import RoleSettings
 from svc.errors import Fault, SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit import SignedHead
+from svc.model.audit import GENESIS, SignedHead, chain_hash
 from svc.model.ledger import ChainHead
+
+_BATCH = 512
 
 
 class NothingLost(SvcError):
@@ -35,26 +37,37 @@ class Found:
 
     Attributes:
         end: Where it ends.
-        lost: The greatest head whose records it does not hold.
+        good: The last record that verifies, from the common head on.
+        lost: The greatest head whose records it does not hold; None: it holds those of all.
         differs: How many the smallest such head covers.
         common: The greatest of our own heads whose records it holds.
     """
 
     end: ChainHead
-    lost: SignedHead
+    good: ChainHead
+    lost: SignedHead | None
     differs: int
     common: SignedHead | None
 
     @property
+    def damaged(self) -> int:
+        """How many records there are behind the last one that verifies."""
+        return self.end.seq - self.good.seq
+
+    @property
     def first_missing(self) -> int:
         """The first record that is missing, or after which the two differ."""
+        if self.lost is None or self.damaged:
+            return self.good.seq + 1
         if self.end.seq < self.lost.head.tree_size:
             return self.end.seq + 1
         return 1 if self.common is None else self.common.head.tree_size + 1
 
 
 def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -> Found:
-    """Compare the store with every head that is known here.  Blocks; nothing is changed.
+    """Verify the store's log, and compare it with every head that is known here.
+
+    Blocks for as long as it takes to read the log once; nothing is changed.
 
     Args:
         state: The Authority's own state directory.
@@ -76,18 +89,44 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
         log.judge(head.signed, head_time(head.head))
     ours = list(log.keeper.heads())
 
-    def look(tx: ITransaction) -> tuple[ChainHead, list[SignedHead], SignedHead | None]:
-        lost = [head for head in known if common_head(tx, [head]) is None]
-        return tx.audit.head(), lost, common_head(tx, ours)
-
-    end, lost, common = log.store.look("audit adopt", look)
-    if not lost:
-        raise NothingLost(
-            f"the store holds the records of every head that is known: it ends at {end.seq}, "
-            "and nothing is given up"
+    def look(tx: ITransaction) -> Found:
+        good, hashes = _verified(tx, {head.head.tree_size for head in (*known, *ours)})
+        lost = [head for head in known if not _stands(head, hashes)]
+        lost.sort(key=lambda head: head.head.tree_size)
+        standing = [head for head in ours if _stands(head, hashes)]
+        return Found(
+            end=tx.audit.head(),
+            good=good,
+            lost=lost[-1] if lost else None,
+            differs=lost[0].head.tree_size if lost else 0,
+            common=standing[-1] if standing else None,
         )
-    lost.sort(key=lambda head: head.head.tree_size)
-    return Found(end, lost[-1], lost[0].head.tree_size, common)
+
+    found = log.store.look("audit adopt", look)
+    if found.lost is None and not found.damaged:
+        raise NothingLost(
+            f"the store ends at record {found.end.seq}: it holds the records of every head that is "
+            "known, and those past them verify; nothing is given up"
+        )
+    return found
+
+
+def _verified(tx: ITransaction, sizes: Set[int]) -> tuple[ChainHead, dict[int, bytes]]:
+    """The last record that follows from all before it, and the hashes of those in *sizes*."""
+    good, hashes = ChainHead(), {0: GENESIS}
+    while rows := tx.audit.rows(good.seq + 1, _BATCH):
+        for row in rows:
+            expected = chain_hash(good.seq + 1, good.hash, row.canonical)
+            if (row.seq, row.prev_hash, row.hash) != (good.seq + 1, good.hash, expected):
+                return good, hashes
+            good = ChainHead(row.seq, row.hash)
+            if row.seq in sizes:
+                hashes[row.seq] = row.hash
+    return good, hashes
+
+
+def _stands(head: SignedHead, hashes: Mapping[int, bytes]) -> bool:
+    return hashes.get(head.head.tree_size) == head.head.last_hash
 
 
 def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
@@ -102,7 +141,14 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
             reason="usage",
             fault=Fault.INVALID,
         )
-    wish = RestoreWish(reason.strip(), os.getuid(), found.lost, found.differs, found.end)
+    wish = RestoreWish(
+        reason=reason.strip(),
+        uid=os.getuid(),
+        lost=found.lost,
+        differs=found.differs,
+        end=found.end,
+        good=found.good,
+    )
     restore_wish_file(state / "anchor" / WISH).write(wish)
 
 

@@ -311,6 +311,17 @@ class IAuditLog(Interface):
         """At most *limit* slices of entities with a digest beyond *after*, in order of these."""
 
 
+class ILogRepair(Interface):
+    """What is done to a damaged log on an operator's word, and at no other time."""
+
+    def cut_after(seq: int) -> int:
+        """Drop every record past *seq*, and all that refers to one; how many records.
+
+        What only refers to records that are not there any more goes as well.  The caller
+        has kept what is dropped, and records that it was.
+        """
+
+
 class IHeads(Interface):
     """Signed heads on their way to the other Authorities of this store."""
 

@@ -24,6 +24,7 @@ from svc.interfaces.facets import (
     IHeads,
     IKeyrings,
     ILease,
+    ILogRepair,
     INodes,
     IPeople,
     IPolicies,
@@ -53,6 +54,7 @@ class ITransaction(Interface):
     Not to be kept past the function's return.
     """
 
+    repair: ILogRepair = Attribute("What an operator has done to a damaged log.")
     schema: ISchema = Attribute("Applied migrations and the facts of this store.")
     lease: ILease = Attribute("Who may write.")
     tokens: ITokens = Attribute("Join tokens.")

@@ -307,6 +307,10 @@ AUDIT_DISCARDED = _event(
     4016, "audit.discarded", "W", "a held record was thrown away",
     "held_event_id spool_id first_n record_digest note",
 )  # fmt: skip
+AUDIT_CUT = _event(
+    4017, "audit.cut", "W", "records that did not verify were taken out of the log on purpose",
+    "first_n last_n count head_size note local_uid",
+)  # fmt: skip
 SPOOL_OPEN = _event(
     4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"
 )

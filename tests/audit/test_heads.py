@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from svc.audit.anchor import AnchorDirectory
+from svc.audit.anchor import AnchorDirectory, AnchorUnreadable
 from svc.audit.heads import from_line, to_line
 from svc.audit.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
 from svc.audit.verify import ChainFault, stretches, verify
@@ -165,6 +165,34 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
         for name in ("heads.jsonl", "latest"):
             self.assertEqual((self.path / name).stat().st_mode & 0o777, 0o600)
         self.assertEqual(sorted(os.listdir(self.path)), ["heads.jsonl", "latest"])
+
+    def test_damaged_files(self) -> None:
+        """A damaged file is named with what to do; a missing ``latest`` is made again."""
+        keeper, log = self.make(), MemoryLog()
+        log.fill(6, short_record)
+        heads = heads_over(log.log, 2, 3, 6)
+        for head in heads[:2]:
+            keeper.keep(head)
+        good = {name: (self.path / name).read_bytes() for name in ("latest", "heads.jsonl")}
+        for name, data, said in (
+            ("latest", b"garbage\n", "remove it"),
+            ("latest", b"", "remove it"),
+            ("latest", bytes(range(256)), "remove it"),
+            ("heads.jsonl", b"garbage\n", "from a backup or a witness"),
+            ("heads.jsonl", b"", "from a backup or a witness"),
+        ):
+            (self.path / name).write_bytes(data)
+            refused = self.assertRaises(AnchorUnreadable, self.make().newest)
+            self.assertTrue(refused.text.startswith(f"{self.path / name}: "), refused.text)
+            self.assertIn(said, refused.text)
+            (self.path / name).write_bytes(good[name])
+        (self.path / "latest").unlink()
+        again = self.make()
+        newest = again.newest()
+        assert newest is not None
+        self.assertEqual((newest.hash, newest.signed.chain), (heads[1].hash, heads[1].signed.chain))
+        again.keep(heads[2])
+        self.assertEqual(again.newest(), heads[2])
 
     def test_torn_line(self) -> None:
         """A last line that a crash cut short is dropped, and writing goes on."""

@@ -151,7 +151,7 @@ class RestoringTests(SynchronousTestCase):
         row = self.rows()[-1]
         lost = lost or self.newest()
         end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
-        wish = RestoreWish(WHY, 7, lost, size, end)
+        wish = RestoreWish(WHY, 7, lost, size, end, end)
         restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
 
     def record(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class RestoringTests(SynchronousTestCase):
         watch, _, restoring = self.parts()
         watch.judge = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
-        wish = RestoreWish(WHY, 0, late, 5, end)
+        wish = RestoreWish(WHY, 0, late, 5, end, end)
         error = self.assertRaises(NotRestored, restoring._check, wish)
         self.assertIn("the clock of this host", error.text)
 

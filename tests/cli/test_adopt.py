@@ -75,7 +75,7 @@ class AdoptTests(AdoptCase):
         done = place.run("audit", "adopt", "--reason", "a disk failed")
         self.assertIn("the next start", done.stderr)
         wish = restore_wish_file(place.state / "anchor" / WISH).read()
-        assert wish is not None
+        assert wish is not None and wish.lost is not None
         self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))
         self.assertEqual(wish.end.seq, 7)
 

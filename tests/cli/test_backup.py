@@ -359,7 +359,7 @@ class RestoreTests(BackupCase):
         self.refused(place.restore(out, place.key), "--reason TEXT", 6)
         self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
         wish = restore_wish_file(place.state / "anchor" / WISH).read()
-        assert wish is not None
+        assert wish is not None and wish.lost is not None
         self.assertEqual((wish.end.seq, wish.lost.head.tree_size), (43, 48))
         self.assertEqual((wish.reason, wish.uid), ("the disk broke", os.getuid()))
         (before,) = (place.state / "anchor").glob("before-*")

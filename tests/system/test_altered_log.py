@@ -10,8 +10,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.watch import LOOK_SECS
-from svc.testing.gateway import make_gateway
-from svc.testing.processes import TooLate, until
+from svc.testing.gateway import init_gateway, make_gateway
+from svc.testing.processes import TooLate, run, until
 from svc.testing.settings import AUTHORITY
 from tests.system.world import around
 
@@ -112,3 +112,83 @@ class AlteredLogTests(SynchronousTestCase):
         self.assertEqual(self.sessions(), before)
         self.sql("DROP TRIGGER vanish")
         self.ready()
+
+
+class AdoptedTests(SynchronousTestCase):
+    """An Authority that was killed, and whose store was altered before it came back."""
+
+    def setUp(self) -> None:
+        self.gateway = init_gateway(numbers=_RARE)
+        self.addCleanup(self.gateway.end)
+        self.gateway.make_authority()
+        self.child = self.gateway.child(AUTHORITY)
+
+    def sql(self, statement: str) -> None:
+        """Change the store of an Authority that has ended."""
+        with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store, store:
+            store.execute(statement)
+
+    def refused(self) -> None:
+        """It does not start, and says what to do."""
+        refused = run(self.child.words, self.gateway.directory)
+        self.assertEqual(refused.status, 6, refused.stderr)
+        self.assertNotIn("Traceback", refused.stderr)
+        self.assertIn("svc authority audit adopt", refused.stderr)
+
+    def adopted(self, *said: str) -> None:
+        """What is lost is said, and with a reason the Authority goes on."""
+        shown = self.gateway.operator("audit", "adopt").stdout
+        for each in said:
+            self.assertIn(each, shown)
+        self.gateway.operator("audit", "adopt", "--reason", "somebody altered it")
+        self.gateway.start(AUTHORITY)
+        self.gateway.await_ready(AUTHORITY)
+        self.assertEqual(self.gateway.operator("audit", "verify").status, 0)
+
+    def last(self) -> int:
+        """The number of the newest record."""
+        return int(self.gateway.status()["audit_seq"])
+
+    def unsigned(self) -> set[str]:
+        """The rows that no signed record stands behind."""
+        return set(self.gateway.status()["unsigned"])
+
+    def test_life(self) -> None:
+        """Records no head covers are altered; one that a head covers is; the newest are deleted."""
+        gateway = self.gateway
+        anchor = gateway.files.state(AUTHORITY) / "anchor"
+        until("a head", (anchor / "latest").exists, alive=[self.child])
+        at = self.last()
+        for name in ("one", "two", "three"):
+            gateway.operator("groups", "add", name)
+        self.child.kill()
+        self.alter(at + 1)
+        self.refused()
+        self.adopted(f"lost: 3 records, from {at + 1} to {at + 3}: record {at + 1} does not verify")
+        [aside] = anchor.glob("cut-*.jsonl")
+        self.assertEqual(len(aside.read_text().splitlines()), 3)
+        shown = gateway.operator("audit", "show", "--json").json
+        [cut] = [one for one in shown if one["event"] == "audit.cut"]
+        self.assertEqual((cut["details"]["first_n"], cut["details"]["count"]), (at + 1, 3))
+        self.assertLessEqual({"group:one", "group:three", "group:two"}, self.unsigned())
+
+        at = self.last()
+        for name in ("four", "five"):
+            gateway.operator("groups", "add", name)
+        self.child.stop()
+        self.alter(at + 1)
+        self.assertEqual(gateway.operator("audit", "verify", check=False).status, 6)
+        self.adopted("lost: a head over", f"record {at + 1} does not verify")
+
+        at = self.last()
+        gateway.operator("groups", "add", "six")
+        self.child.stop()
+        self.sql(f"DELETE FROM audit_log WHERE seq > {at}")
+        self.refused()
+        self.adopted("lost: a head over", f"missing or another one: {at + 1}")
+        self.assertLessEqual({"group:four", "group:five", "group:six"}, self.unsigned())
+
+    def alter(self, seq: int) -> None:
+        """Somebody changes one record."""
+        change = "UPDATE audit_log SET canonical = replace(canonical, '\"event\"', '\"Event\"')"
+        self.sql(f"{change} WHERE seq = {seq}")

@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from svc.errors import Malformed, RecordLost
-from svc.interfaces.facets import IAuditLog
+from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
 from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.statements import Row, Statements
@@ -186,3 +186,21 @@ class AuditLog:
             limit,
         )
         return tuple(EntitySlice(*row) for row in rows)
+
+
+@implementer(ILogRepair)
+@frozen
+class LogRepair:
+    """See :class:`ILogRepair`."""
+
+    _db: Statements
+    _memory: HeadMemory | None = None
+
+    def cut_after(self, seq: int) -> int:
+        """See :class:`ILogRepair`."""
+        for table in ("personal_values", "state_changes", "audit_origins"):
+            self._db.change(f"DELETE FROM {table} WHERE seq > ?", seq)
+        dropped = self._db.change("DELETE FROM audit_log WHERE seq > ?", seq)
+        if self._memory is not None:
+            self._memory.head = None
+        return dropped

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
-from svc.store.sql.audit import Appended, AuditLog, HeadMemory
+from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
@@ -55,6 +55,7 @@ class Transaction:
         self.policies = Policies(db)
         self.sessions = Sessions(db)
         self.audit = AuditLog(db, chain_hash, head, appended)
+        self.repair = LogRepair(db, head)
         self.heads = Heads(db)
         self.keyrings = Keyrings(db)
         self.state = StateLog(db)
