@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from svc.model.audit import Field
+from svc.model.endings import ENDINGS
 from svc.model.events import CATALOGUE, CATALOGUE_VERSION, DETAILS
 
 _HEAD = """\
@@ -270,6 +271,11 @@ What this shows: that no record before a head that you hold has been changed, re
 since. Not that what was recorded is true, nor that everything was recorded.
 """
 
+_ENDINGS_HEAD = """\
+The `reason` of `session.end` and `session.abandoned`. The same words are shown to the session's
+person: by `svc proxy-ssh` as it ends, in the log of `svc up`, by `svc status --explain` and by
+`svc why`. `not_told` is shown where a peer gave no reason, or one that is not listed here."""
+
 
 def page() -> str:
     """The whole page."""
@@ -282,6 +288,14 @@ def page() -> str:
     return "\n".join(
         [
             _HEAD,
+            "## How a session ended",
+            "",
+            _ENDINGS_HEAD,
+            "",
+            "| Reason | Meaning |",
+            "|---|---|",
+            *(f"| `{word}` | {text} |" for word, text in ENDINGS.items()),
+            "",
             f"## Events (catalogue version {CATALOGUE_VERSION})",
             "",
             "| Event | Code | Class | Severity | Meaning | Details |",

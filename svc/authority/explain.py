@@ -20,6 +20,7 @@ from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
 from svc.model.access import EntityUid
+from svc.model.events import SESSION_ABANDONED, SESSION_END
 from svc.model.ids import is_random_id
 from svc.model.ledger import ChainRow
 from svc.model.node import Node
@@ -27,6 +28,8 @@ from svc.model.principal import Role
 from svc.model.questions import may_view
 from svc.model.session_request import is_fresh, stale
 from svc.model.signing import Purpose, verify
+
+_ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
 
 _REASON = 500
 """Characters of a policy's ``@reason`` that are told."""
@@ -61,15 +64,17 @@ class Explainer:
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
         asker = self.knowledge.person(certificate.principal)
-        record = await self._record(request.decision_id, certificate.sha256)
+        record, end = await self._records(request.decision_id, certificate.sha256)
         nothing = Explanation(request.decision_id)
         if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
             return nothing
-        return self._told(record) if self._may_view(asker.id, record) else nothing
+        return self._told(record, end) if self._may_view(asker.id, record) else nothing
 
-    async def _record(
+    async def _records(
         self, decision_id: str, certificate_sha256: bytes
-    ) -> Mapping[str, Any] | None:
+    ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+        """The decision's record, and that of its session's end; None and nothing without them."""
+
         def look(tx: ITransaction) -> tuple[ChainRow, ...]:
             issued = self.knowledge.rows(tx).certificate(certificate_sha256)
             if issued is None or issued.revoked_at is not None:
@@ -77,11 +82,14 @@ class Explainer:
             return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()
 
         rows = await self.store.read("why", look)
+        decided, end = None, {}
         for row in rows:
             record: Mapping[str, Any] = json.loads(row.canonical)
-            if "decision" in record:
-                return record
-        return None
+            if record["event"] in _ENDS:
+                end = dict(record)
+            elif decided is None and "decision" in record:
+                decided = record
+        return decided, end
 
     def _may_view(self, person_id: str, record: Mapping[str, Any]) -> bool:
         engine = self.engine()
@@ -91,7 +99,7 @@ class Explainer:
         target = EntityUid(kind.terms.entity_type, record.get("resource_id", ""))
         return engine.decide(may_view(person_id, target, self.now())).allowed
 
-    def _told(self, record: Mapping[str, Any]) -> Explanation:
+    def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
         return Explanation(
             decision_id=record["decision_id"],
             explained=True,
@@ -103,6 +111,9 @@ class Explainer:
             policy_version=record.get("policy_version", 0),
             time=record["time"],
             why=self._reasons(record),
+            session_ended=end.get("time", ""),
+            session_reason=end.get("reason", ""),
+            session_lane=end.get("details", {}).get("lane", ""),
         )
 
     def _reasons(self, record: Mapping[str, Any]) -> dict[str, str]:

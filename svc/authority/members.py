@@ -15,6 +15,7 @@ from svc.authority.signed_rows import node_now, person_now, token_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit import Actor
+from svc.model.endings import PROXY_REVOKED
 from svc.model.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
 from svc.model.ids import Entropy, is_cluster_name, person_id
 from svc.model.node import JoinToken as TokenRow
@@ -40,6 +41,7 @@ class MemberDesk:
     Attributes:
         ca_pin: SHA-256 of the cluster root in hex; goes with every token.
         token_secs: How long a token waits when the operator names no time.
+        proxy_revoked: Told when a Proxy was revoked.
     """
 
     knowledge: Knowledge
@@ -50,6 +52,7 @@ class MemberDesk:
     entropy: Entropy
     ca_pin: str
     token_secs: float
+    proxy_revoked: Callable[[str], object] = lambda proxy_id: None
     expected: ExpectedDesk = field()
 
     @expected.default
@@ -130,9 +133,12 @@ class MemberDesk:
 
         known = await self.store.run("revoke a node", revoke)
         await self.knowledge.refresh()
-        return pb.RevokeNodeResponse(
-            id=known.id, tunnels_ended=self.registrations.evict(known.id, "revoked_node")
-        )
+        is_proxy = known.role == TokenRole.PROXY.value
+        word = PROXY_REVOKED if is_proxy else "revoked_node"
+        ended = self.registrations.evict(known.id, word)
+        if is_proxy:
+            self.proxy_revoked(known.id)
+        return pb.RevokeNodeResponse(id=known.id, tunnels_ended=ended)
 
     async def set_publication(
         self, request: pb.SetPublicationRequest, actor: Actor

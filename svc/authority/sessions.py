@@ -17,6 +17,7 @@ from svc.authority.records import Recorder, node
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Departure, Ended
+from svc.model.endings import PROXY_GONE, PROXY_REVOKED
 from svc.model.events import SESSION_ABANDONED, SESSION_END
 from svc.model.session import Ending, Session, SessionEnd, SessionState
 from svc.service import BackgroundTasks
@@ -70,7 +71,10 @@ class SessionEnds:
     async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:
         """Record the sessions that a tunnel's end left behind."""
         reason = f"tunnel_{departure.reason}"
-        return await self.reported(proxy_id, [Ended(uid, reason) for uid in departure.session_uids])
+        counted = {one.session_uid: one for one in departure.ended}
+        return await self.reported(
+            proxy_id, [counted.get(uid) or Ended(uid, reason) for uid in departure.session_uids]
+        )
 
     async def claimed(self, proxy_id: str, uids: Iterable[str]) -> int:
         """A Proxy says which sessions it still carries; the rest of its own are abandoned."""
@@ -82,8 +86,13 @@ class SessionEnds:
         self._here.discard(proxy_id)
         self._stop_waiting(proxy_id)
         self._waiting[proxy_id] = self.clock.callLater(
-            self.reclaim_secs, self._give_up, proxy_id, "proxy_gone"
+            self.reclaim_secs, self._give_up, proxy_id, PROXY_GONE
         )
+
+    def revoked(self, proxy_id: str) -> None:
+        """The Proxy was revoked: it may tell nothing more, so what it carried is over."""
+        self._stop_waiting(proxy_id)
+        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id, PROXY_REVOKED))
 
     def back(self, proxy_id: str) -> None:
         """The Proxy follows us again; whatever it carries it has claimed at its greeting."""
@@ -159,10 +168,10 @@ class SessionEnds:
         end = SessionEnd(self.now(), ended.reason, ended.bytes_up, ended.bytes_down)
         ending = tx.sessions.end(session.uid, end)
         if ending is Ending.WAS_OPEN:
-            self._record_end(tx, session, end)
+            self._record_end(tx, session, end, ended.lane)
         return _OUTCOMES[ending]
 
-    def _record_end(self, tx: ITransaction, session: Session, end: SessionEnd) -> None:
+    def _record_end(self, tx: ITransaction, session: Session, end: SessionEnd, lane: str) -> None:
         self.recorder.append(
             tx,
             SESSION_END,
@@ -176,7 +185,7 @@ class SessionEnds:
                 "bytes_up": end.bytes_up,
                 "bytes_down": end.bytes_down,
                 "duration_ms": max(0, round((end.at - session.started_at) * 1000)),
-                "lane": "in_tunnel",
+                "lane": lane,
                 "proxy_id": session.proxy_id,
                 "connector_id": session.connector_id,
             },

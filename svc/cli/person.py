@@ -17,6 +17,7 @@ from svc.cli.control import run
 from svc.cli.groups import Group
 from svc.cli.joining import runtime
 from svc.cli.output import hint, json_option, pairs, table, tell
+from svc.cli.person_texts import facts, reasons, session_end
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -69,64 +70,10 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     own = identity_status(side.identity)
     problem = own["certificate"]["problem"]
     told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
-    tell(as_json, told, [*pairs(_facts(told)), *(_reasons(told) if explain else ())])
+    tell(as_json, told, [*pairs(facts(told)), *(reasons(told) if explain else ())])
     if problem:
         hint([f"svc: {problem}"])
     return 1 if problem else 0
-
-
-def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
-    certificate = told["certificate"]
-    left = f"until {certificate['not_after']}"
-    if certificate["problem"]:
-        left = "ended" if certificate["seconds_left"] <= 0 else "not valid yet: clock wrong"
-    elif certificate["ends_soon"]:
-        left = (
-            f"{left}, in {certificate['seconds_left'] // 60} min: run `svc join` with a new token"
-        )
-    facts: list[tuple[str, object]] = [
-        ("cluster", told["cluster"]),
-        ("person", told["person"]),
-        ("certificate", left),
-        ("resident", "running" if told["running"] else "not running (svc up)"),
-    ]
-    if told["running"]:
-        proxy = told["proxy"]
-        facts += [
-            ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
-            ("resources", len(told["endpoints"])),
-            ("sessions", told["sessions"]),
-            ("refused", len(told["refused"])),
-        ]
-        audit = told.get("audit")
-        if audit and audit["records"]:
-            facts.append(("audit log", f"{audit['records']} records at {audit['time']}"))
-    return facts
-
-
-def _reasons(told: dict[str, Any]) -> list[str]:
-    """Why a Proxy is not connected, endpoints are incomplete, sessions were refused."""
-    lines = []
-    if told["certificate"]["problem"]:
-        lines.append(f"certificate: {escaped(told['certificate']['problem'])}")
-    if not told["running"]:
-        return lines
-    if told["proxy"]["problem"]:
-        lines.append(f"proxy: {escaped(told['proxy']['problem'])}")
-    if told.get("audit", {}).get("problem"):
-        lines.append(f"audit log: {escaped(told['audit']['problem'])}")
-    for endpoint in told["endpoints"]:
-        if endpoint["problem"]:
-            lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")
-        elif not endpoint["served"]:
-            lines.append(f"{escaped(endpoint['resource'])}: no Connector serves it now")
-    for one in told["refused"]:
-        decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
-        policies = f", policies {','.join(one['policies'])}" if one["policies"] else ""
-        said = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
-        often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
-        lines.append(escaped(f"{said}{often}"))
-    return lines
 
 
 @click.group(cls=Group, no_args_is_help=True)
@@ -195,6 +142,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
                 ("policy version", told.policy_version),
                 ("time", told.time),
                 *((f"says {name}", text) for name, text in sorted(told.why.items())),
+                *session_end(told),
             ]
         ),
     )
@@ -243,7 +191,7 @@ async def _carried(
     channel, tasks = await side.connect(), BackgroundTasks()
     session = side.dialer(lambda: channel, tasks).endpoint(Wish(name, kind, user))
     try:
-        ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice)
+        ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice, _say_cut)
     except SvcError as refusal:
         found = await _kind_of(side, channel, name)
         if found in ("", kind.name):
@@ -254,9 +202,6 @@ async def _carried(
         ) from None  # fmt: skip
     await tasks.stopService()
     await channel.close()
-    if not ended.is_clean:
-        decision = escaped(session.decision_id)
-        hint([f"svc: {escaped(name)}: the session was cut; decision {decision}"])
     return 0 if ended.is_clean else 1
 
 
@@ -275,6 +220,16 @@ def _notice(session: Session) -> None:
     """The session notice; on stderr, where it spoils no transfer (U-PHA-27)."""
     resource = escaped(session.wish.resource)
     hint([f"svc: {resource}: session open, decision {escaped(session.decision_id)}"])
+
+
+def _say_cut(session: Session) -> None:
+    """Why the session was cut; while ssh still runs, which ends us with the pipes."""
+    from svc.client.ended import said
+    from svc.model.endings import CANCELLED
+
+    over = session.over()
+    if over.reason != CANCELLED:
+        hint([f"svc: {escaped(said(session.wish.resource, over))}"])
 
 
 def _take_stdio() -> tuple[tuple[int, int], list[int]]:

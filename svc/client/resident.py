@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from svc.client.addresses import addresses, ports
 from svc.client.cache import read_endpoints, write_endpoints
+from svc.client.ended import Cuts, FarSide
 from svc.client.local import (
     LocalConnections,
     SocketDirectory,
@@ -30,11 +31,12 @@ from svc.client.local import (
     only_side,
 )
 from svc.client.refused import Refusals
-from svc.client.sessions import SessionDialer, Wish
+from svc.client.sessions import Session, SessionDialer, Wish
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import IResourceKind
 from svc.lanes.relay import Relay
 from svc.messages.session import Listed
+from svc.model.endings import CANCELLED
 from svc.model.ids import is_resource_id
 from svc.service import AsyncService, BackgroundTasks
 
@@ -112,6 +114,7 @@ class Resident(AsyncService):
     Attributes:
         unix_endpoint: Makes the endpoint of a unix socket's address.
         refusals: Hears of every session that was not opened.
+        cuts: Hears of every session that was cut off.
         moved: Returns once another connection to a Proxy is there.
     """
 
@@ -125,12 +128,17 @@ class Resident(AsyncService):
     refusals: Refusals
     tasks: BackgroundTasks
     moved: Callable[[], Awaitable[None]]
+    cuts: Cuts = field(init=False)
     _kept: dict[str, str] = field(factory=dict, init=False)
     _open: dict[str, _Open] = field(factory=dict, init=False)
     _relays: set[Relay] = field(factory=set, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
     _is_applying: bool = field(default=False, init=False)
     _has_stopped: bool = field(default=False, init=False)
+
+    @cuts.default
+    def _no_cuts(self) -> Cuts:
+        return Cuts(self.refusals.now)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -265,8 +273,18 @@ class Resident(AsyncService):
 
     async def _connect(self, wish: Wish, relay: Relay) -> None:
         try:
-            await self.dialer.endpoint(wish).connect(only_side(relay.right))
+            await self._begun(wish, relay)
         except Unprocessed:
             # The Proxy leaves and did nothing for the session: the next one may.
             await self.moved()
-            await self.dialer.endpoint(wish).connect(only_side(relay.right))
+            await self._begun(wish, relay)
+
+    async def _begun(self, wish: Wish, relay: Relay) -> None:
+        session = self.dialer.endpoint(wish)
+        relay.right = FarSide(relay, lambda: self._cut(session))
+        await session.connect(only_side(relay.right))
+
+    def _cut(self, session: Session) -> None:
+        over = session.over()
+        if over.reason != CANCELLED and not self._has_stopped:
+            self.cuts.note(session.wish.resource, over)

@@ -40,6 +40,7 @@ from svc.messages.session import (
     why_message,
 )
 from svc.model.certificate import CertificateFacts
+from svc.model.endings import CANCELLED, NOT_TOLD, PROXY_GONE, SessionOver, known_ending
 from svc.model.grant import Grant
 from svc.model.ids import Entropy, random_id
 from svc.model.principal import Role
@@ -161,7 +162,33 @@ class Session:
     decision_id: str = field(default="", init=False)
     grant: Grant | None = field(default=None, init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
+    _below: StreamClientEndpoint | None = field(default=None, init=False)
+    _call: Any = field(default=None, init=False)
     _hello: bytes = field(default=b"", init=False)
+
+    def over(self) -> SessionOver:
+        """Why it ended, once it has.
+
+        What the Proxy says of it is told first, then what the Connector does; both are
+        believed only as far as they are words that we know.
+        """
+        transport = None if self._below is None else self._below.transport
+        in_band = None if transport is None else transport.told_end
+        reason = self._told_by_proxy()
+        if reason == NOT_TOLD and in_band is not None:
+            reason = in_band.reason
+        return SessionOver(reason, self.decision_id)
+
+    def _told_by_proxy(self) -> str:
+        """The word of the call's end: the Proxy's status, a lost connection, or our own doing."""
+        refusal = None if self._call is None else self._call.outcome
+        if refusal is None:
+            return NOT_TOLD
+        if self._call.refusal is None:
+            word = known_ending(refusal.reason)
+            # Of a reset without a status; that we cancelled it, we would know.
+            return NOT_TOLD if word == CANCELLED else word
+        return PROXY_GONE if refusal.fault is Fault.UNAVAILABLE else CANCELLED
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Ask, check, and connect what the factory builds once the right Connector answered."""
@@ -169,7 +196,8 @@ class Session:
         return connecting
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        endpoint: IStreamClientEndpoint = StreamClientEndpoint(self._opened)
+        self._below = StreamClientEndpoint(self._opened)
+        endpoint: IStreamClientEndpoint = self._below
         if self.wish.kind.opaque:
             dialer = self._dialer
             if dialer.lanes is not None:
@@ -197,7 +225,7 @@ class Session:
         request = dialer.request(self.wish, dialer.proxy_id(channel))
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
-        stream = channel.stream(OPEN_METHOD)
+        self._call = stream = channel.stream(OPEN_METHOD)
         try:
             await stream.send(open_frame(encode_open(data, signed.signature)))
             if self._hello:

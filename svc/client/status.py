@@ -66,6 +66,7 @@ class StatusDesk:
             "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
             "sessions": self.resident.sessions,
             **({} if self.head is None else {"audit": self.head.public}),
+            "ended": [{**asdict(one), "at": rfc3339(one.at)} for one in self.resident.cuts.kept],
             "refused": [
                 {
                     **asdict(one),

@@ -14,6 +14,7 @@ from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
+from svc.client.ended import FarSide
 from svc.client.local import only_side
 from svc.client.sessions import Session
 from svc.lanes.relay import Relay, RelayEnded, RelaySide
@@ -73,19 +74,26 @@ class StdioSide(RelaySide):
             self._relay.abort()
 
 
-async def carry(session: Session, pipes: Pipes, opened: Callable[[Session], object]) -> RelayEnded:
+async def carry(
+    session: Session,
+    pipes: Pipes,
+    opened: Callable[[Session], object],
+    cut: Callable[[Session], object],
+) -> RelayEnded:
     """Open the session and carry it until both ways are over.
 
     Nothing is read from the input before the session stands.
 
     Args:
         opened: Told once it does, before the first byte passes.
+        cut: Told when it ends otherwise than in order, before the pipes are closed.
 
     Raises:
         SvcError: it did not open.
     """
     relay = Relay()
     relay.left = StdioSide(relay, "left")
+    relay.right = FarSide(relay, lambda: cut(session))
     await session.connect(only_side(relay.right))
     opened(session)
     StdioTransport(relay.left, pipes)

@@ -284,6 +284,7 @@ def _admin(
     members = MemberDesk(
         rooms.knowledge, rooms.registrations, p.store, p.recorder, p.runtime.now,
         p.runtime.entropy, p.keys.ca_pin, p.settings.identity.join_token_secs,
+        rooms.ends.revoked,
     )  # fmt: skip
     catalog = CatalogDesk(
         rooms.knowledge, rooms.registrations, p.kinds.by_name, p.store, p.recorder, p.runtime.now

@@ -187,7 +187,7 @@ class Assembling:
             session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
             rates.persons, p.runtime.traces.spans, DirectLanes(self._meetings()),
         )  # fmt: skip
-        link.claims = lambda: sessions.uids
+        link.claims, link.revoked = lambda: sessions.uids, sessions.proxy_revoked
         listings = Listings(
             holder.engine, p.kinds.by_name, lambda one: not _is_miss(routes.find(one)),
             sessions.person, clock, now, lambda: heads.lines, heads.hear,
@@ -198,7 +198,7 @@ class Assembling:
         tunnels = TunnelService(
             routes, link, identity.verifier, relay_streams(p.metrics), clock,
             p.runtime.entropy, tunnel_times(p.settings), rates.connectors,
-            holder.check_not_revoked,
+            holder.check_not_revoked, sessions.proxy_revoked,
         )  # fmt: skip
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -38,7 +38,9 @@ from svc.messages.tunnel import (
     encode_carry_open,
     encode_up,
 )
+from svc.model.endings import SessionOver
 from svc.model.registration import Accepted
+from svc.rpc.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
 from svc.rpc.freshness import Shown
@@ -175,8 +177,7 @@ class Leg:
         The Proxy ends the registration only once each of its orders is
         answered, so no session is still to come here.
         """
-        channel = self._channel
-        while channel is not None and channel.open_streams:
+        while self._channel is not None and self._channel.open_streams:
             await deferLater(self._tunnels.clock, _LOOK_SECS)
 
     async def close(self) -> None:
@@ -249,6 +250,25 @@ class Renewal:
 
 
 @define(eq=False)
+class CarryEndpoint(StreamClientEndpoint):
+    """Where a session's stream is opened, and where it is said why it ends."""
+
+    def end_with(self, word: str) -> None:
+        """See :class:`svc.connector.opening.Carrying`."""
+        if self.transport is not None:
+            self.transport.end_with(SessionOver(word))
+
+    async def left(self) -> None:
+        """See :class:`svc.connector.opening.Carrying`."""
+        if not isinstance(self.end, ClientStream):
+            return
+        try:
+            await self.end.closed
+        except SvcError:
+            pass  # It is over, whatever the Proxy made of it.
+
+
+@define(eq=False)
 class ProxyLink:
     """The leg as sessions know it: whose it is, how to refuse, how to carry."""
 
@@ -283,7 +303,7 @@ class ProxyLink:
         self.say(Goodbye())
         self._stream.end()
 
-    def carry(self, session_uid: str, secret: bytes) -> IStreamClientEndpoint:
+    def carry(self, session_uid: str, secret: bytes) -> CarryEndpoint:
         """See :class:`svc.connector.opening.Link`."""
 
         async def opened() -> object:
@@ -295,7 +315,7 @@ class ProxyLink:
                 raise
             return stream
 
-        return StreamClientEndpoint(opened)  # type: ignore[arg-type]
+        return CarryEndpoint(opened)  # type: ignore[arg-type]
 
     async def _send(self, message: bytes) -> None:
         self._unsent += 1

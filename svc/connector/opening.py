@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -22,6 +22,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from svc.connector.admission import Admission, Admitted
+from svc.connector.ends import Carrying, TargetSide
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
@@ -31,6 +32,12 @@ from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit import rfc3339
+from svc.model.endings import (
+    BROKEN,
+    CLOSED,
+    CONNECTOR_STOPPING,
+    grant_ending,
+)
 from svc.model.repeats import Repeats
 from svc.service import bounded
 from svc.tunnel.moves import MovingEndpoint, move
@@ -62,7 +69,7 @@ class SessionEnded:
 
     Attributes:
         bytes_up: From the person to the target; ``bytes_down`` the other way.
-        reason: ``closed``, ``broken``, ``grant_ended`` or ``stopped``.
+        reason: A word of :mod:`svc.model.endings`.
     """
 
     session_uid: str
@@ -99,7 +106,7 @@ class Link(Protocol):
     def refuse(self, session_uid: str, word: str) -> None:
         """Tell the Proxy that the session does not open; never raises."""
 
-    def carry(self, session_uid: str, secret: bytes) -> IStreamClientEndpoint:
+    def carry(self, session_uid: str, secret: bytes) -> Carrying:
         """Where the session's own stream is opened, on the same connection."""
 
 
@@ -108,11 +115,13 @@ class _Open:
     """A session that passes bytes, and why it was made to end."""
 
     relay: Relay
+    carry: Carrying
     reason: str = ""
 
     def end(self, reason: str) -> None:
         """Break it; the first reason stays."""
         self.reason = self.reason or reason
+        self.carry.end_with(self.reason)
         self.relay.abort()
 
 
@@ -145,6 +154,7 @@ class Openings:
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
+    _leaving: list[Carrying] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
     _repeats: Repeats = field(init=False)
 
@@ -203,6 +213,7 @@ class Openings:
         self, notice: OpenNotice, link: Link, span: Span, arrived: Callable[[], None]
     ) -> None:
         relay, admitted = Relay(), None
+        relay.right = TargetSide(relay, "right")
         try:
             admitted = self._admit(notice, link)
             self._note(admitted, span)
@@ -219,7 +230,7 @@ class Openings:
             await self._carry(admitted, relay, carry)
             span.end()
             arrived()
-            await self._until_over(admitted, relay)
+            await self._until_over(admitted, relay, carry)
         except SvcError as refusal:
             span.end(refusal)
             self._refuse(notice.session_uid, refusal, admitted)
@@ -238,10 +249,16 @@ class Openings:
             self._idle.append(idle)
             await idle
 
+    async def left(self) -> None:
+        """Wait until the Proxies have answered the ends of what :meth:`close` broke."""
+        for carry in list(self._leaving):
+            await carry.left()
+
     def close(self) -> None:
         """Break every session still open."""
         for session in list(self._open.values()):
-            session.end("stopped")
+            self._leaving.append(session.carry)
+            session.end(CONNECTOR_STOPPING)
 
     def _note(self, admitted: Admitted, span: Span) -> None:
         kind, grant = self.kinds[admitted.target.kind], admitted.grant
@@ -271,7 +288,8 @@ class Openings:
                 word = "target_unreachable"
             raise refused(word, f"the target was not reached: {type(error).__name__}") from error
 
-    async def _carry(self, admitted: Admitted, relay: Relay, carry: IStreamClientEndpoint) -> None:
+    async def _carry(self, admitted: Admitted, relay: Relay, carrying: Carrying) -> None:
+        carry: Any = carrying
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
@@ -287,16 +305,18 @@ class Openings:
         # The relay joins once its left side is connected: that is after the handshake.
         await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
 
-    async def _until_over(self, admitted: Admitted, relay: Relay) -> None:
+    async def _until_over(self, admitted: Admitted, relay: Relay, carry: Carrying) -> None:
         grant, began = admitted.grant, self.reactor.seconds()
-        session = _Open(relay)
+        session = _Open(relay, carry)
+        cast(TargetSide, relay.right).ends = carry.end_with
         self._open[grant.session_uid] = session
         self.told(SessionOpened(grant.session_uid, grant.resource, grant.kind))
         left = max(0.0, grant.end_before_ms / 1000 - self.now())
-        ending = self.reactor.callLater(left, session.end, "grant_ended")
+        word = grant_ending(grant.end_before_ms, admitted.person.not_after)
+        ending = self.reactor.callLater(left, session.end, word)
         try:
             ended = await relay.done
-            session.reason = session.reason or ("closed" if ended.is_clean else "broken")
+            session.reason = session.reason or (CLOSED if ended.is_clean else BROKEN)
         finally:
             if ending.active():
                 ending.cancel()
@@ -309,7 +329,7 @@ class Openings:
                     self.reactor.seconds() - began,
                     relay.left.received,
                     relay.right.received,
-                    session.reason or "stopped",
+                    session.reason or CONNECTOR_STOPPING,
                 )
             )
             self._tell_idle()

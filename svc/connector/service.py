@@ -66,6 +66,8 @@ class ConnectorService(AsyncService):
         self._openings.stop()
         await self._within(self._times.drain, self._openings.drained, "the open sessions")
         self._openings.close()
+        # Each Proxy hears why its sessions end before it hears that the tunnel does.
+        await self._within(_FAREWELL_SECONDS, self._openings.left, "the ends of sessions")
         for machine in self._machines:
             machine.stop()
         for tunnel in self._tunnels:

@@ -36,6 +36,13 @@ class OpenOrder:
     traceparent: str = ""
 
 
+class ICarriedSession(Interface):
+    """A protocol that a tunnel connects, and that wants to know why it is taken away."""
+
+    def tunnel_ended(reason: EndReason) -> None:
+        """The tunnel is over, for this reason."""
+
+
 class ITunnelTransport(Interface):
     """One Connector that can be told to open sessions."""
 

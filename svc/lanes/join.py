@@ -34,8 +34,15 @@ def _ignore(_joined: Joined) -> None:
     """For those who count nothing."""
 
 
+Watch = Callable[[bytes | memoryview], object]
+"""Shown bytes before they pass; must not raise."""
+
+
 async def join_streams(
-    first: IRawEnd, second: IRawEnd, counted: Callable[[Joined], object] = _ignore
+    first: IRawEnd,
+    second: IRawEnd,
+    counted: Callable[[Joined], object] = _ignore,
+    watch: Watch | None = None,
 ) -> Joined:
     """Pass everything between two ends until the call that ends first is over.
 
@@ -46,11 +53,12 @@ async def join_streams(
 
     Args:
         counted: Told the bytes that passed, however the join ended; before this returns or raises.
+        watch: Shown what comes from *second*.
 
     Raises:
         SvcError: how the join broke.
     """
-    join = _Join(first, second)
+    join = _Join(first, second, watch)
     join.begin()
     try:
         await join.done
@@ -71,11 +79,14 @@ class _Side:
     join: _Join
     source: IRawEnd
     target: IRawEnd
+    watch: Watch | None = None
     received: int = 0
     has_ended: bool = False
 
     def raw_received(self, chunk: bytes | memoryview) -> None:
         self.received += len(chunk)
+        if self.watch is not None:
+            self.watch(chunk)
         self.target.write_raw(chunk)
 
     def raw_sent(self, size: int) -> None:
@@ -97,13 +108,14 @@ class _Join:
 
     _first_end: IRawEnd
     _second_end: IRawEnd
+    _watch: Watch | None = None
     first: _Side = field(init=False)
     second: _Side = field(init=False)
     done: Deferred[None] = field(init=False, factory=Deferred)
 
     def begin(self) -> None:
         self.first = _Side(self, self._first_end, self._second_end)
-        self.second = _Side(self, self._second_end, self._first_end)
+        self.second = _Side(self, self._second_end, self._first_end, self._watch)
         self._first_end.divert(self.first)
         self._second_end.divert(self.second)
 

@@ -8,6 +8,8 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, head, parse, text, texts
+from svc.messages.ended import Ended as Ended
+from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.session import signed_grant, signed_grant_message, signed_part
 from svc.messages.tunnel import (
     NONCE_BYTES,
@@ -127,22 +129,17 @@ ConnectorDown = Nonce | Verdict | Evict
 
 
 @frozen
-class Ended:
-    """One session's end as the Proxy counted it."""
-
-    session_uid: str
-    reason: str
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-
-@frozen
 class Departure:
-    """A tunnel that ended while these sessions relayed over it."""
+    """A tunnel that ended while these sessions relayed over it.
+
+    Attributes:
+        ended: Those of them whose bytes and lane are known.
+    """
 
     tunnel_node_id: str
     reason: str
     session_uids: tuple[str, ...] = field(factory=tuple)
+    ended: tuple[Ended, ...] = ()
 
 
 def hello_message(
@@ -329,32 +326,14 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
 
 def ended_message(sessions: Iterable[Ended]) -> pb.EndSessionsRequest:
     """Ends as they travel."""
-    return pb.EndSessionsRequest(
-        sessions=[
-            pb.EndedSession(
-                session_uid=one.session_uid,
-                reason=one.reason,
-                bytes_up=one.bytes_up,
-                bytes_down=one.bytes_down,
-            )
-            for one in sessions
-        ]
-    )
+    return pb.EndSessionsRequest(sessions=ended_messages(sessions))
 
 
 def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
     """Ends as they came, bounded."""
     if len(message.sessions) > MAX_SESSIONS:
         raise Malformed(f"ended sessions: more than {MAX_SESSIONS}")
-    return tuple(
-        Ended(
-            text(one.session_uid, _WORD, "ended session: uid"),
-            text(one.reason, _WORD, "ended session: reason"),
-            min(one.bytes_up, _LARGEST),
-            min(one.bytes_down, _LARGEST),
-        )
-        for one in message.sessions
-    )
+    return read_ended_messages(message.sessions)
 
 
 def departure_message(departure: Departure) -> pb.DepartureNotice:
@@ -363,6 +342,7 @@ def departure_message(departure: Departure) -> pb.DepartureNotice:
         tunnel_node_id=departure.tunnel_node_id,
         reason=departure.reason,
         session_uids=departure.session_uids,
+        ended=ended_messages(departure.ended),
     )
 
 
@@ -372,6 +352,7 @@ def read_departure(message: pb.DepartureNotice) -> Departure:
         text(message.tunnel_node_id, _WORD, "departure: node"),
         text(message.reason, _WORD, "departure: reason"),
         texts(message.session_uids, MAX_SESSIONS, _WORD, "departure: sessions"),
+        read_ended_messages(message.ended[:MAX_SESSIONS]),
     )
 
 

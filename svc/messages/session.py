@@ -20,6 +20,7 @@ from svc.messages.checks import (
     texts,
     uid,
 )
+from svc.model.endings import known_ending
 from svc.model.grant import Ceiling, Grant
 from svc.model.session_request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
@@ -44,7 +45,8 @@ class Explanation:
 
     ``explained`` is False for a stranger's decision, for an unknown id and for
     a resource the asker may not view alike: nothing but the id is said then.
-    ``why`` is the ``@reason`` of each such policy that has one.
+    ``why`` is the ``@reason`` of each such policy that has one.  ``session_*`` tell how the session
+    that the decision opened has ended: when (RFC 3339), why, and on which lane.
     """
 
     decision_id: str
@@ -57,6 +59,9 @@ class Explanation:
     policy_version: int = 0
     time: str = ""
     why: Mapping[str, str] = field(factory=dict)
+    session_ended: str = ""
+    session_reason: str = ""
+    session_lane: str = ""
 
 
 @frozen
@@ -265,6 +270,9 @@ def explanation_message(said: Explanation) -> pb.SessionWhyResponse:
         time=said.time,
         explained=said.explained,
         why=dict(said.why),
+        session_ended=said.session_ended,
+        session_reason=said.session_reason,
+        session_lane=said.session_lane,
     )
 
 
@@ -281,6 +289,9 @@ def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
         policy_version=message.policy_version,
         time=message.time,
         why=dict(message.why),
+        session_ended=message.session_ended,
+        session_reason=message.session_reason and known_ending(message.session_reason),
+        session_lane=message.session_lane,
     )
 
 

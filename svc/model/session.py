@@ -6,6 +6,10 @@ from enum import Enum
 
 from attrs import frozen
 
+IN_TUNNEL = "in_tunnel"
+DIRECT = "direct"
+"""The lanes that carry a session's bytes."""
+
 
 class SessionState(Enum):
     """Where a session is in its life."""

@@ -82,6 +82,7 @@ class AuthorityLink(Service):
         head: The greatest signed head of the audit log that is kept here, said at each greeting.
         lanes: What the Authority that was greeted last said of itself.
         member: Which of the pool that was: its ports are of no other.
+        revoked: Called whenever Authority says that this Proxy was revoked.
     """
 
     clock: IReactorTime
@@ -98,6 +99,7 @@ class AuthorityLink(Service):
     head: Callable[[], bytes] = bytes
     lanes: Lanes | None = None
     member: Any = None
+    revoked: Callable[[], object] = lambda: None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
     _connected: list[Callable[[], object]] = field(factory=list)
@@ -172,8 +174,7 @@ class AuthorityLink(Service):
     def look_elsewhere(self) -> None:
         """Turn to the member that leads, where that is another one.
 
-        Called as members are heard.  A connection that stands is left once the new one does; a
-        dial under way is given up.
+        A connection that stands is left once the new one does; a dial under way is given up.
         """
         at = self.pool.wished
         if at is None:
@@ -237,6 +238,8 @@ class AuthorityLink(Service):
         _log.warn(
             "authority connection over", reason=why.reason, text=why.text, address=address
         )  # fmt: skip
+        if why.reason == "revoked_node":
+            self.revoked()
         if why.reason == LeaseLost.reason and self.pool.is_alone:
             _log.error(
                 "the only Authority named does not lead: name each by an address of its own",
@@ -346,10 +349,7 @@ class AuthorityLink(Service):
         return read_lanes(answer)
 
     async def _first_frame(self, stream: IRpcStream) -> None:
-        """The first snapshot, so that an open right after the greeting is decided.
-
-        An Authority without a policy has none to send: it is reached all the same.
-        """
+        """The first snapshot; an Authority without a policy has none and is reached as well."""
         try:
             data = await bounded(self.clock, _FIRST_FRAME_SECS, stream.receive(), "snapshot")
         except SvcError as e:

@@ -9,28 +9,36 @@ from __future__ import annotations
 
 from typing import cast
 
-from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawEnd, IRpcCall
+from svc.interfaces.transport import ICarriedSession
 from svc.lanes.join import Joined, join_streams
 from svc.lanes.meeting import Meeting
 from svc.lanes.splice import Splice, SpliceEnded
-from svc.messages.control import Answer
+from svc.messages.control import Answer, Ended
 from svc.messages.session import encode_opened
+from svc.model.endings import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
+from svc.model.session import DIRECT, IN_TUNNEL
 from svc.model.signing import Signed
+from svc.model.tunnels import EndReason
+from svc.proxy.last_word import LastWord
 from svc.rpc.frames import open_frame
+from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
 
-_FAULTS = {"tunnel_ended": Fault.UNAVAILABLE, "cancelled": Fault.CANCELLED}
+_FAULTS = {CANCELLED: Fault.CANCELLED}
+_TUNNEL = "tunnel_"
 
 
+@implementer(ICarriedSession)
 class Carried(Protocol):
     """The session's end at the tunnel.
 
@@ -41,12 +49,16 @@ class Carried(Protocol):
         over: Fires when the session is over; fails with SvcError where it broke.
         tunnel: Whose stream it is; set by whoever opened it.
         is_left_behind: The tunnel ended under it: its departure notice names it.
+        closed_by: The word of an end in order.
     """
 
     def __init__(self, call: IRpcCall, grant: Signed, answer: Answer) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
         self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
+        self.closed_by = CLOSED
+        self._last_word = LastWord()
+        self._carry: IRpcCall | None = None
         self._joined = Joined(0, 0)
         self._meeting: Deferred[Splice] | None = None
         self._lane: Splice | None = None
@@ -57,13 +69,22 @@ class Carried(Protocol):
         self._opened = open_frame(encode_opened(grant, answer.decision_id))
         self._joining: Deferred[Joined] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
-        self.transport = _Breaker(self)  # type: ignore[assignment]
 
     @property
     def counted(self) -> Joined:
         """Bytes that passed, from the client and from the Connector, in whatever lane."""
         up, down = (0, 0) if self._lane is None else self._lane.passed
         return Joined(self._joined.from_first + up, self._joined.from_second + down)
+
+    @property
+    def lane(self) -> str:
+        """Which lane carries its bytes, or did last."""
+        return IN_TUNNEL if self._lane is None else DIRECT
+
+    def as_ended(self, uid: str, reason: str) -> Ended:
+        """Its end as Authority is told of it."""
+        passed = self.counted
+        return Ended(uid, reason, passed.from_first, passed.from_second, self.lane)
 
     @property
     def connection(self) -> object:
@@ -83,9 +104,16 @@ class Carried(Protocol):
 
     def carried_by(self, carry: IRpcCall) -> Deferred[object]:
         """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``."""
+        self._carry = carry
         self._joining = Deferred.fromCoroutine(self._join(carry))
         self._joining.addCallbacks(self._closed, self._broken)
         return self._carry_over
+
+    def tunnel_ended(self, reason: EndReason) -> None:
+        """The tunnel is gone; see :class:`ICarriedSession`."""
+        if not self.over.called:
+            self.is_left_behind = True
+        self.break_off(_TUNNEL + reason.value)
 
     def break_off(self, reason: str) -> None:
         """End the session at once, for this reason; nothing where it is over."""
@@ -109,7 +137,10 @@ class Carried(Protocol):
         # The client learns its grant before any byte of the target.
         await self._call.send(self._opened)
         return await join_streams(
-            cast(IRawEnd, self._call), cast(IRawEnd, carry), counted=self._count
+            cast(IRawEnd, self._call),
+            cast(IRawEnd, carry),
+            counted=self._count,
+            watch=self._last_word.passed,
         )
 
     def _count(self, joined: Joined) -> None:
@@ -135,6 +166,14 @@ class Carried(Protocol):
     def _closed(self, _joined: Joined) -> None:
         self._joining = None
         self._join_is_over = True
+        said = self._last_word.reason
+        if said == TARGET_CLOSED:
+            self.closed_by = said
+        elif said:
+            # What is queued for the person would hold back the word.
+            cast(IRawEnd, self._call).fail_raw(_broken(said))
+            self.break_off(said)
+            return
         if self._meeting is not None:
             self._meeting.cancel()
         # Both calls have ended in order; what is still under way in the lane arrives first.
@@ -153,22 +192,17 @@ class Carried(Protocol):
         if self._joining is not None:
             self._joining = None
             # Told at once, if it was the client's call that ended.
-            gone: list[SvcError] = []
-            self._call.on_cancel(gone.append)
-            self.break_off("cancelled" if gone else "broken")
+            if _lost(self._call) is not None:
+                self.break_off(CANCELLED)
+            else:
+                self.break_off(self._last_word.reason or self._why_lost())
 
-
-@define
-class _Breaker:
-    """What a tunnel that ends aborts."""
-
-    carried: Carried
-
-    def abortConnection(self) -> None:
-        """The tunnel is gone."""
-        if not self.carried.over.called:
-            self.carried.is_left_behind = True
-        self.carried.break_off("tunnel_ended")
+    def _why_lost(self) -> str:
+        """The Connector's stream broke without a word: by itself, or with its connection."""
+        lost = _lost(self._carry)
+        if lost is None or lost.fault is not Fault.UNAVAILABLE:
+            return BROKEN
+        return _TUNNEL + end_reason(lost.reason).value
 
 
 class Once(Factory):
@@ -184,6 +218,15 @@ class Once(Factory):
         return self._carried
 
 
+def _lost(call: IRpcCall | None) -> SvcError | None:
+    """How a call has ended already, if it was not by its handler."""
+    lost: list[SvcError] = []
+    if call is not None:
+        call.on_cancel(lost.append)  # told at once
+    return lost[0] if lost else None
+
+
 def _broken(reason: str) -> SvcError:
-    fault = _FAULTS.get(reason, Fault.ABORTED)
+    is_tunnel = reason.startswith(_TUNNEL)
+    fault = Fault.UNAVAILABLE if is_tunnel else _FAULTS.get(reason, Fault.ABORTED)
     return SvcError("the session was broken off", reason=reason, fault=fault)

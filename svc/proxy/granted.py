@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import frozen
+from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
 
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
 from svc.messages.control import Answer, ProxyDecision
 from svc.messages.session import decode_grant
@@ -24,7 +26,11 @@ _OURS = frozenset({"unknown_node", "revoked_node"})
 
 @frozen
 class Opening:
-    """One session on its way; its span ends when it is open, or refused."""
+    """One session on its way; its span ends when it is open, or refused.
+
+    Attributes:
+        certificate_end: When the person's certificate expires, in Unix seconds.
+    """
 
     person: Principal
     chain: tuple[bytes, ...]
@@ -34,6 +40,7 @@ class Opening:
     kind: IResourceKind
     decision: ProxyDecision
     span: Span
+    certificate_end: float
 
 
 @frozen
@@ -75,3 +82,8 @@ def with_decision(error: SvcError, decision_id: str) -> SvcError:
     """The same refusal, naming the decision it came of."""
     details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
     return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)
+
+
+def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
+    """What the TLS peer showed, leaf and issuer, in DER."""
+    return tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])

@@ -110,6 +110,11 @@ class LiveSessions:
         """Look whether what this Connector carries is its own still, and at nothing else."""
         self._assigned.add(self._by_node.get(node_id, ()))
 
+    def end_all(self, reason: str) -> None:
+        """Break off everything."""
+        for live in tuple(self._live.values()):
+            live.break_off(reason)
+
     def _look(self, uid: str, check_of: Callable[[Live], Callable[[], object]]) -> None:
         live = self._live.get(uid)
         if live is None:

@@ -12,10 +12,11 @@ from svc.messages.control import WHY_METHOD
 from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.proxy.budget import AnonymousCalls
+from svc.proxy.granted import peer_chain
 from svc.proxy.health import CHECKS, SERVICES, Health
 from svc.proxy.lanes import RelayLanes
 from svc.proxy.listing import Listings
-from svc.proxy.session import SessionOpens, peer_chain
+from svc.proxy.session import SessionOpens
 from svc.proxy.tunnels import TunnelService
 
 _WHY_SECS = 10.0

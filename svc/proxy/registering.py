@@ -32,6 +32,7 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
+from svc.model.endings import PROXY_REVOKED
 from svc.model.principal import Principal
 from svc.model.registration import Accepted, Registration
 from svc.model.signing import Signed
@@ -258,6 +259,8 @@ class Registering:
             standing = again
 
     def _evict(self, evicted: Evict) -> None:
+        if evicted.reason == PROXY_REVOKED:
+            self.service.proxy_revoked()
         _log.warn("tunnel evicted", node=self.node_id, reason=evicted.reason)
         self._end(EndReason.EVICTED)
 

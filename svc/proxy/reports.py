@@ -80,7 +80,8 @@ class Reports:
     _places: Shares = field(factory=lambda: Shares(MAX_ENDS))
     _owed: dict[str, str] = field(factory=dict)
     _shared: set[str] = field(factory=set)
-    _ending: set[str] = field(factory=set)
+    _ending: dict[str, Ended] = field(factory=dict)
+    _left: dict[str, Ended] = field(factory=dict)
     _delivering: bool = False
     _again: IDelayedCall | None = None
 
@@ -102,7 +103,7 @@ class Reports:
             if one.person_id and self._places.take(one.person_id):
                 self._owed[uid] = one.person_id
                 self.room.found(END_BYTES)
-            self._ending.add(uid)
+            self._ending[uid] = one.ended
             self._ends.append(one.ended)
 
     def expect(self, uid: str, person_id: str) -> None:
@@ -134,9 +135,14 @@ class Reports:
         if uid not in self._ending:
             self._free(uid)
 
+    def left_behind(self, ended: Ended) -> None:
+        """The departure notice that names this session comes in the same turn."""
+        self._left[ended.session_uid] = ended
+
     def departed(self, departure: Departure) -> None:
         """Queue one notice; the newest is dropped when the queue is full."""
-        ends = [Ended(uid, f"tunnel_{departure.reason}") for uid in departure.session_uids]
+        ends = [self._as_counted(uid, departure.reason) for uid in departure.session_uids]
+        departure = evolve(departure, ended=tuple(ends))
         if len(self._notices) < MAX_NOTICES:
             self._notices.append(departure)
             for one in ends:
@@ -147,6 +153,10 @@ class Reports:
             for one in ends:
                 self._add(one)
         self.deliver()
+
+    def _as_counted(self, uid: str, reason: str) -> Ended:
+        counted = self._left.pop(uid, None) or self._ending.get(uid)
+        return counted or Ended(uid, f"tunnel_{reason}")
 
     def ended(self, ended: Ended) -> None:
         """Queue one end."""
@@ -163,7 +173,7 @@ class Reports:
         if len(self._ends) >= MAX_ENDS:
             _log.error("report of a session's end dropped", session=ended.session_uid)
             return
-        self._ending.add(ended.session_uid)
+        self._ending[ended.session_uid] = ended
         self._ends.append(ended)
         self._write_down(ended)
 
@@ -181,7 +191,7 @@ class Reports:
     def _taken(self, ended: Iterable[str]) -> None:
         """Authority has answered for good."""
         for uid in ended:
-            self._ending.discard(uid)
+            self._ending.pop(uid, None)
             self._free(uid)
             self.journal.answered(uid)
 
@@ -230,7 +240,8 @@ class Reports:
         left = tuple(uid for uid in notice.session_uids if uid in late)
         self._taken(uid for uid in notice.session_uids if uid not in late)
         if left:
-            self._notices.append(evolve(notice, session_uids=left))
+            ended = tuple(one for one in notice.ended if one.session_uid in late)
+            self._notices.append(evolve(notice, session_uids=left, ended=ended))
         return len(left) < len(notice.session_uids) or not left
 
     async def _unary(

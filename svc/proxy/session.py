@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field, frozen
-from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -30,6 +29,7 @@ from svc.messages.control import (
 )
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
+from svc.model.endings import DRAINING, PROXY_REVOKED, grant_ending
 from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
 from svc.model.tunnels import Miss
@@ -37,7 +37,7 @@ from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
 from svc.proxy.direct import DirectLanes
 from svc.proxy.gate import Gate
-from svc.proxy.granted import Granted, Opening, as_told, read_granted, with_decision
+from svc.proxy.granted import Granted, Opening, as_told, peer_chain, read_granted, with_decision
 from svc.proxy.live import Live, LiveSessions
 from svc.proxy.opening import read_open
 from svc.proxy.rates import PersonRates
@@ -123,6 +123,14 @@ class SessionOpens:
     def drain(self) -> None:
         """Open no more; what is open goes on."""
         self._is_draining = True
+
+    def end_all(self) -> None:
+        """The Proxy stops now: what is still open is broken off, and told so."""
+        self._live.end_all(DRAINING)
+
+    def proxy_revoked(self) -> None:
+        """Authority revoked this Proxy: it carries nothing more."""
+        self._live.end_all(PROXY_REVOKED)
 
     @property
     def open_sessions(self) -> int:
@@ -226,7 +234,15 @@ class SessionOpens:
             # Before Authority answers: others of the person may be on their way already.
             self.rates.denied(person.principal)
         return Opening(
-            person.principal, peer_chain(call), data, signature, request, kind, decision, span
+            person.principal,
+            peer_chain(call),
+            data,
+            signature,
+            request,
+            kind,
+            decision,
+            span,
+            person.not_after,
         )
 
     async def _granted(self, opening: Opening) -> Granted:
@@ -299,7 +315,7 @@ class SessionOpens:
             await self._open_lane(opening, granted, carried)
             opening.span.end()
             await self._carry(opening, granted, carried)
-            reason = "closed"
+            reason = carried.closed_by
         except CancelledError:
             reason = "cancelled"
             raise
@@ -307,16 +323,11 @@ class SessionOpens:
             reason = e.reason
             raise with_decision(e, granted.answer.decision_id) from None
         finally:
-            if not carried.is_left_behind:
-                bytes_passed = carried.counted
-                self.reports.ended(
-                    Ended(
-                        opening.request.session_uid,
-                        reason,
-                        bytes_passed.from_first,
-                        bytes_passed.from_second,
-                    )
-                )
+            ended = carried.as_ended(opening.request.session_uid, reason)
+            if carried.is_left_behind:
+                self.reports.left_behind(ended)
+            else:
+                self.reports.ended(ended)
 
     async def _open_lane(self, opening: Opening, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
@@ -343,7 +354,8 @@ class SessionOpens:
     async def _carry(self, opening: Opening, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
         left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
-        ending = self.clock.callLater(left, carried.break_off, "grant_ended")
+        word = grant_ending(granted.grant.end_before_ms, opening.certificate_end)
+        ending = self.clock.callLater(left, carried.break_off, word)
         uid = opening.request.session_uid
         self._live.add(uid, self._live_one(opening, granted.grant, carried))
         if not self._is_assigned(granted.grant):
@@ -383,8 +395,3 @@ class SessionOpens:
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
             raise Denied("the policy allows it no more", reason="policy_changed")
-
-
-def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
-    """What the TLS peer showed, leaf and issuer, in DER."""
-    return tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])

@@ -72,6 +72,7 @@ class Stopping(AsyncService):
         await self._within(self.seconds, lambda: bool(work.sessions.open_sessions))
         if work.sessions.open_sessions:
             _log.warn("sessions are cut off by the stop", sessions=work.sessions.open_sessions)
+        work.sessions.end_all()
         work.routes.close()
         work.sessions.direct.close()
         await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))

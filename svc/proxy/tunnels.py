@@ -38,6 +38,7 @@ class TunnelService:
     Attributes:
         queue: Where registrations wait for their turn at Authority.
         rates: What a Connector may cause by itself.
+        proxy_revoked: Told when Authority ends a registration because this Proxy was revoked.
     """
 
     routes: RouteTable
@@ -49,6 +50,7 @@ class TunnelService:
     times: TunnelTimes
     rates: ConnectorRates
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
+    proxy_revoked: Callable[[], object] = lambda: None
     queue: RegistrationQueue = field(factory=RegistrationQueue)
 
     def service(self) -> RpcService:

@@ -9,17 +9,16 @@ from google.protobuf.message import DecodeError, Message
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
     IDelayedCall,
-    IProtocol,
     IReactorTime,
     IStreamClientEndpoint,
 )
-from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
+from svc.rpc.connecting import connect
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
@@ -46,11 +45,13 @@ class ClientStream(MessageEnd):
         self, connection: ClientConnection, stream: Stream, method: str, timeout: float | None
     ) -> None:
         super().__init__(connection, stream, method)
+        self._clock = connection.clock
         self._closed: Deferred[None] | None = None
         self._is_closed = False
         self._timer: IDelayedCall | None = None
         if timeout is not None:
             self._timer = connection.clock.callLater(max(timeout, 0.0), self._time_is_up)
+        self._leaving: IDelayedCall | None = None
         self._turn: IDelayedCall | None = None
         if not stream.id:
             self._turn = connection.clock.callLater(TURN_SECONDS, self._no_turn)
@@ -103,6 +104,15 @@ class ClientStream(MessageEnd):
         super().lost(refusal)
         self._close()
 
+    def leave_with(self, message: bytes, seconds: float) -> None:
+        """Send a last message; break the call off if the server has not ended it in time."""
+        try:
+            self.write([message], len(message))
+        except SvcError:
+            return
+        self.end()
+        self._leaving = self._clock.callLater(seconds, self.cancel)
+
     def end_raw(self) -> bool:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self.end()
@@ -121,10 +131,10 @@ class ClientStream(MessageEnd):
             self.break_off(too_many_streams())
 
     def _stop_timer(self) -> None:
-        for timer in (self._timer, self._turn):
+        for timer in (self._timer, self._turn, self._leaving):
             if timer is not None and timer.active():
                 timer.cancel()
-        self._timer = self._turn = None
+        self._timer = self._turn = self._leaving = None
 
     def _close(self) -> None:
         self._is_closed = True
@@ -358,42 +368,6 @@ async def dial(
         told=told,
         handshake_secs=handshake_secs,
     )
-    await _connect(endpoint, connection)
+    await connect(endpoint, connection)
     await connection.ready
     return RpcChannel(connection, authority=authority, headers=headers)
-
-
-class _Connecting(Deferred[IProtocol]):
-    """Ends as the endpoint's own Deferred does, and knows whether it was cancelled.
-
-    Endpoints do not agree on what they make of that: a name that is being
-    looked up fails as one that does not exist.
-    """
-
-    def __init__(self, connecting: Deferred[IProtocol]) -> None:
-        super().__init__()
-        self.is_cancelled = False
-        self._connecting = connecting
-        connecting.addCallbacks(self.callback, self.errback)
-
-    def cancel(self) -> None:
-        """Cancel the endpoint's; what that leaves to be unwound is waited for."""
-        self.is_cancelled = True
-        self._connecting.cancel()
-
-
-async def _connect(endpoint: IStreamClientEndpoint, connection: ClientConnection) -> None:
-    factory = Factory.forProtocol(lambda: connection)
-    factory.noisy = False
-    connecting = _Connecting(endpoint.connect(factory))
-    try:
-        await connecting
-    except Exception as failed:
-        if connecting.is_cancelled or isinstance(failed, CancelledError):
-            # Not that nobody answers: whoever stops us must not be dialled for again.
-            raise CancelledError from failed
-        if isinstance(failed, SvcError):
-            raise
-        raise Unavailable(
-            f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
-        ) from failed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
@@ -16,7 +16,7 @@ from svc.rpc.stream import StreamTransport
 
 
 @implementer(IStreamClientEndpoint)
-@frozen
+@define(eq=False)
 class StreamClientEndpoint:
     """Connects a protocol to the byte stream that *opened* gives.
 
@@ -24,9 +24,15 @@ class StreamClientEndpoint:
 
     Args:
         opened: ``async def () -> call or stream`` past its ``open`` messages; raises SvcError.
+
+    Attributes:
+        transport: Of the newest stream; None before the first.
+        end: Its call.
     """
 
     opened: Callable[[], Awaitable[MessageEnd]]
+    transport: StreamTransport | None = field(default=None, init=False)
+    end: MessageEnd | None = field(default=None, init=False)
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Open the stream, then connect what the factory builds."""
@@ -35,8 +41,8 @@ class StreamClientEndpoint:
     async def _connect(self, factory: Any) -> IProtocol:
         factory.doStart()
         try:
-            end = await self.opened()
-            transport = StreamTransport(end)
+            end = self.end = await self.opened()
+            transport = self.transport = StreamTransport(end)
             protocol = factory.buildProtocol(transport.getPeer())
             if protocol is None:
                 transport.abortConnection()

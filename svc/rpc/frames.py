@@ -11,7 +11,8 @@ from enum import Enum
 from google.protobuf.message import DecodeError
 
 from svc.errors import Malformed
-from svc.proto.gate.v1.stream_pb2 import StreamFrame
+from svc.model.endings import SessionOver, known_ending, told_decision
+from svc.proto.gate.v1.stream_pb2 import StreamEnd, StreamFrame
 from svc.wire.machine import Part
 
 _OPEN_TAG = 0x0A
@@ -29,6 +30,7 @@ class FrameKind(Enum):
     DATA = "data"
     EOF = "eof"
     MOVED = "moved"
+    END = "end"
     EMPTY = "empty"
 
 
@@ -42,13 +44,28 @@ def data_frame(data: bytes) -> bytes:
     return data_head(len(data)) + data
 
 
+def end_frame(over: SessionOver) -> bytes:
+    """The last message of a stream: why its sender ends it."""
+    end = StreamEnd(reason=over.reason, decision_id=over.decision_id)
+    return StreamFrame(end=end).SerializeToString()
+
+
+def read_end(payload: Part) -> SessionOver:
+    """What an ``end`` says: a word of ours, and a decision id of the right form, or neither."""
+    try:
+        end = StreamEnd.FromString(bytes(payload))
+    except DecodeError:
+        raise Malformed("the end of a byte stream is not a StreamEnd") from None
+    return SessionOver(known_ending(end.reason), told_decision(end.decision_id))
+
+
 def data_head(size: int) -> bytes:
     """What stands before *size* bytes of data in their frame."""
     return _head(_DATA_TAG, size)
 
 
 def parse_frame(message: Part) -> tuple[FrameKind, Part]:
-    """The kind of a frame and, for OPEN and DATA, its payload (a view where possible).
+    """The kind of a frame and, for OPEN, DATA and END, its payload (a view where possible).
 
     Raises:
         Malformed: where it is no StreamFrame.
@@ -100,4 +117,6 @@ def _parse_slowly(message: Part) -> tuple[FrameKind, Part]:
         return FrameKind.EOF, b""
     if arm == "moved" and frame.moved:
         return FrameKind.MOVED, b""
+    if arm == "end":
+        return FrameKind.END, frame.end.SerializeToString()
     return FrameKind.EMPTY, b""

@@ -25,14 +25,17 @@ from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.rpc import IMovedReader
+from svc.model.endings import SessionOver
 from svc.rpc.channel import ClientStream
 from svc.rpc.ends import MessageEnd
-from svc.rpc.frames import EOF, MOVED, FrameKind, data_head, parse_frame
+from svc.rpc.frames import EOF, MOVED, FrameKind, data_head, end_frame, parse_frame, read_end
 from svc.wire.limits import KIB
 from svc.wire.machine import Part
 
 _LONGEST_FRAME = 256 * KIB
 _FLUSH_AT = 128 * KIB
+_LEAVE_SECS = 2.0
+"""How long the server may take to hear why a stream is broken off."""
 
 
 @implementer(IAddress)
@@ -53,12 +56,15 @@ class StreamTransport:
     Attributes:
         closed: Fires with None after ``connectionLost`` for a clean close, fails with SvcError
             for an abort.  A server's handler awaits it: ``await transport.closed``.
+        told_end: Why the peer ends the stream, once it has said so in band.
     """
 
     def __init__(self, end: MessageEnd) -> None:
         self.closed: Deferred[None] = Deferred()
         self.connected = False
         self.disconnecting = False
+        self.told_end: SessionOver | None = None
+        self._last_word: SessionOver | None = None
         self._end = end
         self._address = StreamAddress(end.method)
         self._protocol: Any = None
@@ -112,7 +118,10 @@ class StreamTransport:
         if not self._is_over:
             refusal = SvcError("the byte stream was aborted here", reason="aborted")
             self._over(ConnectionAborted(), refusal)
-            self._end.break_off(refusal)
+            if self._last_word is not None and isinstance(self._end, ClientStream):
+                self._end.leave_with(end_frame(self._last_word), _LEAVE_SECS)
+            else:
+                self._end.break_off(refusal)
 
     def loseWriteConnection(self) -> None:
         """Say that nothing more is written; reading goes on."""
@@ -122,6 +131,10 @@ class StreamTransport:
         if IHalfCloseableProtocol.providedBy(self._protocol):
             self._protocol.writeConnectionLost()
         self._close_if_done()
+
+    def end_with(self, over: SessionOver) -> None:
+        """Say this to the server when the stream is closed or aborted; the first word stays."""
+        self._last_word = self._last_word or over
 
     def say_moved(self) -> None:
         """Say, after all that was written, that what follows goes elsewhere; write no more then."""
@@ -228,6 +241,8 @@ class StreamTransport:
             if not IMovedReader.providedBy(self._protocol):
                 raise Malformed("a byte stream that cannot move was told that its peer did")
             self._protocol.peer_moved()
+        elif kind is FrameKind.END:
+            self.told_end = self.told_end or read_end(payload)
 
     def _flush(self) -> None:
         self._flush_asked = False
@@ -269,6 +284,8 @@ class StreamTransport:
             # The server answers with OK; until then what it still sends is dropped.
             self.disconnecting = True
             self._is_paused = False
+            if self._last_word is not None:
+                self._send(end_frame(self._last_word), [], 0)
             self._end.end()
             self._end.soon(self.readable)
         else:

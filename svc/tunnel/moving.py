@@ -34,6 +34,9 @@ from svc.interfaces.rpc import IHalfCloseableTransport, IMovedReader
 from svc.lanes.half import LaneHalf
 from svc.lanes.meeting import MEETING_SECS
 
+_TOLD_SECS = 2.0
+"""How long a session whose lane broke waits to hear why."""
+
 
 @implementer(IPushProducer)
 class _Gate:
@@ -225,6 +228,9 @@ class MovingStream(Protocol):
         has_gone = self._said_end and (self._lane_flushed or not self._writes_lane)
         if self._heard_end and (has_gone or reason.check(ConnectionDone)):
             self._finish()
+        elif not self._call_over:
+            # Its Proxy ends the call too, and says there why the session is cut.
+            self._wait("the lane broke", _TOLD_SECS)
         else:
             self._fail("the lane broke")
 

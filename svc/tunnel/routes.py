@@ -220,7 +220,7 @@ class RouteTable:
         """What lives on of tunnels that had handed over ends now."""
         uids: list[str] = []
         for tunnel in tuple(self._handed_over.get(node_id, ())):
-            uids += tunnel.abandon()
+            uids += tunnel.abandon(reason)
             self._left(tunnel)
         if uids:
             _log.info("sessions of older connections ended", node=node_id, sessions=len(uids))

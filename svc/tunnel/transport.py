@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from hmac import compare_digest
-from typing import Protocol
+from typing import Protocol, cast
 
 from attrs import define, field, frozen
 from twisted.internet.address import HostnameAddress
@@ -30,7 +30,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from svc.errors import Fault, SvcError, Unavailable
-from svc.interfaces.transport import ITunnelTransport, OpenOrder
+from svc.interfaces.transport import ICarriedSession, ITunnelTransport, OpenOrder
 from svc.messages.tunnel import SECRET_BYTES, Down, Draining, LaneOffer, OpenNotice
 from svc.model.ids import Entropy
 from svc.model.registration import NO_INVENTORY, Inventory
@@ -266,7 +266,7 @@ class RegisteredTunnel:
         self._over = True
         if self._lease is not None:
             self._lease.stop()
-        sessions = self._abort_carried()
+        sessions = self._abort_carried(reason)
         self._fail_pending()
         if self._ended is not None:
             self._ended(self, reason, self._clock.seconds() - self._since, sessions)
@@ -288,16 +288,16 @@ class RegisteredTunnel:
             self._ended(self, EndReason.SUPERSEDED, self._clock.seconds() - self._since, ())
         self._answered()
 
-    def abandon(self) -> tuple[str, ...]:
+    def abandon(self, reason: EndReason) -> tuple[str, ...]:
         """Break off what lives on after a handover; the uids of those sessions."""
-        sessions = self._abort_carried()
+        sessions = self._abort_carried(reason)
         self._fail_pending()
         return sessions
 
-    def _abort_carried(self) -> tuple[str, ...]:
+    def _abort_carried(self, reason: EndReason) -> tuple[str, ...]:
         carried, self._carried = self._carried, {}
         for protocol in carried.values():
-            _abort(protocol)
+            _abort(protocol, reason)
         return tuple(carried)
 
     def _fail_pending(self) -> None:
@@ -390,7 +390,10 @@ class _SessionEndpoint:
         return self.tunnel.connect(self.order, factory)
 
 
-def _abort(protocol: IProtocol) -> None:
+def _abort(protocol: IProtocol, reason: EndReason) -> None:
+    if ICarriedSession.providedBy(protocol):
+        cast(ICarriedSession, protocol).tunnel_ended(reason)
+        return
     transport = getattr(protocol, "transport", None)
     if transport is not None:
         transport.abortConnection()

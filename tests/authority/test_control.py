@@ -218,6 +218,19 @@ class ControlTests(SynchronousTestCase):
         (record,) = self.house.records("session.end")
         self.assertEqual((record["session_uid"], record["details"]["bytes_down"]), ("s1", 7))
 
+    def test_lanes(self) -> None:
+        """The record of an end names the lane that the Proxy tells, in a notice too."""
+        self.open("s1", "s2", "s3")
+        ends = [Ended("s1", "closed"), Ended("s2", "closed", lane="direct")]
+        self.successResultOf(self.call("EndSessions", ended_message(ends))[1])
+        left = Ended("s3", "tunnel_closed", 5, 7, "direct")
+        notice = Departure(self.house.connector.id, "closed", ("s3",), (left,))
+        self.successResultOf(self.call("Departed", departure_message(notice))[1])
+        records = self.house.records("session.end")
+        lanes = [one["details"]["lane"] for one in records]
+        self.assertEqual(lanes, ["in_tunnel", "direct", "direct"])
+        self.assertEqual(records[-1]["details"]["bytes_down"], 7)
+
     def test_departure(self) -> None:
         """Sessions of a tunnel that ended are ended for that reason."""
         self.open("s1")

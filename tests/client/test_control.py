@@ -16,6 +16,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.control import SOCKET, ControlFactory, ask_resident
+from svc.client.ended import Cuts
 from svc.client.local import SocketDirectory, UnixGuard
 from svc.client.refused import Refusals
 from svc.client.resident import Endpoint
@@ -222,6 +223,7 @@ class Residence:
 
     endpoints = (Endpoint("db1", "tcp", True, "127.64.3.7:15432", "run/db1.sock"),)
     sessions = 3
+    cuts = Cuts(lambda: 1_900_000_000.0)
 
 
 class StatusTests(SynchronousTestCase):

@@ -60,8 +60,9 @@ class StdioTests(TestCase):
         self.addCleanup(self.end)
         endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", self.number)
         self.opened: list[Any] = []
+        self.cut: list[Any] = []
         pipes = Pipes(reactor, taken_in, taken_out)
-        return Deferred.fromCoroutine(carry(endpoint, pipes, self.opened.append))
+        return Deferred.fromCoroutine(carry(endpoint, pipes, self.opened.append, self.cut.append))
 
     def end(self) -> None:
         for descriptor in (self.input, self.output):

@@ -96,7 +96,7 @@ class ServiceTests(SynchronousTestCase):
         self.successResultOf(stopped)
         end = self.gateway.sessions[-1]
         assert isinstance(end, SessionEnded)
-        self.assertEqual(end.reason, "stopped")
+        self.assertEqual(end.reason, "connector_stopping")
 
     def test_session_that_finishes(self) -> None:
         """A session that ends while the Connector stops ends by itself."""

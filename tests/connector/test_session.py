@@ -263,4 +263,4 @@ class SessionTests(GatewayCase):
         self.assertIsInstance(refused, Failure)
         openings.close()
         self.gateway.turn()
-        self.assertEqual((drained, self.end().reason), ([None], "stopped"))
+        self.assertEqual((drained, self.end().reason), ([None], "connector_stopping"))

@@ -114,6 +114,7 @@ class DirectTests(ProxyTests):
         [ended] = self.authority.ended
         self.assertEqual(ended.reason, "closed")
         self.assertEqual((ended.bytes_up, ended.bytes_down), (5 + 2 + 13 + 1000, 500))
+        self.assertEqual(ended.lane, "direct")
         self.assertEqual(self.told, ["joined"])
 
     def test_calls_that_end_before_the_lane(self) -> None:
@@ -247,7 +248,7 @@ class DirectTests(ProxyTests):
         node.wire.cut()
         self.site.turn()
         self.assertLaneBroken()
-        self.assertRefused(client, "tunnel_ended", Fault.UNAVAILABLE)
+        self.assertRefused(client, "tunnel_transport_error", Fault.UNAVAILABLE)
 
     def test_a_grant_that_ends(self) -> None:
         """No lane outlives its session's grant."""

@@ -114,7 +114,7 @@ class CarriedTests(ProxyTests):
         node.wire.cut()
         self.site.turn()
         for client in (first, second):
-            self.assertRefused(client, "tunnel_ended", Fault.UNAVAILABLE)
+            self.assertRefused(client, "tunnel_transport_error", Fault.UNAVAILABLE)
         [departure] = self.authority.departures
         self.assertEqual(departure.reason, "transport_error")
         self.assertEqual(len(departure.session_uids), 2)

@@ -47,7 +47,7 @@ class StoppingTests(ProxyTests):
         stopped = self.stop(2.0)
         self.site.pass_time(3, step=0.05)
         self.successResultOf(stopped)
-        self.assertEqual(client.reason, "tunnel_ended")
+        self.assertEqual(client.reason, "draining")
         [departure] = self.authority.departures
         self.assertEqual(departure.reason, "closed")
 

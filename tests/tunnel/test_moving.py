@@ -291,6 +291,8 @@ class MovingTests(SynchronousTestCase):
             session.ends[0].transport.write(b"x" * 1000)
             session.lanes[breaking].abortConnection()
             session.turn(60)
+            session.pair.clock.advance(2)
+            session.turn(60)
             for end in session.ends:
                 self.assertNotIsInstance(end.lost, (ConnectionDone, type(None)))
             self.assertEqual(session.pair.channel.open_streams, 0)
@@ -432,6 +434,8 @@ class MovingTests(SynchronousTestCase):
         one.transport.write(b"never leaves")
         one.transport.loseConnection()
         session.lanes[0].lose(ConnectionLost())
+        session.turn(60)
+        session.pair.clock.advance(2)
         session.turn(60)
         self.assertNotIsInstance(one.lost, (ConnectionDone, type(None)))
 

@@ -189,16 +189,18 @@ class SnapshotFrame(_message.Message):
     def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ..., audit_heads: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class EndedSession(_message.Message):
-    __slots__ = ("session_uid", "reason", "bytes_up", "bytes_down")
+    __slots__ = ("session_uid", "reason", "bytes_up", "bytes_down", "lane")
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BYTES_UP_FIELD_NUMBER: _ClassVar[int]
     BYTES_DOWN_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
     session_uid: str
     reason: str
     bytes_up: int
     bytes_down: int
-    def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ..., bytes_up: _Optional[int] = ..., bytes_down: _Optional[int] = ...) -> None: ...
+    lane: str
+    def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ..., bytes_up: _Optional[int] = ..., bytes_down: _Optional[int] = ..., lane: _Optional[str] = ...) -> None: ...
 
 class EndSessionsRequest(_message.Message):
     __slots__ = ("sessions",)
@@ -221,14 +223,16 @@ class SessionOutcome(_message.Message):
     def __init__(self, session_uid: _Optional[str] = ..., outcome: _Optional[str] = ...) -> None: ...
 
 class DepartureNotice(_message.Message):
-    __slots__ = ("tunnel_node_id", "reason", "session_uids")
+    __slots__ = ("tunnel_node_id", "reason", "session_uids", "ended")
     TUNNEL_NODE_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SESSION_UIDS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     tunnel_node_id: str
     reason: str
     session_uids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tunnel_node_id: _Optional[str] = ..., reason: _Optional[str] = ..., session_uids: _Optional[_Iterable[str]] = ...) -> None: ...
+    ended: _containers.RepeatedCompositeFieldContainer[EndedSession]
+    def __init__(self, tunnel_node_id: _Optional[str] = ..., reason: _Optional[str] = ..., session_uids: _Optional[_Iterable[str]] = ..., ended: _Optional[_Iterable[_Union[EndedSession, _Mapping]]] = ...) -> None: ...
 
 class DepartureAnswer(_message.Message):
     __slots__ = ("outcomes",)

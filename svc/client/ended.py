@@ -1,0 +1,78 @@
+"""Sessions that were cut off while they were open, kept for the person to look at."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from svc.lanes.relay import Relay, RelaySide
+from svc.model.endings import SessionOver
+
+_log = Logger(namespace="svc_client")
+
+KEPT = 64
+
+
+@frozen
+class Cut:
+    """One session that was cut off.
+
+    Attributes:
+        at: Unix seconds.
+    """
+
+    at: float
+    resource: str
+    reason: str
+    text: str
+    decision_id: str
+
+
+@define
+class Cuts:
+    """The newest of them; each is one log line."""
+
+    now: Callable[[], float]
+    kept: deque[Cut] = field(factory=lambda: deque(maxlen=KEPT), init=False)
+
+    def note(self, resource: str, over: SessionOver) -> None:
+        """Remember and log one."""
+        self.kept.append(Cut(self.now(), resource, over.reason, over.text, over.decision_id))
+        _log.warn(
+            "session ended",
+            resource=resource,
+            reason=over.reason,
+            decision_id=over.decision_id,
+            text=over.text,
+        )
+
+
+def said(resource: str, over: SessionOver) -> str:
+    """A cut as one line for a person; not yet escaped."""
+    decision = f"; decision {over.decision_id}" if over.decision_id else ""
+    return f"{resource}: session ended: {over.text}; reason {over.reason}{decision}"
+
+
+class FarSide(RelaySide):
+    """The session's side of a relay.
+
+    Args:
+        cut: Called when the session did not end in order, before the other side hears of it: a
+            tool may end us as soon as it does.
+    """
+
+    def __init__(self, relay: Relay, cut: Callable[[], object]) -> None:
+        super().__init__(relay, "right")
+        self._cut = cut
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Say why, then be gone."""
+        if not reason.check(ConnectionDone):
+            self._cut()
+        super().connectionLost(reason)

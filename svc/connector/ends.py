@@ -1,0 +1,56 @@
+"""How a session's end at its Connector becomes a word that its Proxy is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IProtocol, IProtocolFactory
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+from svc.lanes.relay import RelaySide
+from svc.model.endings import TARGET_CLOSED
+
+
+class Carrying(Protocol):
+    """Where a session's own stream is opened, on the connection that its notice came over."""
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """See IStreamClientEndpoint."""
+
+    def end_with(self, word: str) -> None:
+        """Say this to the Proxy as the stream ends; the first word stays."""
+
+    async def left(self) -> None:
+        """Wait until the Proxy has ended the stream, or was given up."""
+
+
+def _nobody(word: str) -> None:
+    """For a session that does not pass bytes yet."""
+
+
+class TargetSide(RelaySide):
+    """The target's side of a relay: whoever hears first that it ended says so.
+
+    Attributes:
+        ends: Told the word of the end, before the other side hears of it.
+    """
+
+    ends: Callable[[str], object] = staticmethod(_nobody)
+
+    def readConnectionLost(self) -> None:
+        """The target writes no more, before the person did."""
+        self._say()
+        super().readConnectionLost()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The target is gone."""
+        self._say()
+        super().connectionLost(reason)
+
+    def _say(self) -> None:
+        person = self._relay.left
+        if not (person.read_ended or person.is_lost):
+            self.ends(TARGET_CLOSED)

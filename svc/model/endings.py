@@ -1,0 +1,91 @@
+"""How a session ended: one stable word for each cause, and what a person is told of it.
+
+The words stand in ``session.end`` and ``session.abandoned`` records, travel with the end of a
+session, and are what ``svc proxy-ssh``, ``svc up``, ``svc status --explain`` and ``svc why`` show.
+A peer's word is shown only if it is one of these: nobody can write text of their own to a
+person's terminal.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from attrs import frozen
+
+from svc.model.ids import is_random_id
+
+CLOSED = "closed"
+TARGET_CLOSED = "target_closed"
+CANCELLED = "cancelled"
+BROKEN = "broken"
+GRANT_ENDED = "grant_ended"
+CERTIFICATE_ENDED = "certificate_ended"
+DRAINING = "draining"
+CONNECTOR_STOPPING = "connector_stopping"
+PROXY_REVOKED = "proxy_revoked"
+PROXY_GONE = "proxy_gone"
+NOT_TOLD = "not_told"
+
+ENDINGS = MappingProxyType(
+    {
+        CLOSED: "it was closed in order",
+        TARGET_CLOSED: "the target closed it",
+        CANCELLED: "the person's tool or machine left without closing it",
+        BROKEN: "its connection broke",
+        "carry_ended": "the Connector broke it off",
+        "policy_changed": "the policy no longer allows it",
+        "revoked": "the person was revoked",
+        "assignment_changed": "the resource was assigned anew",
+        GRANT_ENDED: "the time that was granted is over",
+        CERTIFICATE_ENDED: "the person's certificate has expired",
+        DRAINING: "the Proxy was stopped",
+        CONNECTOR_STOPPING: "the Connector was stopped",
+        PROXY_REVOKED: "the Proxy was revoked",
+        "tunnel_closed": "the Connector closed its tunnel",
+        "tunnel_transport_error": "the connection to the Connector was lost",
+        "tunnel_keepalive_failed": "the Connector stopped answering",
+        "tunnel_evicted": "the Connector was revoked",
+        "tunnel_superseded": "another process of the Connector took its place",
+        "tunnel_lease_expired": "the Connector did not renew its registration",
+        PROXY_GONE: "the Proxy was lost",
+        "not_claimed": "the Proxy was restarted without it",
+        "not_opened": "it was granted and never opened",
+        "failed": "the Proxy failed while it was open",
+        NOT_TOLD: "the reason was not told",
+    }
+)
+"""Every word, and its sentence for a person."""
+
+
+@frozen
+class SessionOver:
+    """The end of a session as a person is told of it.
+
+    Attributes:
+        reason: One of :data:`ENDINGS`.
+        decision_id: Of the decision that had let it open; empty where there is none.
+    """
+
+    reason: str
+    decision_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence of the reason."""
+        return ENDINGS[self.reason]
+
+
+def grant_ending(end_before_ms: int, certificate_end: float) -> str:
+    """What ends a grant: no grant outlasts the certificate of its person."""
+    is_certificate = end_before_ms >= int(certificate_end * 1000)
+    return CERTIFICATE_ENDED if is_certificate else GRANT_ENDED
+
+
+def known_ending(word: str) -> str:
+    """*word* if it is one of ours; else the word for "not told"."""
+    return word if word in ENDINGS else NOT_TOLD
+
+
+def told_decision(decision_id: str) -> str:
+    """*decision_id* if it has the form of one; else nothing."""
+    return decision_id if is_random_id(decision_id) else ""

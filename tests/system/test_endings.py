@@ -1,0 +1,303 @@
+"""How a session ended is told to its person: as it ends, by the resident, and by `svc why`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway import Gateway, make_gateway
+from svc.testing.person import Person
+from svc.testing.processes import environment, svc_command, until
+from svc.testing.settings import CONNECTOR, POLICY, PROXY, Target
+from tests.system.world import around
+
+TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1
+PATIENCE = 40.0
+LEAF_SECS = 12
+NOBODY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+
+@id("look-only")
+permit (principal in Group::"ops", action in Action::"view", resource);
+"""
+_DECISION = re.compile(r"decision ([0-9a-f]{32})")
+
+
+@define
+class Cut:
+    """What the person was told of one session."""
+
+    reason: str
+    decision_id: str
+
+
+@define(eq=False)
+class ProxySsh:
+    """One session through `svc proxy-ssh`, whose pipes the test holds as a tool would."""
+
+    person: Person
+    process: Any = field(init=False)
+    said: bytes = field(default=b"", init=False)
+
+    def open(self) -> None:
+        home = self.person.home
+        self.process = subprocess.Popen(
+            svc_command("proxy-ssh", "echo", "--kind", "tcp"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(home),
+            cwd=home,
+        )
+        self.process.stdin.write(b"hello")
+        self.process.stdin.flush()
+        assert os.read(self.process.stdout.fileno(), 5) == b"hello"
+
+    def cut(self) -> Cut:
+        """Wait until the output ends; what stands on stderr by then."""
+        while os.read(self.process.stdout.fileno(), 4096):
+            pass
+        os.set_blocking(self.process.stderr.fileno(), False)
+        said = (self.process.stderr.read() or b"").decode()
+        found = re.search(r"echo: session ended: .*; reason (\w+); decision ([0-9a-f]{32})", said)
+        assert found is not None, f"on stderr when the output ended: {said!r}"
+        return Cut(found[1], found[2])
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass
+        self.process.wait()
+
+
+@define(eq=False)
+class ThroughResident:
+    """One session through an endpoint of `svc up`."""
+
+    person: Person
+    peer: Any = field(init=False)
+    before: int = field(default=0, init=False)
+
+    def open(self) -> None:
+        if self.person.resident is None:
+            self.person.up("echo")
+        self.before = len(self._ended())
+        where = self.person.endpoint("echo")
+        self.peer = socket.create_connection(where, PATIENCE)
+        self.peer.sendall(b"hello")
+        assert self.peer.recv(5) == b"hello"
+
+    def _ended(self) -> list[dict[str, Any]]:
+        return list(self.person.status().get("ended", ()))
+
+    def cut(self) -> Cut:
+        """Wait until the connection ends; what log, status and `--explain` say."""
+        try:
+            while self.peer.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+        told = until("the cut in the status", lambda: self._ended()[self.before :])[-1]
+        (event,) = [
+            event
+            for event in self.person.resident.events("session ended")  # type: ignore[union-attr]
+            if event["decision_id"] == told["decision_id"]
+        ]
+        assert (event["resource"], event["reason"]) == ("echo", told["reason"]), event
+        explained = self.person.svc("status", "--explain").stdout  # 1 with an ended certificate
+        line = f"({told['reason']}, decision {told['decision_id']})"
+        assert line in explained, explained
+        return Cut(told["reason"], told["decision_id"])
+
+    def close(self) -> None:
+        self.peer.close()
+
+
+WAYS: dict[str, Callable[[Person], Any]] = {"proxy-ssh": ProxySsh, "up": ThroughResident}
+
+
+class EndingTests(SynchronousTestCase):
+    """Each cause of an end, seen through both ways to open a session."""
+
+    gateway: Gateway
+
+    def make(self, **numbers: Any) -> Person:
+        """A gateway of its own and a person in it."""
+        made = {name.replace("__", "."): value for name, value in numbers.items()}
+        targets = [Target("echo", f"127.0.0.1:{around().ports['echo']}")]
+        self.gateway = make_gateway(targets, numbers=made)
+        self.addCleanup(self.gateway.end)
+        return self.gateway.add_person("ada", "ops")
+
+    def ends(
+        self,
+        person: Person,
+        reason: str,
+        end: Callable[[], object],
+        mend: Callable[[], object] = lambda: None,
+        recorded: str = "",
+    ) -> None:
+        """Cut a session of each way by *end*, as often as is wanted, and compare what is told."""
+        told: list[tuple[str, str, str]] = []
+        for _ in range(TIMES):
+            for way, made in WAYS.items():
+                session = made(person)
+                session.open()
+                try:
+                    end()
+                    cut = session.cut()
+                finally:
+                    session.close()
+                mend()
+                told.append((way, cut.reason, self.why(cut.decision_id)))
+        expected = [(way, reason, recorded or reason) for way in WAYS] * TIMES
+        self.assertEqual(told, expected)
+
+    def why(self, decision_id: str) -> str:
+        """The reason by which the session ended, as `svc why` tells it to its person."""
+        person = self.gateway.people[0]
+
+        def look() -> str | None:
+            said = person.svc("why", decision_id)
+            found = re.search(r"^because +.*\((\w+)\)$", said.stdout, re.MULTILINE)
+            if found is None:
+                return None
+            assert re.search(r"^session ended +20\d\d-", said.stdout, re.MULTILINE), said.stdout
+            return found[1]
+
+        return until("the end in svc why", look, PATIENCE)
+
+    def test_policy(self) -> None:
+        """A session that policy cuts says so: on stderr before its pipes are closed, and in why."""
+        person = self.make()
+        self.ends(
+            person,
+            "policy_changed",
+            lambda: self.gateway.set_policy(NOBODY),
+            lambda: self.gateway.set_policy(POLICY),
+        )
+
+    def test_revoked_connector(self) -> None:
+        """The end of a Connector that was revoked, and replaced by another each time."""
+        person = self.make()
+        names = iter([CONNECTOR, *(f"connector{n}" for n in range(2 * TIMES))])
+        serving = [next(names)]
+
+        def replace() -> None:
+            self.gateway.child(serving[0]).kill()
+            old, serving[0] = serving[0], next(names)
+            target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+            self.gateway.files.add_connector(serving[0], (target,))
+            self.gateway.put_token(serving[0], CONNECTOR)
+            self.gateway.start(self.gateway.make_child(serving[0], CONNECTOR).name)
+            joined = self.gateway.files.state(serving[0]) / "identity" / "current"
+            until("the other one joined", joined.exists)
+            self.gateway.operator("resources", "move", "--from", old, "--to", serving[0])
+            self.gateway.await_tunnels(1)
+
+        self.ends(
+            person,
+            "tunnel_evicted",
+            lambda: self.gateway.operator("nodes", "revoke", serving[0]),
+            replace,
+        )
+
+    def test_certificate(self) -> None:
+        """The end of the certificate that a session was opened with, of a person who is gone."""
+        person = self.make(identity__person_leaf_secs=LEAF_SECS)
+        self.ends(person, "certificate_ended", lambda: None, lambda: self.rejoin(person))
+
+    def test_grant(self) -> None:
+        """A session ends with its grant, though its person has a newer certificate meanwhile."""
+        person = self.make(identity__person_leaf_secs=LEAF_SECS)
+        self.ends(
+            person,
+            "certificate_ended",
+            lambda: self.rejoin(person),
+            lambda: self.rejoin(person),
+        )
+
+    def test_drained_proxy(self) -> None:
+        """A Proxy that is stopped says so to what is still open after its time to finish."""
+        person = self.make()
+        self.ends(person, "draining", lambda: self.stop(PROXY), lambda: self.again(PROXY))
+
+    def test_drained_connector(self) -> None:
+        """A Connector that is stopped says so to what is still open after its time to finish."""
+        person = self.make()
+        self.ends(
+            person,
+            "connector_stopping",
+            lambda: self.stop(CONNECTOR),
+            lambda: self.again(CONNECTOR),
+        )
+
+    def test_dead_connector(self) -> None:
+        """A Connector that is killed."""
+        person = self.make()
+        self.ends(
+            person,
+            "tunnel_transport_error",
+            lambda: self.gateway.child(CONNECTOR).kill(),
+            lambda: self.again(CONNECTOR),
+        )
+
+    def test_dead_proxy(self) -> None:
+        """A Proxy that is killed: the person sees it at once, Authority when it comes back."""
+        person = self.make()
+        self.ends(
+            person,
+            "proxy_gone",
+            lambda: self.gateway.child(PROXY).kill(),
+            lambda: self.again(PROXY),
+            recorded="not_claimed",
+        )
+
+    def test_revoked_proxy(self) -> None:
+        """A Proxy that was revoked ends what it carries, which Authority writes down at once."""
+        for _ in range(TIMES):
+            for way, made in WAYS.items():
+                person = self.make()
+                session = made(person)
+                session.open()
+                try:
+                    self.gateway.operator("nodes", "revoke", PROXY)
+                    cut = session.cut()
+                finally:
+                    session.close()
+                self.assertEqual((way, cut.reason), (way, "proxy_revoked"))
+                (end,) = [
+                    record
+                    for record in self.gateway.decision(cut.decision_id)
+                    if record["event"] == "session.abandoned"
+                ]
+                self.assertEqual(end["reason"], "proxy_revoked")
+                self.gateway.end()
+
+    def stop(self, role: str) -> None:
+        self.gateway.child(role).signal(signal.SIGTERM)
+
+    def again(self, role: str) -> None:
+        child = self.gateway.child(role)
+        if child.is_alive:
+            child.wait(PATIENCE)
+        self.gateway.start(role)
+        self.gateway.await_tunnels(1)
+
+    def rejoin(self, person: Person) -> None:
+        """Another certificate for the person, and the resident takes it."""
+        token = self.gateway.operator("persons", "add", person.name).stdout.strip()
+        person.join(self.gateway.public, self.gateway.pin, token)
