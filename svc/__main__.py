@@ -1,4 +1,4 @@
-"""``python -m svc``: the same as ``svc``.
+"""``python -m svc``, and this file by its path: the same as ``svc``.
 
 Python itself imports a few modules of its library before this one, with the
 working directory first on its path; ``python -P -m svc``, or ``svc``, keeps
@@ -31,8 +31,14 @@ def leave_working_directory(path: list[str], home: str) -> None:
 
 
 if __name__ == "__main__":
+    _OWN = os.path.dirname(os.path.abspath(__file__))
+    _HOME = os.path.dirname(_OWN)
     if not sys.flags.safe_path:
-        leave_working_directory(sys.path, os.path.dirname(os.path.dirname(__file__)))
-    from svc.cli import main
+        leave_working_directory(sys.path, _HOME)
+    if sys.path[:1] == [_OWN]:
+        del sys.path[0]  # This file was named by its path: modules of ours are none of Python's.
+    if _HOME not in sys.path:
+        sys.path.append(_HOME)
+    from svc.start import main
 
     sys.exit(main())

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +22,8 @@ from twisted.logger import ILogObserver, Logger
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from svc.errors import SvcError
+from svc.errors import ConfigError, SvcError
+from svc.python_environment import obeyed, why_not
 
 
 class RoleOptions(usage.Options):
@@ -92,6 +94,7 @@ class Role:
         bridge_stdlib()
         root = Root(lines, Ending(reactor, lines))
         try:
+            check_environment(os.environ)
             self._compose(reactor, options["config"], lines, root)
         except SvcError as refusal:
             lines.refusal(refusal.reason, refusal.text, time.time())
@@ -121,6 +124,17 @@ class Role:
         process.stopped_by = root.ended
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
+
+
+def check_environment(environ: Mapping[str, str]) -> None:
+    """Refuse variables that brought Python modules: twistd cannot be started anew from here.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    found = obeyed(environ)
+    if found and not sys.flags.ignore_environment:
+        raise ConfigError("twistd", why_not(found))
 
 
 def _stop(reactor: Any) -> None:

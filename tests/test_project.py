@@ -184,7 +184,7 @@ class WheelTests(SynchronousTestCase):
     def test_command_and_licence(self) -> None:
         """The wheel brings the command `svc` and the licence."""
         info = self.unpacked / "svc-0.11.0rc7.dist-info"
-        self.assertIn("svc = svc.cli:main", (info / "entry_points.txt").read_text())
+        self.assertIn("svc = svc.start:main", (info / "entry_points.txt").read_text())
         self.assertTrue((info / "licenses" / "LICENSE").is_file())
 
     def test_twistd_lists_the_roles(self) -> None:

@@ -30,6 +30,9 @@ from attrs import frozen
 
 NUMBER = struct.Struct("=i")
 MAX_ORDER = 1 << 17
+SITE_PACKAGES = "TEST_SITE_PACKAGES"
+"""Names a folder in which a child finds distributions, as if they were installed beside svc."""
+
 _PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
 _MORE = (
     "svc.telemetry.tracing",
@@ -155,9 +158,9 @@ def _become(order: _Order) -> None:
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environ)
-    places = order.environ.get("PYTHONPATH", "").split(os.pathsep)
-    # An interpreter of its own would begin with these.
-    sys.path[:0] = [place for place in places if place and place not in sys.path]
+    place = os.environ.pop(SITE_PACKAGES, "")
+    if place:
+        sys.path.insert(0, place)
     sys.argv = ["svc", *order.arguments]
 
 

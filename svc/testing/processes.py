@@ -27,7 +27,6 @@ from typing import IO, Any, TypeVar
 
 from attrs import define, field, frozen
 
-import svc
 from svc.testing.forking import Forked, fork
 
 PATIENCE = 20.0
@@ -36,7 +35,6 @@ PATIENCE = 20.0
 _BETWEEN_LOOKS = 0.02
 _SVC = (sys.executable, "-m", "svc")
 _PR_SET_PDEATHSIG = 1
-_SOURCES = str(Path(svc.__file__).resolve().parent.parent)
 _T = TypeVar("_T")
 _libc = ctypes.CDLL(None, use_errno=True)
 _running: weakref.WeakSet[Child] = weakref.WeakSet()
@@ -84,7 +82,6 @@ def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, 
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": _SOURCES,
         "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
         **(more or {}),
     }

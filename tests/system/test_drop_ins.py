@@ -5,16 +5,32 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.testing.fork_server import SITE_PACKAGES
 from svc.testing.processes import svc_command
-from tests.system.starts import Start, faults, from_nothing, svc_words
+from tests.system.starts import Start, faults
 
 SOURCES = Path(__file__).resolve().parent.parent.parent
-INSTALLED = {"PYTHONPATH": f"{{dir}}/site-packages{os.pathsep}{SOURCES}"}
+FOUND = (sysconfig.get_paths()["purelib"], str(SOURCES))
+LIBRARY = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+INSTALLED = {SITE_PACKAGES: "{dir}/site-packages"}
+PYTHON = "{dir}/env/bin/python"
+"""An interpreter of an environment where what lies in ``site-packages`` is installed."""
+ALONE = "include-system-site-packages = false\n"
+UNSAFE = (PYTHON, "-m", "svc", "--config", "{dir}/c.toml", "connector")
+"""The working directory is the first place of modules."""
+SVC = (PYTHON, "-P", "-m", "svc")
+NAMED = (*SVC, "--config", "{dir}/c.toml", "connector")
+TWISTD = (
+    *(PYTHON, "-P", "-c", "from twisted.scripts.twistd import run; run()"),
+    *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
+)
 CONFIG = (
     'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
     'endpoints.proxy = ["127.0.0.1:1"]\nplugins.kinds = ["tcp", "WORD"]\n'
@@ -85,16 +101,29 @@ def start(
     command = words or tuple(svc_command("--config", "{dir}/c.toml", "connector"))
     wanted = (says,) if says else NO_IDENTITY
     config = CONFIG.replace(', "WORD"', f', "{word}"' if word else "")
-    return Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
+    made = Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
+    return installed(made) if command[0] == PYTHON else made
 
 
-# With -u it is not what `svc_command` gives, so not forked: the interpreter's path is the point.
-UNSAFE = (sys.executable, "-u", "-m", "svc", "--config", "{dir}/c.toml", "connector")
-SVC = tuple(svc_words("--config", "{dir}/c.toml", "connector"))
-TWISTD = (
-    str(Path(sys.executable).parent / "twistd"),
-    *("-n", "--pidfile=", "svc-connector", "--config", "{dir}/c.toml"),
-)
+def installed(start: Start) -> Start:
+    """The same by an interpreter of its own, with its drop-ins installed where that looks."""
+
+    def prepare(own: Path) -> None:
+        start.prepare(own)
+        site = own / "site-packages"
+        site.mkdir(exist_ok=True)
+        (site / "others.pth").write_text("\n".join(FOUND), "utf-8")
+        library = own / "env" / LIBRARY
+        library.parent.mkdir(parents=True)
+        library.symlink_to(site)
+        python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+        (own / "env" / "pyvenv.cfg").write_text(f"home = {python.parent}\n{ALONE}", "utf-8")
+        (own / "env" / "bin").mkdir()
+        (own / "env" / "bin" / "python").symlink_to(python)
+
+    words = start.words if start.words[0] == PYTHON else (*SVC, *start.words[len(svc_command()) :])
+    return evolve(start, words=words, prepare=prepare, environ={})
+
 
 ROLES = {
     "authority": 'store_url = "sqlite://{dir}/state/s.db"\n',
@@ -135,16 +164,16 @@ BROKEN = [
 
 NOT_RUN = [
     start("in the working directory", "kind extra: no such drop-in", put("MARK", place="."),
-          words=SVC),
+          words=NAMED),
     start("there, by python -m", "kind extra: no such drop-in", put("MARK", place="."),
           words=UNSAFE),
     start("there, under twistd", "kind extra: no such drop-in", put("MARK", place="."),
           words=TWISTD),
-    start("a package there", "", shadowed, word="", words=SVC),
+    start("a package there", "", shadowed, word="", words=NAMED),
     start("a package there, under twistd", "", shadowed, word="", words=TWISTD),
-    start("installed but not named", "", put("MARK"), word="", words=SVC),
+    start("installed but not named", "", put("MARK"), word="", words=NAMED),
     start("installed but not named, under twistd", "", put("MARK"), word="", words=TWISTD),
-    start("a poisoned cache", "", poisoned, word="", words=SVC),
+    start("a poisoned cache", "", poisoned, word="", words=NAMED),
     start("a poisoned cache, under twistd", "", poisoned, word="", words=TWISTD),
 ]  # fmt: skip
 
@@ -159,7 +188,7 @@ class DropInTests(SynchronousTestCase):
 
     def test_sound(self) -> None:
         """A drop-in that is installed and named is loaded, and makes the mark looked for."""
-        sound = from_nothing(start("sound", "", put("MARK" + SOUND)))
+        sound = installed(start("sound", "", put("MARK" + SOUND)))
         found = faults([sound], Path(self.mktemp()).absolute())
         self.assertEqual(len(found), 1)
         self.assertIn("sound: left behind: ", found[0])
@@ -168,7 +197,7 @@ class DropInTests(SynchronousTestCase):
     def test_broken(self) -> None:
         """A named drop-in that is missing, doubled, broken or open to others stops the start."""
         first, *others = BROKEN
-        self.refused(from_nothing(first), *others)
+        self.refused(installed(first), *others)
 
     def test_neither_opaque_nor_gated(self) -> None:
         """A kind that would run without end-to-end TLS and without a gate stops every role."""
