@@ -38,6 +38,7 @@ from svc.messages.control import (
     read_departure,
     read_ended,
     read_hello,
+    read_moved,
 )
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
@@ -219,7 +220,9 @@ class ControlService:
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)
         with self.rates.reporting(proxy.id):
-            outcomes = await self.ends.reported(proxy.id, read_ended(request))
+            ended, moved = read_ended(request), read_moved(request)
+            outcomes = await self.ends.reported(proxy.id, ended)
+            await self.ends.moved(proxy.id, moved)
         return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))
 
     async def _departed(self, request: pb.DepartureNotice, call: IRpcCall) -> pb.DepartureAnswer:

@@ -19,7 +19,15 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Departure, Ended
 from svc.model.endings import PROXY_GONE, PROXY_REVOKED
 from svc.model.events import SESSION_ABANDONED, SESSION_END
-from svc.model.session import Ending, Session, SessionEnd, SessionState
+from svc.model.session import (
+    DIRECT,
+    IN_TUNNEL,
+    UNKNOWN_LANE,
+    Ending,
+    Session,
+    SessionEnd,
+    SessionState,
+)
 from svc.service import BackgroundTasks
 
 _log = Logger(namespace="svc_authority")
@@ -54,6 +62,8 @@ class SessionEnds:
     reclaim_secs: float
     _waiting: dict[str, IDelayedCall] = field(factory=dict)
     _here: set[str] = field(factory=set)
+    _heard: set[str] = field(factory=set)
+    _direct: set[str] = field(factory=set)
 
     async def reported(self, proxy_id: str, ended: Iterable[Ended]) -> Outcomes:
         """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
@@ -66,7 +76,19 @@ class SessionEnds:
         for start in range(0, len(reports), _BATCH):
             some = reports[start : start + _BATCH]
             outcomes += await self.store.run("end sessions", partial(end, some=some))
+            self._direct.difference_update(one.session_uid for one in some)
         return outcomes
+
+    async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
+        """A Proxy tells which of its open sessions have moved to a direct lane."""
+        told = tuple(uids)
+
+        def are_open(tx: ITransaction) -> list[str]:
+            found = [tx.sessions.get(uid) for uid in told]
+            return [one.uid for one in found if one is not None and _is_open_at(one, proxy_id)]
+
+        if told:
+            self._direct.update(await self.store.read("moved sessions", are_open))
 
     async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:
         """Record the sessions that a tunnel's end left behind."""
@@ -79,7 +101,10 @@ class SessionEnds:
     async def claimed(self, proxy_id: str, uids: Iterable[str]) -> int:
         """A Proxy says which sessions it still carries; the rest of its own are abandoned."""
         self._stop_waiting(proxy_id)
-        return await self._abandon(proxy_id, frozenset(uids), "not_claimed")
+        count = await self._abandon(proxy_id, frozenset(uids), "not_claimed")
+        # What it had open before we first heard of it may have moved without our knowing.
+        self._heard.add(proxy_id)
+        return count
 
     def away(self, proxy_id: str) -> None:
         """A Proxy's control connection ended: it has ``reclaim_secs`` to come back."""
@@ -140,6 +165,7 @@ class SessionEnds:
         for start in range(0, len(sessions), _BATCH):
             some = sessions[start : start + _BATCH]
             count += await self.store.run("abandon sessions", partial(abandon, some=some))
+            self._direct.difference_update(one.uid for one in some)
         if count:
             _log.warn("sessions abandoned", proxy=proxy_id, count=count, reason=reason)
         return count
@@ -157,9 +183,19 @@ class SessionEnds:
             resource_kind=session.kind,
             decision_id=session.decision_id,
             reason=reason,
-            details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
+            details={
+                "lane": self._lane_of(session),
+                "proxy_id": session.proxy_id,
+                "connector_id": session.connector_id,
+            },
         )
         return True
+
+    def _lane_of(self, session: Session) -> str:
+        """The lane of a session whose Proxy tells nothing more."""
+        if session.uid in self._direct:
+            return DIRECT
+        return IN_TUNNEL if session.proxy_id in self._heard else UNKNOWN_LANE
 
     def _end(self, tx: ITransaction, proxy_id: str, ended: Ended) -> str:
         session = tx.sessions.get(ended.session_uid)
@@ -190,3 +226,7 @@ class SessionEnds:
                 "connector_id": session.connector_id,
             },
         )
+
+
+def _is_open_at(session: Session, proxy_id: str) -> bool:
+    return session.proxy_id == proxy_id and session.state is SessionState.OPEN

@@ -225,11 +225,8 @@ def _notice(session: Session) -> None:
 def _say_cut(session: Session) -> None:
     """Why the session was cut; while ssh still runs, which ends us with the pipes."""
     from svc.client.ended import said
-    from svc.model.endings import CANCELLED
 
-    over = session.over()
-    if over.reason != CANCELLED:
-        hint([f"svc: {escaped(said(session.wish.resource, over))}"])
+    hint([f"svc: {escaped(said(session.wish.resource, session.over()))}"])
 
 
 def _take_stdio() -> tuple[tuple[int, int], list[int]]:

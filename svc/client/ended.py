@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from attrs import define, field, frozen
-from twisted.internet.error import ConnectionDone
+from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -63,8 +63,8 @@ class FarSide(RelaySide):
     """The session's side of a relay.
 
     Args:
-        cut: Called when the session did not end in order, before the other side hears of it: a
-            tool may end us as soon as it does.
+        cut: Called when the session was broken, and not by us, before the other side hears of
+            it: a tool may end us as soon as it does.
     """
 
     def __init__(self, relay: Relay, cut: Callable[[], object]) -> None:
@@ -73,6 +73,6 @@ class FarSide(RelaySide):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Say why, then be gone."""
-        if not reason.check(ConnectionDone):
+        if not reason.check(ConnectionDone, ConnectionAborted):
             self._cut()
         super().connectionLost(reason)

@@ -36,7 +36,6 @@ from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import IResourceKind
 from svc.lanes.relay import Relay
 from svc.messages.session import Listed
-from svc.model.endings import CANCELLED
 from svc.model.ids import is_resource_id
 from svc.service import AsyncService, BackgroundTasks
 
@@ -285,6 +284,4 @@ class Resident(AsyncService):
         await session.connect(only_side(relay.right))
 
     def _cut(self, session: Session) -> None:
-        over = session.over()
-        if over.reason != CANCELLED and not self._has_stopped:
-            self.cuts.note(session.wish.resource, over)
+        self.cuts.note(session.wish.resource, session.over())

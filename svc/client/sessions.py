@@ -40,7 +40,7 @@ from svc.messages.session import (
     why_message,
 )
 from svc.model.certificate import CertificateFacts
-from svc.model.endings import CANCELLED, NOT_TOLD, PROXY_GONE, SessionOver, known_ending
+from svc.model.endings import BROKEN, CANCELLED, NOT_TOLD, PROXY_GONE, SessionOver, known_ending
 from svc.model.grant import Grant
 from svc.model.ids import Entropy, random_id
 from svc.model.principal import Role
@@ -180,15 +180,15 @@ class Session:
         return SessionOver(reason, self.decision_id)
 
     def _told_by_proxy(self) -> str:
-        """The word of the call's end: the Proxy's status, a lost connection, or our own doing."""
+        """The word of the call's end: the Proxy's status, a lost connection, a fault we found."""
         refusal = None if self._call is None else self._call.outcome
         if refusal is None:
             return NOT_TOLD
         if self._call.refusal is None:
             word = known_ending(refusal.reason)
-            # Of a reset without a status; that we cancelled it, we would know.
+            # Of a reset without a status: we did not cancel it.
             return NOT_TOLD if word == CANCELLED else word
-        return PROXY_GONE if refusal.fault is Fault.UNAVAILABLE else CANCELLED
+        return PROXY_GONE if refusal.fault is Fault.UNAVAILABLE else BROKEN
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Ask, check, and connect what the factory builds once the right Connector answered."""

@@ -210,7 +210,7 @@ class Assembling:
             p.settings.proxy.public_plaintext,
         )  # fmt: skip
         self._serve(identity, public)
-        for told in (reports.deliver, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
+        for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
             link.on_connected(told)
         self._begun(link, holder, spooling)
         reach = self._renewal_reach(link)

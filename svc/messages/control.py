@@ -324,9 +324,9 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
     raise Malformed("connector: a message of no known sort")
 
 
-def ended_message(sessions: Iterable[Ended]) -> pb.EndSessionsRequest:
-    """Ends as they travel."""
-    return pb.EndSessionsRequest(sessions=ended_messages(sessions))
+def ended_message(sessions: Iterable[Ended], moved: Iterable[str] = ()) -> pb.EndSessionsRequest:
+    """Ends as they travel, with the sessions that have moved to a direct lane."""
+    return pb.EndSessionsRequest(sessions=ended_messages(sessions), moved=moved)
 
 
 def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
@@ -334,6 +334,11 @@ def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
     if len(message.sessions) > MAX_SESSIONS:
         raise Malformed(f"ended sessions: more than {MAX_SESSIONS}")
     return read_ended_messages(message.sessions)
+
+
+def read_moved(message: pb.EndSessionsRequest) -> tuple[str, ...]:
+    """The sessions that have moved, bounded."""
+    return texts(message.moved, MAX_SESSIONS, _WORD, "ended sessions: moved")
 
 
 def departure_message(departure: Departure) -> pb.DepartureNotice:

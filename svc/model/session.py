@@ -10,6 +10,9 @@ IN_TUNNEL = "in_tunnel"
 DIRECT = "direct"
 """The lanes that carry a session's bytes."""
 
+UNKNOWN_LANE = "unknown"
+"""Of a session whose Proxy was lost before this Authority heard of its lane."""
+
 
 class SessionState(Enum):
     """Where a session is in its life."""

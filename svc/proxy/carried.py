@@ -7,6 +7,7 @@ of the end: a close as a close, a break as a break.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -50,6 +51,7 @@ class Carried(Protocol):
         tunnel: Whose stream it is; set by whoever opened it.
         is_left_behind: The tunnel ended under it: its departure notice names it.
         closed_by: The word of an end in order.
+        on_moved: Called when it has moved to a direct lane.
     """
 
     def __init__(self, call: IRpcCall, grant: Signed, answer: Answer) -> None:
@@ -57,6 +59,7 @@ class Carried(Protocol):
         self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
         self.closed_by = CLOSED
+        self.on_moved: Callable[[], object] = lambda: None
         self._last_word = LastWord()
         self._carry: IRpcCall | None = None
         self._joined = Joined(0, 0)
@@ -151,6 +154,8 @@ class Carried(Protocol):
         lane.done.addCallback(self._lane_over)
         if self.over.called:
             lane.abort()
+        else:
+            self.on_moved()
 
     def _stayed(self, _failure: Failure) -> None:
         self._meeting = None

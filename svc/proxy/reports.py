@@ -82,13 +82,15 @@ class Reports:
     _shared: set[str] = field(factory=set)
     _ending: dict[str, Ended] = field(factory=dict)
     _left: dict[str, Ended] = field(factory=dict)
+    _moved: dict[str, None] = field(factory=dict)
+    _untold: dict[str, None] = field(factory=dict)
     _delivering: bool = False
     _again: IDelayedCall | None = None
 
     @property
     def waiting(self) -> int:
         """How many reports Authority has not answered."""
-        return len(self._notices) + len(self._ends)
+        return len(self._notices) + len(self._ends) + len(self._untold)
 
     @property
     def uids(self) -> tuple[str, ...]:
@@ -135,8 +137,23 @@ class Reports:
         if uid not in self._ending:
             self._free(uid)
 
+    def moved(self, uid: str) -> None:
+        """An open session has moved to a direct lane: Authority records it if we are lost."""
+        self._moved[uid] = self._untold[uid] = None
+        self.deliver()
+
+    def connected(self) -> None:
+        """There is a channel, perhaps to an Authority that never heard which sessions moved."""
+        self._untold.update(self._moved)
+        self.deliver()
+
+    def _forget_lane(self, uid: str) -> None:
+        self._moved.pop(uid, None)
+        self._untold.pop(uid, None)
+
     def left_behind(self, ended: Ended) -> None:
         """The departure notice that names this session comes in the same turn."""
+        self._forget_lane(ended.session_uid)
         self._left[ended.session_uid] = ended
 
     def departed(self, departure: Departure) -> None:
@@ -160,6 +177,7 @@ class Reports:
 
     def ended(self, ended: Ended) -> None:
         """Queue one end."""
+        self._forget_lane(ended.session_uid)
         self._add(ended)
         self.deliver()
 
@@ -219,15 +237,18 @@ class Reports:
         if self._notices:
             return await self._notice(channel, self._notices[0])
         batch = list(islice(self._ends, _BATCH))
+        moved = list(islice(self._untold, _BATCH))
         answer = await self._unary(
-            channel, END_METHOD, ended_message(batch), pb.EndSessionsResponse
+            channel, END_METHOD, ended_message(batch, moved), pb.EndSessionsResponse
         )
+        for uid in moved:
+            self._untold.pop(uid, None)
         for _ in batch:
             self._ends.popleft()
         late = _deferred(answer)
         self._ends.extend(one for one in batch if one.session_uid in late)
         self._taken(one.session_uid for one in batch if one.session_uid not in late)
-        return len(late) < len(batch)
+        return len(late) < len(batch) or bool(moved)
 
     async def _notice(self, channel: IRpcChannel, notice: Departure) -> bool:
         answer = await self._unary(

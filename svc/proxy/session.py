@@ -361,6 +361,7 @@ class SessionOpens:
         if not self._is_assigned(granted.grant):
             carried.break_off(ASSIGNMENT_CHANGED)  # it was while the lane was opened
         if opening.kind.opaque:
+            carried.on_moved = lambda: self.reports.moved(uid)
             self.direct.add(uid, opening.person.id, carried)
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)

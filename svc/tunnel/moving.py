@@ -93,6 +93,7 @@ class MovingStream(Protocol):
         self._left = after
         self._ask = ask
         self._lane: LaneHalf | None = None
+        self._broken: Failure | None = None
         self._writes_lane = False
         self._reads_lane = False
         self._paused = False
@@ -190,6 +191,8 @@ class MovingStream(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The call is over: in order after the lane, or the session is broken."""
         self._call_over = True
+        if self._broken is not None:
+            reason = self._broken
         if reason.check(ConnectionDone) and self._lane is not None and not self._lane_over:
             # What the lane still holds is on its way to us, however slowly we read it.
             return
@@ -208,6 +211,10 @@ class MovingStream(Protocol):
 
     def lane_read_ended(self) -> None:
         """The other end writes no more there."""
+        if not self._is_closing and not getattr(self.inner, "has_heard_close", True):
+            # Cut off.  Its Proxy ends the call too, and says there why.
+            self._wait("the lane ended within the session", _TOLD_SECS)
+            return
         if (self._reads_lane or self._is_closing) and not self._heard_end:
             self._heard_end = True
             if not self._is_closing:
@@ -367,8 +374,9 @@ class MovingStream(Protocol):
     def _fail(self, why: str) -> None:
         """Break the session, whatever part of it is left."""
         self._abort_lane()
+        self._broken = Failure(ConnectionLost(why))
         if self._call_over:
-            self._lost(Failure(ConnectionLost(why)))
+            self._lost(self._broken)
         else:
             self.transport.abortConnection()
 

@@ -81,6 +81,11 @@ class SessionTls(Protocol):
         self._reading = False
         self.secured: Deferred[IProtocol] = Deferred(lambda _: self.abortConnection())
 
+    @property
+    def has_heard_close(self) -> bool:
+        """Whether the peer has said that it writes no more."""
+        return self._heard_end
+
     def first_flight(self) -> bytes:
         """Begin the handshake before there is a stream: what the stream begins with.
 

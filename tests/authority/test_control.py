@@ -231,6 +231,25 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(lanes, ["in_tunnel", "direct", "direct"])
         self.assertEqual(records[-1]["details"]["bytes_down"], 7)
 
+    def test_lane_of_what_is_abandoned(self) -> None:
+        """A session that nobody claims went through the lane that its Proxy told last."""
+        self.hello()
+        self.open("s1", "s2")
+        self.open("s3", proxy="z" * 26)
+        self.successResultOf(self.call("EndSessions", ended_message((), ("s2", "s3", "x")))[1])
+        _, done = self.call("Hello", hello_message("0.11.0", "another", ()))
+        self.successResultOf(done)
+        records = self.house.records("session.abandoned")
+        lanes = {one["session_uid"]: one["details"]["lane"] for one in records}
+        self.assertEqual(lanes, {"s1": "in_tunnel", "s2": "direct"})
+
+    def test_lane_that_nobody_told(self) -> None:
+        """An Authority that never heard a session's Proxy does not guess its lane."""
+        self.open("s1")
+        self.hello()
+        (record,) = self.house.records("session.abandoned")
+        self.assertEqual(record["details"]["lane"], "unknown")
+
     def test_departure(self) -> None:
         """Sessions of a tunnel that ended are ended for that reason."""
         self.open("s1")

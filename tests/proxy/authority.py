@@ -29,6 +29,7 @@ from svc.messages.control import (
     read_departure,
     read_ended,
     read_hello,
+    read_moved,
 )
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
@@ -74,6 +75,7 @@ class Authority:
         self.refusal: Answer | SvcError | None = None
         self.holding: Deferred[None] | None = None
         self.ended: list[Ended] = []
+        self.moved: list[tuple[str, ...]] = []
         self.departures: list[Departure] = []
         self.spools = Taken(cluster.proxy_id)
         self.spooled: list[tuple[str, int]] = []
@@ -215,6 +217,8 @@ class Authority:
     async def _end(self, request: Any, call: IRpcCall) -> Any:
         if self.report_error is not None:
             raise self.report_error
+        if request.moved:
+            self.moved.append(read_moved(request))
         ended = read_ended(request)
         self.ended += ended
         outcomes = [(one.session_uid, self._outcome()) for one in ended]

@@ -117,6 +117,16 @@ class DirectTests(ProxyTests):
         self.assertEqual(ended.lane, "direct")
         self.assertEqual(self.told, ["joined"])
 
+    def test_a_move_is_told(self) -> None:
+        """Authority is told of a session that moved, and another Authority is told again."""
+        self.moved()
+        self.site.turn()
+        [uids] = self.authority.moved
+        self.assertEqual(len(uids), 1)
+        self.site.reports.connected()
+        self.site.turn()
+        self.assertEqual(self.authority.moved, [uids, uids])
+
     def test_calls_that_end_before_the_lane(self) -> None:
         """A session is over only once all that was under way in its lane has passed."""
         _, _, client, carry = self.moved()

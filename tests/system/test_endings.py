@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attrs import define, field
@@ -95,10 +96,21 @@ class ThroughResident:
         if self.person.resident is None:
             self.person.up("echo")
         self.before = len(self._ended())
-        where = self.person.endpoint("echo")
-        self.peer = socket.create_connection(where, PATIENCE)
-        self.peer.sendall(b"hello")
-        assert self.peer.recv(5) == b"hello"
+        self.peer = until("a session through the resident", self._opened, PATIENCE)
+
+    def _opened(self) -> socket.socket | None:
+        """A session that carries bytes; None while the resident is not back at its Proxy."""
+        where, peer = self.person.endpoint("echo"), socket.socket()
+        peer.settimeout(PATIENCE)
+        try:
+            peer.connect(where)
+            peer.sendall(b"hello")
+            if peer.recv(5) == b"hello":
+                return peer
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        peer.close()
+        return None
 
     def _ended(self) -> list[dict[str, Any]]:
         return list(self.person.status().get("ended", ()))
@@ -301,3 +313,43 @@ class EndingTests(SynchronousTestCase):
         """Another certificate for the person, and the resident takes it."""
         token = self.gateway.operator("persons", "add", person.name).stdout.strip()
         person.join(self.gateway.public, self.gateway.pin, token)
+
+    def test_in_the_direct_lane(self) -> None:
+        """A session that moved says why it ended as well, and its records name the lane."""
+        person = self.make()
+        with (person.directory / "client.toml").open("a", encoding="utf-8") as config:
+            config.write("\n[client]\ndirect_lane_after = 0\n")
+        for end, reason, record in (
+            (lambda: self.gateway.set_policy(NOBODY), "policy_changed", "session.end"),
+            (lambda: self.gateway.child(CONNECTOR).kill(), "tunnel_transport_error", "session.end"),
+            (lambda: self.gateway.child(PROXY).kill(), "proxy_gone", "session.abandoned"),
+        ):
+            joined = self.joined()
+            session = ProxySsh(person)
+            session.open()
+            until("its lane", partial(self.joined_since, joined))
+            try:
+                end()
+                cut = session.cut()
+            finally:
+                session.close()
+            self.assertEqual(cut.reason, reason)
+            for role in (PROXY, CONNECTOR):
+                if not self.gateway.child(role).is_alive:
+                    self.again(role)
+            self.gateway.set_policy(POLICY)
+            self.why(cut.decision_id)
+            lanes = [
+                one["details"]["lane"]
+                for one in self.gateway.decision(cut.decision_id)
+                if one["event"] == record
+            ]
+            self.assertEqual(lanes, ["direct"])
+
+    def joined(self) -> float:
+        """How many lanes were joined."""
+        return self.gateway.metric(PROXY, "svc_direct_lanes_total", outcome="joined")
+
+    def joined_since(self, before: float) -> bool:
+        """Whether a lane was joined since there were so many."""
+        return self.joined() > before

@@ -203,10 +203,12 @@ class EndedSession(_message.Message):
     def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ..., bytes_up: _Optional[int] = ..., bytes_down: _Optional[int] = ..., lane: _Optional[str] = ...) -> None: ...
 
 class EndSessionsRequest(_message.Message):
-    __slots__ = ("sessions",)
+    __slots__ = ("sessions", "moved")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
     sessions: _containers.RepeatedCompositeFieldContainer[EndedSession]
-    def __init__(self, sessions: _Optional[_Iterable[_Union[EndedSession, _Mapping]]] = ...) -> None: ...
+    moved: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sessions: _Optional[_Iterable[_Union[EndedSession, _Mapping]]] = ..., moved: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EndSessionsResponse(_message.Message):
     __slots__ = ("outcomes",)
