@@ -57,12 +57,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
     Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
-    Field(
-        "lane",
-        _PUBLIC,
-        "which lane carried the bytes last: `in_tunnel` or `direct`; `unknown` of an abandoned "
-        "session whose Proxy never told this Authority",
-    ),
+    Field("lane", _PUBLIC, "the last lane: `in_tunnel`, `direct`, or `unknown` if never told"),
     Field("last_n", _PUBLIC, "last spool row concerned", _NUMBER),
     Field("leader_id", _PUBLIC, "the Authority that leads, as far as the origin knows"),
     Field("local_uid", _PUBLIC, "uid of the process that asked", _NUMBER),
