@@ -42,6 +42,7 @@ from svc.interfaces.rpc import (
     Peer,
     RpcService,
     Serve,
+    only_message,
     unary,
 )
 from svc.messages.forward import (
@@ -94,9 +95,7 @@ class Forwarding:
             Unavailable: the connection to it broke; what became of the call is not known.
             SvcError: its refusal; or the deadline, after which nothing is known either.
         """
-        request = await call.receive()
-        if request is None:
-            raise SvcError("the call holds no request", reason="no_request", fault=Fault.INTERNAL)
+        request = await only_message(call)
         self.meters.forwarded()
         with self._held(len(request)):
             answer = await self._answered(call, request)

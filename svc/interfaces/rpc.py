@@ -289,6 +289,22 @@ class RpcService:
     lasting: frozenset[str] = frozenset()
 
 
+async def only_message(call: IRpcCall) -> bytes:
+    """The one message of a unary call.
+
+    Raises:
+        SvcError: ``not_one_request``: it has none, or more.
+    """
+    data = await call.receive()
+    if data is None or await call.receive() is not None:
+        raise SvcError(
+            "this method takes exactly one message",
+            reason="not_one_request",
+            fault=Fault.UNIMPLEMENTED,
+        )
+    return data
+
+
 def unary(
     request_type: type[_Request],
     answer: Callable[[_Request, IRpcCall], Awaitable[Message]],
@@ -305,9 +321,7 @@ def unary(
         await call.send(await answered(call))
 
     async def answered(call: IRpcCall) -> bytes:
-        data = await call.receive()
-        if data is None:
-            raise SvcError("the call holds no request", reason="no_request", fault=Fault.INTERNAL)
+        data = await only_message(call)
         try:
             request = request_type.FromString(data)
         except DecodeError:

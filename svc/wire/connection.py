@@ -319,6 +319,10 @@ class Connection(SendingHalf):
     def _on_reset(self, event: h2e.StreamReset) -> None:
         stream = self.streams.get(event.stream_id)
         if stream is None:
+            if not event.remote_reset:
+                # A malformed request: nobody was told of it.
+                self._floods.count(Nuisance.RESET, self._now)
+                self._machine.forget(event.stream_id)
             return
         is_young = self._now - stream.began < YOUNG_SECS
         if not self._is_client and is_young and not stream.answered:

@@ -26,6 +26,7 @@ _TEXT = re.compile(r"[\x20-\x7e]*\Z")
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _ENCODING = re.compile(rb"[a-z0-9_.-]{1,32}\Z")
 _SCHEMES = (b"http", b"https")
+_GRPC = (b"application/grpc", b"application/grpc+proto")
 _OURS = frozenset({b"te", b"content-type", b"user-agent", b"host", b"content-length"})
 _RESPONSE: Headers = [
     (b":status", b"200"),
@@ -190,9 +191,8 @@ def _encoding(raw: bytes) -> str:
 
 
 def _is_grpc(content_type: bytes) -> bool:
-    return content_type == b"application/grpc" or content_type.startswith(
-        (b"application/grpc+", b"application/grpc;")
-    )
+    # Of messages in another coding (+json) nothing here could be read.
+    return content_type.partition(b";")[0].rstrip() in _GRPC
 
 
 def encode_metadata(metadata: Iterable[tuple[str, MetadataValue]]) -> Headers:

@@ -14,6 +14,8 @@ Changed, each for a reason that was measured or found:
 - What a peer can make us remember is bounded: settings that nobody defined are forgotten (``h2``
   alone keeps each of 65,536), and so are all but the latest of closed streams.
 - What it keeps for a connection that is idle is small (``lean``).
+- A malformed message ends its stream, not the connection (``messages``).
+- What comes late on a stream that we have reset is thrown away; ``h2`` alone answers each frame.
 - Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
 
 Nothing outside this module and ``lean`` touches a private name of ``h2``.
@@ -24,19 +26,28 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 
-from h2.connection import ConnectionInputs, H2Connection
+from h2.connection import AllowedStreamIDs, ConnectionInputs, H2Connection, _decode_headers
 from h2.errors import ErrorCodes
-from h2.events import ConnectionTerminated, Event
-from h2.exceptions import ProtocolError
+from h2.events import ConnectionTerminated, Event, StreamReset
+from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes
-from h2.stream import StreamClosedBy, StreamInputs
+from h2.stream import H2Stream, StreamClosedBy, StreamInputs
 from h2.utilities import SizeLimitDict
 from hyperframe.exceptions import HyperframeError
-from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, SettingsFrame
+from hyperframe.frame import (
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
 
 from svc.wire.headers import Headers
 from svc.wire.lean import Dispatch, Entries, LeanSettings, configuration
 from svc.wire.limits import WireLimits
+from svc.wire.messages import MalformedMessage, MessageStream
 from svc.wire.reader import FrameReader, check_size_updates
 
 _HEADER = Struct("!HBBBL")
@@ -268,15 +279,73 @@ class Machine(H2Connection):
             self._data_to_send.clear()
 
     def _receive_frame(self, frame: Frame) -> list[Event]:
-        if type(frame) is not DataFrame:
-            return list(super()._receive_frame(frame))
-        # As h2 does for DATA, without its trace line, which prints each frame in hexadecimal.
-        frames, events = self._receive_data_frame(frame)
+        try:
+            if type(frame) is not DataFrame:
+                return list(super()._receive_frame(frame))
+            # As h2 does for DATA, without its trace line, which prints each frame in hexadecimal.
+            frames, events = self._receive_data_frame(frame)
+        except MalformedMessage:
+            if self.config.client_side and not self._stream_id_is_outbound(frame.stream_id):
+                raise  # no server begins a stream here
+            return self._reset_malformed(frame)
         self._prepare_for_sending(frames)
         return events
 
+    def _reset_malformed(self, frame: Frame) -> list[Event]:
+        """End the stream of a malformed message; nothing of it was told to anybody."""
+        self.reset_stream(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
+        if isinstance(frame, DataFrame):
+            # Taken from the connection's window already, and nobody's to give back.
+            self._give_back(frame.flow_controlled_length)
+        code = ErrorCodes.PROTOCOL_ERROR
+        return [StreamReset(stream_id=frame.stream_id, error_code=code, remote_reset=False)]
+
+    def _give_back(self, size: int) -> None:
+        increment = self._inbound_flow_control_window_manager.process_bytes(size)
+        if increment:
+            frame = WindowUpdateFrame(0)
+            frame.window_increment = increment
+            self._prepare_for_sending([frame])
+
+    def _was_reset_by_us(self, stream_id: int) -> bool:
+        return self._stream_closed_by(stream_id) is StreamClosedBy.SEND_RST_STREAM
+
+    def _handle_data_on_closed_stream(
+        self, events: list[Event], exc: StreamClosedError, frame: DataFrame
+    ) -> tuple[list[Frame], list[Event]]:
+        frames, events = super()._handle_data_on_closed_stream(events, exc, frame)
+        if self._was_reset_by_us(frame.stream_id):
+            frames = [one for one in frames if type(one) is not RstStreamFrame]
+        return frames, events
+
+    def _begin_new_stream(self, stream_id: int, allowed_ids: AllowedStreamIDs) -> H2Stream:
+        """As in h2, for streams of ours."""
+        outbound = self._stream_id_is_outbound(stream_id)
+        highest = self.highest_outbound_stream_id if outbound else self.highest_inbound_stream_id
+        if stream_id <= highest:
+            raise StreamIDTooLowError(stream_id, highest)
+        if stream_id % 2 != int(allowed_ids):
+            raise ProtocolError("Invalid stream ID for peer.")
+        stream = MessageStream(
+            stream_id,
+            config=self.config,
+            inbound_window_size=self.local_settings.initial_window_size,
+            outbound_window_size=self.remote_settings.initial_window_size,
+        )
+        stream.max_outbound_frame_size = self.max_outbound_frame_size
+        self.streams[stream_id] = stream
+        if outbound:
+            self.highest_outbound_stream_id = stream_id
+        else:
+            self.highest_inbound_stream_id = stream_id
+        return stream
+
     def _receive_headers_frame(self, frame: HeadersFrame) -> tuple[list[Frame], list[Event]]:
         check_size_updates(frame.data)
+        if self._was_reset_by_us(frame.stream_id):
+            # Late: its fields count for the compression, and for nothing else.
+            _decode_headers(self.decoder, frame.data)
+            return [], []
         return super()._receive_headers_frame(frame)
 
     def _receive_settings_frame(self, frame: SettingsFrame) -> tuple[list[Frame], list[Event]]:

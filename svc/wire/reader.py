@@ -19,7 +19,7 @@ from svc.wire.limits import KIB
 Piece = bytes | memoryview
 _HEAD = 9
 _KIND_AT = 3
-_DATA, _HEADERS, _SETTINGS, _PUSH, _CONTINUATION = 0, 1, 4, 5, 9
+_DATA, _HEADERS, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 4, 5, 8, 9
 _HEADS = (_HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM = 0x01
 _PADDED = 0x08
@@ -136,6 +136,7 @@ class FrameReader(FrameBuffer):
         if self._frame is None:
             self._check_length()
             if not self._begins_long_data():
+                self._clear_reserved()
                 return super().__next__()
         if self._missing or self._frame is None:
             raise StopIteration
@@ -145,6 +146,12 @@ class FrameReader(FrameBuffer):
         frame.body_len = self._length
         self._parts = []
         return frame
+
+    def _clear_reserved(self) -> None:
+        """Let the reserved bit of a window update mean nothing (RFC 9113 6.9)."""
+        data = self._data
+        if len(data) > _HEAD and data[_KIND_AT] == _WINDOW_UPDATE and data[:_KIND_AT] != b"\0\0\0":
+            data[_HEAD] &= 0x7F
 
     def _check_length(self) -> None:
         """Refuse what is too long before it has come."""

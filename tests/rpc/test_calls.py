@@ -73,6 +73,19 @@ class CallsTests(SynchronousTestCase):
             limits=WireLimits(max_streams=4),
         )
 
+    def test_not_one_request(self) -> None:
+        """A unary method takes one message: with none, or two, its handler is never asked."""
+        for messages in ([], [b"", b""], [b""] * 5):
+            stream = self.pair.channel.stream("/test.Echo/Greet")
+            for message in messages:
+                stream.write([message], len(message))
+            stream.end()
+            answer = Deferred.fromCoroutine(stream.receive())
+            self.pair.turn()
+            refused = self.failureResultOf(answer, SvcError).value
+            self.assertEqual(refused.fault, Fault.UNIMPLEMENTED, messages)
+            self.assertEqual(refused.reason, "not_one_request")
+
     async def stall(self, call: Any) -> None:
         self.calls.append(call)
         call.on_cancel(self.ends.append)

@@ -29,7 +29,7 @@ class Ends:
         self.turn()
 
     def call(self) -> Any:
-        return self.client.open("/a.B/C", scheme="http", authority="", timeout=None, metadata=())
+        return self.client.open("/a.B/C", scheme="http", authority="x", timeout=None, metadata=())
 
     def up(self) -> None:
         """What the client has written arrives."""

@@ -114,7 +114,7 @@ class HeaderTests(SynchronousTestCase):
         for name, value in (("K", "v"), ("k", b"v"), ("k-bin", "v"), ("k", "a\nb"), ("grpc-x", "")):
             with self.assertRaises(Malformed):
                 request_headers(
-                    "/a.B/C", scheme="https", authority="", timeout=None, metadata=[(name, value)]
+                    "/a.B/C", scheme="https", authority="x", timeout=None, metadata=[(name, value)]
                 )
 
     @settings(deadline=None)
@@ -183,6 +183,14 @@ class Caller:
         self.events: list[Any] = []
         self.seen: list[Any] = []
         self.turn()
+
+    @staticmethod
+    def stock_server() -> H2Connection:
+        """A bare h2 server."""
+        server = H2Connection(H2Configuration(client_side=False, validate_outbound_headers=False))
+        server.config.normalize_outbound_headers = False
+        server.initiate_connection()
+        return server
 
     def turn(self) -> None:
         for _ in range(4):
@@ -299,7 +307,7 @@ class FlowTests(SynchronousTestCase):
         """After our GOAWAY open streams go on."""
         client = Connection(WireLimits(), is_client=True)
         server = Connection(WireLimits(), is_client=False)
-        stream = client.open("/a.B/C", scheme="http", authority="", timeout=None, metadata=())
+        stream = client.open("/a.B/C", scheme="http", authority="x", timeout=None, metadata=())
         server.receive(b"".join(client.pump(MIB)), 0)
         server.go_away()
         events = client.receive(b"".join(server.pump(MIB)), 0)
