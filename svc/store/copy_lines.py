@@ -124,13 +124,13 @@ class CopyWriter:
         yield _encode({"end": self.rows}).encode() + b"\n"
 
     def _beside(self, table: Table, first: int, last: int) -> Iterator[bytes]:
-        self.rows.setdefault(table.name, 0)
         found = self.source.statements.all(
             f"{table.select} WHERE seq BETWEEN ? AND ? ORDER BY {', '.join(table.key)}",
             first,
             last,
         )
         if found:
+            self.rows.setdefault(table.name, 0)
             yield self._section(table)
             yield self._batch(table, found)
 

@@ -129,6 +129,16 @@ class CopyTests(TestCase):
         """From PostgreSQL."""
         await self.there(store_postgresql, migrated_database(self))
 
+    async def test_records_without_values(self) -> None:
+        """A log whose records hold nothing personal, as that of a new gateway, arrives too."""
+        url = migrated_url(self)
+        store = store_sqlite.open(url, real_needs())
+        await store.run("a record", lambda tx: tx.audit.append(b"{}"))
+        await store.close()
+        lines = copied(store_sqlite, url)
+        filled(store_sqlite, place := fresh_url(self), lines)
+        self.assertEqual(copied(store_sqlite, place)[1:], lines[1:])
+
     @proves("U-BAK-03", "X-61")
     async def test_journal(self) -> None:
         """The last commit is in the copy of a store whose writer was killed before a checkpoint."""
