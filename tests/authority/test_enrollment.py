@@ -60,7 +60,7 @@ class JoinTests(SynchronousTestCase):
             audit_proof=said.get("proof", prove_audit_key(audit, csr)),
         )  # fmt: skip
         call = Call()
-        call.give(request.SerializeToString())
+        call.give(request.SerializeToString(), None)
         serving = self.enrollment.service().methods["Enroll"](call)
 
         async def answer() -> pb.EnrollResponse:

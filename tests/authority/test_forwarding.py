@@ -57,7 +57,7 @@ class Asked(Call):
     def __init__(self, forwarding: Forwarding, peer: Peer, request: bytes) -> None:
         super().__init__(peer)
         self.outcome: list[Any] = []
-        self.give(request)
+        self.give(request, None)
         self.running = Deferred.fromCoroutine(forwarding.serve(self))
         self.running.addBoth(self.outcome.append)
 
@@ -201,7 +201,7 @@ class ForwardingTests(TwoAuthorities):
         ):
             asked = Call(peer_of(self.proxy))
             asked.method = method
-            asked.give(b"")
+            asked.give(b"", None)
             failed = Deferred.fromCoroutine(self.forwarding.serve(asked))
             self.pair.turn()
             error: Any = self.failureResultOf(failed, SvcError).value
@@ -263,7 +263,7 @@ class ForwardingTests(TwoAuthorities):
         asked = Call(peer_of(self.proxy))
         asked.method, deadline = METHOD, self.pair.clock.seconds() + 3.0
         asked.deadline = deadline  # type: ignore[assignment]
-        asked.give(b"ask!")
+        asked.give(b"ask!", None)
         waiting = Deferred.fromCoroutine(self.forwarding.serve(asked))
         self.pair.turn()
         self.assertAlmostEqual(self.calls[0].deadline or 0.0, deadline, 2)

@@ -330,7 +330,7 @@ class TokenTests(StateCase):
             audit_proof=prove_audit_key(audit, csr), version="1",
         )  # fmt: skip
         call = Call()
-        call.give(request.SerializeToString())
+        call.give(request.SerializeToString(), None)
         return self.enrollment.service().methods["Enroll"](call)
 
     def test_unspent_again(self) -> None:
