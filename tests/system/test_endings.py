@@ -230,7 +230,7 @@ class EndingTests(SynchronousTestCase):
     def test_certificate(self) -> None:
         """The end of the certificate that a session was opened with, of a person who is gone."""
         person = self.make(identity__person_leaf_secs=LEAF_SECS)
-        self.ends(person, "certificate_ended", lambda: None, lambda: self.rejoin(person))
+        self.ends(person, "certificate_ended", lambda: None, lambda: self.begin_anew(person))
 
     def test_grant(self) -> None:
         """A session ends with its grant, though its person has a newer certificate meanwhile."""
@@ -239,7 +239,7 @@ class EndingTests(SynchronousTestCase):
             person,
             "certificate_ended",
             lambda: self.rejoin(person),
-            lambda: self.rejoin(person),
+            lambda: self.begin_anew(person),
         )
 
     def test_drained_proxy(self) -> None:
@@ -308,6 +308,13 @@ class EndingTests(SynchronousTestCase):
             child.wait(PATIENCE)
         self.gateway.start(role)
         self.gateway.await_tunnels(1)
+
+    def begin_anew(self, person: Person) -> None:
+        """Another certificate, in use at once: a resident looks for one only now and then."""
+        self.rejoin(person)
+        if person.resident is not None:
+            person.resident.kill()
+            person.up("echo")
 
     def rejoin(self, person: Person) -> None:
         """Another certificate for the person, and the resident takes it."""
