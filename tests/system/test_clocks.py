@@ -7,8 +7,10 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.client.control import ask_resident
+from svc.errors import SvcError
 from svc.testing.person import Person
-from svc.testing.processes import Ran, run
+from svc.testing.processes import Child, Ran, run, until
 from tests.system.common import ada, shared
 
 _PROGRAM = """
@@ -21,10 +23,14 @@ sys.exit(main(sys.argv[1:]))
 HOUR = 3600
 
 
+def off(offset: float, *words: str) -> list[str]:
+    """``svc`` with these words, on a machine whose clock is off by so many seconds."""
+    return [sys.executable, "-P", "-c", _PROGRAM, str(offset), *words]
+
+
 def with_clock(person: Person, offset: float, *words: str, stdin: str = "") -> Ran:
-    """Run a person's command on a machine whose clock is off by so many seconds."""
-    program = [sys.executable, "-P", "-c", _PROGRAM, str(offset), *words]
-    return run(program, person.home, stdin=stdin.encode())
+    """Run a person's command on such a machine."""
+    return run(off(offset, *words), person.home, stdin=stdin.encode())
 
 
 class WrongClockTests(SynchronousTestCase):
@@ -92,3 +98,27 @@ class EndedTests(SynchronousTestCase):
         """In the last hour ``svc status`` says how long is left, and what to do."""
         shown = with_clock(ada(), 12 * HOUR - 1800, "status").checked()
         self.assertRegex(shown.stdout, r"certificate +until .*, in (29|30) min: run `svc join`")
+
+    def resident(self, person: Person, offset: float, says: str) -> Child:
+        """``svc up`` on such a machine, once it has said this and answers."""
+        child = Child("up-dora", off(offset, "up"), person.home, person.home / "up.log")
+        child.start()
+        self.addCleanup(child.end)
+        socket = person.directory / "run" / "control.sock"
+        until("the warning", lambda: says in child.text() and socket.exists(), alive=[child])
+        return child
+
+    def test_resident(self) -> None:
+        """``svc up`` warns in its log, and after the end answers a refresh at once."""
+        person = shared().add_person("dora")
+        soon = self.resident(
+            person, 12 * HOUR - 1800, "your certificate ends soon; run `svc join` with a new token"
+        )
+        self.assertEqual(soon.stop(), 0)
+        ended = self.resident(
+            person, 13 * HOUR, "your certificate has ended; run `svc join` with a new token"
+        )
+        with self.assertRaises(SvcError) as refused:
+            ask_resident(person.directory / "run", {"ask": "status", "refresh": True}, 10)
+        self.assertEqual(refused.exception.reason, "certificate_expired")
+        self.assertEqual(ended.stop(), 0)
