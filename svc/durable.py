@@ -8,9 +8,42 @@ every call blocks, for as long as a hung disk hangs.
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_TRIED_BYTES = 65_536
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a call failed because the disk, or what we may use of it, is full."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def try_room(directory: Path) -> None:
+    """Return if a little can be written in *directory*; leaves nothing there.
+
+    Raises:
+        OSError: it cannot; :func:`is_full` says whether that is for want of room.
+    """
+    with tempfile.TemporaryFile(dir=directory) as file:
+        file.write(bytes(_TRIED_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let each OSError name the file that it is about: one of a write or a sync does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -20,7 +53,7 @@ def write_new(path: Path, data: bytes) -> None:
         OSError: ``FileExistsError`` where something has that name, a link included.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "wb") as file:
+    with naming(path), open(os.open(path, flags, 0o600), "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(data)
         file.flush()

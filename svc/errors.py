@@ -216,6 +216,22 @@ class StoreUnavailable(SvcError):
     reason = "store_unavailable"
 
 
+class StoreFull(StoreUnavailable):
+    """The disk that the store is on is full; nothing was committed."""
+
+    reason = "store_full"
+
+    @classmethod
+    def on(cls, what: str) -> StoreFull:
+        """The refusal; its reader may be anybody, so it names a role and no file.
+
+        Args:
+            what: Whose disk it is.
+        """
+        text = f"the disk of {what} is full, so nothing was written; its operator has to make room"
+        return cls(text, retry_after=5.0)
+
+
 class AlreadyExists(SvcError):
     """What is to be added is there, or was once; nothing was changed."""
 

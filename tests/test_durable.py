@@ -47,6 +47,28 @@ class ReplaceTests(SynchronousTestCase):
         self.assertRaises(OSError, durable.replace, self.path, b"new")
         self.assertEqual(self.names(), ["kept"])
 
+    def test_which_file(self) -> None:
+        """A write that fails for want of room names its file, and is known as such."""
+        code = (
+            "import resource, sys\nfrom pathlib import Path\nfrom svc import durable\n"
+            "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))\n"
+            "path = Path(sys.argv[1])\n"
+            "for call in (lambda: durable.replace(path, b'new'), "
+            "lambda: durable.try_room(path.parent)):\n"
+            "    try: call()\n"
+            "    except OSError as e: print(durable.is_full(e), e.filename)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(self.path.absolute())],
+            check=True, cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        beside = self.directory.absolute() / ".kept.new"
+        self.assertEqual(done.stdout.splitlines(), [f"True {beside}", "True None"])
+        self.assertEqual(self.names(), [])
+        durable.try_room(self.directory)
+        self.assertEqual(self.names(), [])
+
     def test_new(self) -> None:
         """What is there already is not written over, nor what a link leads to."""
         (self.directory / "link").symlink_to(self.path)

@@ -278,7 +278,7 @@ def _lines(file: BinaryIO, end: int) -> Iterator[SignedHead]:
 def _append(path: Path, line: bytes) -> None:
     """Append durably, over what an unfinished append may have left."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "r+b") as file:
+    with durable.naming(path), open(descriptor, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()

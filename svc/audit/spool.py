@@ -16,7 +16,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.audit.spool_files import Entry, Extent, Outcome, SpoolFiles, full
+from svc.audit.spool_files import Entry, Extent, Outcome, SpoolFiles
+from svc.audit.spool_refusals import full
 from svc.audit.stored_spool import Numbered
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IAuditSink
@@ -62,6 +63,7 @@ class Spool:
     _idle: list[Deferred[None]] = field(factory=list)
     _level: int = 0
     _failed: SvcError | None = None
+    _no_room: SvcError | None = None
 
     @property
     def not_durable(self) -> int:
@@ -76,8 +78,12 @@ class Spool:
         self._tell(refusal)
 
     async def mend(self) -> None:
-        """Begin a spool where there is none, because the disk refused; called again and again."""
+        """Begin a spool where there is none, because the disk refused; called again and again.
+
+        Where there is one, see that the disk has room for more: nobody may have written lately.
+        """
         if self._failed is None:
+            self._look_for_room(await self.in_thread(self.files.try_disk))
             self._tell()
         else:
             self._tell(await self.in_thread(self.files.open))
@@ -86,10 +92,18 @@ class Spool:
         """What would have to be recorded must not be begun while nothing can be.
 
         Raises:
-            SvcError: the disk refused what was written last.
+            SvcError: the disk refused what was written last, or is full.
         """
-        if self._failed is not None:
-            raise self._failed
+        refusal = self._failed or self._no_room
+        if refusal is not None:
+            raise refusal
+
+    def _look_for_room(self, refusal: SvcError | None) -> None:
+        before, self._no_room = self._no_room, refusal
+        if refusal is not None and before is None:
+            _log.error("the disk is full", directory=str(self.files.root), reason=refusal.reason)
+        elif refusal is None and before is not None:
+            _log.info("the disk has room again", directory=str(self.files.root))
 
     async def write(self, record: AuditRecord, holder: str | None = None) -> None:
         """See :class:`IAuditSink`."""
@@ -167,7 +181,7 @@ class Spool:
         """Say once that the spool fills, and once that there is room again."""
         room = self.files.room
         self._failed = None if self.files.is_live else refusal or self._failed
-        if self._failed is None and room.has_for_others:
+        if self._failed is None and self._no_room is None and room.has_for_others:
             self.has_room()
         level = sum(room.used >= part * room.most for part in LEVELS)
         if level > self._level:

@@ -20,10 +20,11 @@ from twisted.logger import Logger
 
 from svc import durable
 from svc.audit.framing import framed
+from svc.audit.spool_refusals import closed, disk_full, full, refusal_of, why
 from svc.audit.spool_room import SEGMENT_COST, Room
 from svc.audit.spool_rows import RowMaker
 from svc.audit.stored_spool import Numbered, Segment, StoredSpool, stored_spools
-from svc.errors import SpoolFull, SvcError, Unavailable
+from svc.errors import SvcError
 from svc.messages.spooled import row_message
 from svc.model.audit import AuditRecord
 from svc.model.ids import random_id
@@ -38,8 +39,6 @@ SEGMENT_BYTES = 1 << 20
 MAX_FORMER = 250
 """So many former spools are named where a new one is announced."""
 
-_AGAIN_SECS = 5.0
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 Outcome = SvcError | None
 """Why a record was not written; None where it is on the disk."""
@@ -61,6 +60,10 @@ class Disk:
     def sync_directory(self, path: Path) -> None:
         """Return once the names in a directory are."""
         durable.sync_directory(path)
+
+    def try_room(self, path: Path) -> None:
+        """Return if a little can be written in a directory."""
+        durable.try_room(path)
 
 
 @frozen
@@ -159,7 +162,23 @@ class SpoolFiles:
         Returns:
             Why no spool could be begun; the next commit tries again.
         """
-        return _closed() if self._is_closed else self._commit((), [])
+        return closed() if self._is_closed else self._commit((), [])
+
+    def try_disk(self) -> Outcome:
+        """Why nothing would be written now, where the disk is full; asked while nobody writes."""
+        try:
+            self.disk.try_room(self.root)
+        except OSError as e:
+            if durable.is_full(e):
+                return disk_full()
+        return None
+
+    def _file(self, error: OSError) -> str:
+        """The file that an error is about, for whoever has to make room beside it."""
+        live = self._live
+        if error.filename or live is None or not live.stored.segments:
+            return str(error.filename or self.root)
+        return str(live.stored.segments[-1].path)
 
     @property
     def is_live(self) -> bool:
@@ -169,7 +188,7 @@ class SpoolFiles:
     def commit(self, entries: Sequence[Entry]) -> list[Outcome]:
         """Write the records of *entries* in their order; each has its outcome."""
         outcomes: list[Outcome] = [None] * len(entries)
-        refusal = _closed() if self._is_closed else self._commit(entries, outcomes)
+        refusal = closed() if self._is_closed else self._commit(entries, outcomes)
         return [one or refusal for one in outcomes]
 
     def close(self) -> Outcome:
@@ -217,15 +236,15 @@ class SpoolFiles:
                 # What is not acknowledged is written again, into a new spool.
                 self._lost()
             except OSError as e:
-                _log.error("the audit spool cannot be written", reason=_why(e))
+                _log.error("the audit spool cannot be written", reason=why(e), file=self._file(e))
                 self._abandon()
-                return _refusal(e)
+                return refusal_of(e)
             except SvcError as refusal:
                 return refusal
             except Exception:
                 self._abandon()
                 raise
-        return _refusal(FileNotFoundError(errno.ENOENT, "its directory is taken away"))
+        return refusal_of(FileNotFoundError(errno.ENOENT, "its directory is taken away"))
 
     def _find(self) -> None:
         """Look for what former lives left."""
@@ -364,28 +383,3 @@ class SpoolFiles:
         stored.segments.clear()
         # It is still named by the next one, so that what is lost of it is missed.
         _log.error("the audit spool was taken away", spool=stored.spool_id, kept=len(stored.recent))
-
-
-def full() -> SpoolFull:
-    """The refusal of a record for which there is no room."""
-    return SpoolFull(
-        "the audit spool is full, so nothing is granted; try again when Authority has taken of it",
-        retry_after=_AGAIN_SECS,
-    )
-
-
-def _refusal(error: OSError) -> SvcError:
-    if error.errno in _FULL:
-        return full()
-    return Unavailable(
-        f"the audit spool cannot be written ({_why(error)}), so nothing is granted",
-        reason="audit_unavailable",
-    )
-
-
-def _closed() -> SvcError:
-    return Unavailable("the audit spool is closed: this Proxy is stopping", reason="draining")
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or type(error).__name__

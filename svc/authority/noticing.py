@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from svc.audit.own_end import ForeignRecord, Rows
 from svc.audit.watch import LogWatch, RolledBack
-from svc.errors import AuditBroken, RecordLost
+from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
 from svc.model.ledger import ChainHead, ChainRow
@@ -25,6 +25,10 @@ _T = TypeVar("_T")
 
 def _nobody(_records: int) -> None:
     """Before the head writer is there."""
+
+
+def _nobody_asks(_fault: StoreFull) -> None:
+    """Before readiness follows."""
 
 
 @define
@@ -52,11 +56,13 @@ class NoticingStore:
     Attributes:
         committed: Called with how many, where there are any; must not raise.
         watch: Refuses to go on from what is not the known log.
+        full: Told that there is no room for what was to be written.
     """
 
     store: IStore
     committed: Callable[[int], object] = field(default=_nobody)
     watch: LogWatch | _Unwatched = field(factory=_Unwatched)
+    full: Callable[[StoreFull], object] = field(default=_nobody_asks)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """See :class:`IStore`."""
@@ -74,6 +80,9 @@ class NoticingStore:
         except AuditBroken as broken:
             if broken.reason in (RolledBack.reason, ForeignRecord.reason, RecordLost.reason):
                 self.watch.found(broken)
+            raise
+        except StoreFull as fault:
+            self.full(fault)
             raise
         self.watch.committed(end)
         if records:

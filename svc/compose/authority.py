@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define
 from twisted.internet.threads import deferToThreadPool
 
+from svc import __version__
 from svc.audit.record import Sealer
 from svc.audit.state import StateLedger
 from svc.audit.state_anchor import StateAnchor, StateKeeper
@@ -37,6 +38,7 @@ from svc.authority.registrations import Registrations
 from svc.authority.renewals import RenewalDesk
 from svc.authority.sessions import SessionEnds
 from svc.authority.snapshots import SnapshotPublisher
+from svc.authority.store_writes import WRITES, StoreWrites
 from svc.authority.unsigned import UnsignedRows
 from svc.compose.audit_heads import AUDIT, AuditHeads, audit_heads
 from svc.compose.authority_follow import Follower
@@ -149,15 +151,15 @@ class Rooms:
 
 
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
-    clock = p.runtime.reactor
-    rooms, listeners = _rooms(p), made_listeners(p)
+    clock, rooms, listeners = p.runtime.reactor, _rooms(p), made_listeners(p)
     queue = audit_queue(p, rooms.knowledge, rooms.rates)
-    role = AuthorityRole(Readiness(STORE, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT), listeners)
+    ready = Readiness(STORE, *WRITES, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT)
+    role, writes = AuthorityRole(ready, listeners), _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     heads = audit_heads(p, role.ready, follower.begin_anew)
     queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
-    control = _control(p, rooms, listeners, queue, heads)
+    control = _control(p, rooms, listeners, queue, heads, writes)
     Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
     admin = _admin(p, rooms, control, role, queue)
     server = rpc_server(
@@ -179,7 +181,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p.tasks,
         p.leadership,
         *peers.services,
-        Standing(p.opened.store, p.leadership, role.ready, clock, peers.route.is_there),
+        Standing(p.opened.store, p.leadership, ready, clock, peers.route.is_there, writes.look),
         *_renewals(p, rooms.renewals, heads.writer),
         queue.watching,
         *heads.services(turn),
@@ -252,15 +254,21 @@ def _control(
     listeners: dict[str, RpcListener],
     queue: AuditQueue,
     heads: AuditHeads,
+    writes: StoreWrites,
 ) -> ControlService:
     clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
     cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
     engine = _engine_of(rooms.policy)
+
+    def may_grant() -> None:
+        writes.require_room()
+        heads.writer.require_signing()
+
     issuance = Issuance(
         cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
         verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
         rooms.rates, rooms.refusals, p.runtime.traces.note,
-        may_grant=heads.writer.require_signing,
+        may_grant=may_grant,
     )  # fmt: skip
     intake = Intake(
         cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
@@ -297,6 +305,19 @@ def _admin(
         )  # fmt: skip
 
     return AdminService(rooms.operators, members, catalog, rooms.policies, queue.desk, status)
+
+
+def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
+    me, now = p.identity.principal.id, p.runtime.now
+
+    async def write() -> None:
+        """What harms nobody: this Authority, in its registry, is alive."""
+        if p.serving.is_on:
+            await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
+
+    writes = StoreWrites(write, p.runtime.reactor, ready)
+    p.store.full = writes.found
+    return writes
 
 
 def _engine_of(policy: PolicyInForce) -> Callable[[], Any]:

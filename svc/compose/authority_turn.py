@@ -113,10 +113,11 @@ class Turn(AsyncService):
 
 @define(slots=False, eq=False)
 class Standing(AsyncService):
-    """Whether the store answers and the leader is reached: readiness follows both, always.
+    """Whether the store answers and is written to, and the leader is reached: readiness follows.
 
     Attributes:
         is_leader_there: Whether there is a leader, and we are it or reach it; never raises.
+        write: Tries whether the store takes a write, and says so; never raises.
     """
 
     store: IReadOnlyStore
@@ -124,6 +125,7 @@ class Standing(AsyncService):
     ready: Readiness
     clock: IReactorTime
     is_leader_there: Callable[[], Awaitable[bool]]
+    write: Callable[[], Awaitable[object]]
 
     def __attrs_post_init__(self) -> None:
         self._checks = PeriodicTask(
@@ -150,6 +152,7 @@ class Standing(AsyncService):
             self.ready.lost(STORE)
         else:
             self.ready.met(STORE)
+            await self.write()
         self._say(await self.is_leader_there())
 
     def _led_or_not(self, lease: Lease | None) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from svc.audit.spool import Spool
 from svc.errors import SvcError
 from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.reports import Reports
 from svc.proxy.snapshot import SnapshotHolder
 from svc.telemetry.metrics import Metrics
 
@@ -24,43 +24,40 @@ SPOOL = "audit spool"
 MEANING = {
     CONTROL: "Authority is not reached: no session opens, and nobody joins or renews through here",
     POLICY: "there is no fresh policy: no session opens",
-    SPOOL: "the audit spool takes no record: no session opens",
 }
+"""What is told beside a condition; that of the spool says for itself what is wrong."""
 
 
 @define
 class Lacking:
     """The conditions that are looked at, each asked whenever somebody wants to know."""
 
-    _holds: dict[str, Callable[[], bool]] = field(factory=dict, init=False)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The conditions that do not hold now."""
-        return tuple(name for name, holds in self._holds.items() if not holds())
+    _asked: dict[str, Callable[[], str]] = field(factory=dict, init=False)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The same, each with what it means."""
-        return tuple(f"{name} ({MEANING[name]})" for name in self.words)
+        """The conditions that do not hold now, each with what it means."""
+        said = ((name, ask()) for name, ask in self._asked.items())
+        return tuple(f"{name} ({what})" for name, what in said if what)
 
     def watch(
-        self, link: AuthorityLink, holder: SnapshotHolder, spool: Spool, metrics: Metrics
+        self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports, metrics: Metrics
     ) -> None:
         """Look at a Proxy from now on; called once it has an identity to work with."""
-        self._holds = {
-            CONTROL: lambda: link.is_connected,
-            POLICY: lambda: holder.is_fresh,
-            SPOOL: lambda: _takes_records(spool),
+        self._asked = {
+            CONTROL: lambda: "" if link.is_connected else MEANING[CONTROL],
+            POLICY: lambda: "" if holder.is_fresh else MEANING[POLICY],
+            SPOOL: lambda: _refusal(reports),
         }
-        for name, holds in self._holds.items():
+        for name, ask in self._asked.items():
             gauge = metrics.gauge("svc_proxy_lacking", condition=name.replace(" ", "_"))
-            gauge.read(lambda holds=holds: 0 if holds() else 1)  # type: ignore[misc]
+            gauge.read(lambda ask=ask: 1 if ask() else 0)  # type: ignore[misc]
 
 
-def _takes_records(spool: Spool) -> bool:
+def _refusal(reports: Reports) -> str:
+    """Why nothing could be recorded now; empty where it could."""
     try:
-        spool.check()
-    except SvcError:
-        return False
-    return True
+        reports.check()
+    except SvcError as refused:
+        return refused.text
+    return ""

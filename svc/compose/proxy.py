@@ -11,7 +11,6 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
-from svc.audit.spool import MEND_SECS
 from svc.compose.authority_dial import authority_addresses, authority_dial
 from svc.compose.heads import greatest_head
 from svc.compose.lacking import CONTROL, SPOOL, Lacking
@@ -177,7 +176,7 @@ class Assembling:
         holder, heads = self._kept(identity)
         link, probes = self._link(identity, holder, heads)
         spooling = self._spooling(identity, link)
-        reports = spooling.reports = self._reports(link, spooling)
+        reports = spooling.reports = self._reports(link, spooling, heads)
         listings_changed: list[Callable[[], object]] = []
         routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
@@ -212,7 +211,7 @@ class Assembling:
         self._serve(identity, public)
         for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
             link.on_connected(told)
-        self._begun(link, holder, spooling)
+        self._begun(link, holder, reports)
         reach = self._renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = self._refused(identity, rates, spooling)
@@ -220,12 +219,12 @@ class Assembling:
             health, routes, sessions, listings, reports, refused, spooling.spool, spooling.delivery
         )
         summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
-        return [spooling, renewal, link, probes, summaries, self._mending(spooling)]
+        return [spooling, renewal, link, probes, summaries, spooling.mending(heads, p.ready)]
 
-    def _begun(self, link: AuthorityLink, holder: SnapshotHolder, spooling: Spooling) -> None:
+    def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts
         p.ready.met(IDENTITY)
-        p.lacking.watch(link, holder, spooling.spool, p.metrics)
+        p.lacking.watch(link, holder, reports, p.metrics)
 
     def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
         p = self.parts
@@ -233,12 +232,6 @@ class Assembling:
         return make_spooling(
             p.runtime, p.settings, p.state, p.identities, origin, link.channel, p.tasks
         )
-
-    def _mending(self, spooling: Spooling) -> PeriodicTask:
-        """Begins a spool again where the disk refused, and says once that there is room."""
-        p, spool = self.parts, spooling.spool
-        spool.has_room = lambda: p.ready.met(SPOOL)
-        return PeriodicTask(p.runtime.reactor, MEND_SECS, spool.mend, "audit spool", at_once=False)
 
     def _refused(
         self, identity: TransportIdentity, rates: ProxyRates, spooling: Spooling
@@ -262,7 +255,7 @@ class Assembling:
             return None
         return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics), most)
 
-    def _reports(self, link: AuthorityLink, spooling: Spooling) -> Reports:
+    def _reports(self, link: AuthorityLink, spooling: Spooling, heads: AuditHeads) -> Reports:
         metrics = self.parts.metrics
         return Reports(
             link.channel,
@@ -272,7 +265,7 @@ class Assembling:
             self.parts.runtime.reactor,
             spooling.journal,
             spooling.spool.files.room,
-            spooling.spool.check,
+            spooling.check_of(heads),
         )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:

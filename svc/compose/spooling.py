@@ -11,10 +11,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.audit.record import Sealer
-from svc.audit.spool import Spool
+from svc.audit.spool import MEND_SECS, Spool
 from svc.audit.spool_files import SpoolFiles
 from svc.audit.spool_room import Room
 from svc.audit.spool_rows import RowMaker
+from svc.compose.lacking import SPOOL as CONDITION
 from svc.compose.runtime import Runtime, StateDirectory
 from svc.config import RoleSettings
 from svc.errors import SvcError
@@ -23,9 +24,10 @@ from svc.own_thread import OwnThread
 from svc.pki.identity_store import IdentityStore
 from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.ends import EndsFile, EndsJournal
+from svc.proxy.heads import AuditHeads
 from svc.proxy.reports import Reports
 from svc.proxy.stopping import WRITE_SECS
-from svc.service import AsyncService, BackgroundTasks, bounded
+from svc.service import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
 
 SPOOL = "spool"
 ENDS = "ends"
@@ -67,6 +69,25 @@ class Spooling(AsyncService):
             self.reports.recover(owed)
         await self.spool.open()
         self.thread.is_open = True
+
+    def check_of(self, heads: AuditHeads) -> Callable[[], None]:
+        """Raises SvcError while the disk takes no record, or not the newest audit head."""
+
+        def check() -> None:
+            self.spool.check()
+            heads.check()
+
+        return check
+
+    def mending(self, heads: AuditHeads, ready: Readiness) -> PeriodicTask:
+        """Looks whether the disk has room, and writes again what it refused before."""
+        self.spool.has_room = lambda: ready.met(CONDITION)
+
+        async def mend() -> None:
+            await self.spool.mend()
+            await heads.mend()
+
+        return PeriodicTask(self.clock, MEND_SECS, mend, "audit spool", at_once=False)
 
     async def stop(self) -> None:
         """End the thread; the spool itself was closed as the work ended.

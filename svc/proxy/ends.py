@@ -22,6 +22,7 @@ from twisted.logger import Logger
 from svc import durable
 from svc.audit.framing import Framed, framed, frames
 from svc.audit.spool import InThread
+from svc.audit.spool_refusals import disk_full
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.messages.control import Ended, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -140,11 +141,11 @@ class EndsJournal:
             await self._write()
             self._failed = None
         except OSError as e:
-            _log.error("ends of sessions cannot be written down", reason=e.strerror or str(e))
-            self._failed = Unavailable(
-                "ends of sessions cannot be written down, so no session begins; try again",
-                reason="audit_unavailable",
-            )
+            _log.error(
+                "ends of sessions cannot be written down", reason=e.strerror or str(e),
+                file=str(self.file.path),
+            )  # fmt: skip
+            self._failed = disk_full() if durable.is_full(e) else _unwritten()
             self._is_sound = False
             self._soon(_AGAIN_SECS)
         finally:
@@ -185,6 +186,13 @@ class EndsJournal:
 
     def _due(self) -> None:
         self.tasks.spawn("write down ends of sessions", self.flush())
+
+
+def _unwritten() -> SvcError:
+    return Unavailable(
+        "ends of sessions cannot be written down, so no session begins; try again",
+        reason="audit_unavailable",
+    )
 
 
 def _written(owed: Iterable[Owed]) -> bytes:

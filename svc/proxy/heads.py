@@ -15,8 +15,10 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc import durable
 from svc.audit.greatest import GreatestHead, Taken, parse_head
-from svc.errors import AuditBroken, SvcError
+from svc.audit.spool_refusals import disk_full
+from svc.errors import AuditBroken, SvcError, Unavailable
 
 LAG_SECS = 30.0
 """An Authority that does not write itself may be so far behind with its heads, not more."""
@@ -45,6 +47,21 @@ class AuditHeads:
     restored: Callable[[str], object] = _nobody
     _behind_since: float | None = field(default=None, init=False)
     _proofs: tuple[bytes, ...] = field(default=(), init=False)
+    _unkept: bytes = field(default=b"", init=False)
+    _refusal: SvcError | None = field(default=None, init=False)
+
+    def check(self) -> None:
+        """No session may begin while a head that was told cannot be kept.
+
+        Raises:
+            SvcError: the disk did not take it.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def mend(self) -> None:
+        """Keep what the disk did not take; called again and again."""
+        await self.hear(self._unkept)
 
     @property
     def line(self) -> bytes:
@@ -77,7 +94,7 @@ class AuditHeads:
             self._behind_since = None
 
     async def hear(self, line: bytes) -> None:
-        """A client shows the greatest head it keeps; one that is no head is passed over."""
+        """A client shows the greatest head it keeps; what is no head, or empty, is passed over."""
         if not line:
             return
         try:
@@ -88,8 +105,17 @@ class AuditHeads:
         except SvcError as refused:
             _log.debug("a client's audit head is not taken", reason=refused.reason)
 
-    async def _take(self, line: bytes) -> Taken:
-        taken = await self.greatest.take(line)
+    async def _take(self, line: bytes) -> Taken | None:
+        """Take one; None where the disk did not, which is tried again."""
+        try:
+            taken = await self.greatest.take(line)
+        except OSError as e:
+            self._not_kept(line, e)
+            return None
+        if line == self._unkept or taken in (Taken.NEWER, Taken.RESTORED):
+            if self._refusal is not None:
+                _log.info("audit heads are kept again")
+            self._unkept, self._refusal = b"", None
         if taken is Taken.RESTORED:
             head = self.greatest.kept
             assert head is not None
@@ -102,6 +128,21 @@ class AuditHeads:
         if taken is not Taken.BEHIND and line not in self._proofs and parse_head(line).restored:
             self._proofs = (*self._proofs, line)[-MAX_RESTORED:]
         return taken
+
+    def _not_kept(self, line: bytes, error: OSError) -> None:
+        if self._refusal is None:
+            _log.error(
+                "an audit head cannot be kept, so no session begins",
+                reason=error.strerror or str(error), file=str(error.filename or self.greatest.path),
+            )  # fmt: skip
+        self._unkept = line
+        if durable.is_full(error):
+            self._refusal = disk_full()
+        else:
+            self._refusal = Unavailable(
+                "the Proxy cannot keep the audit head that Authority told it, so no session begins",
+                reason="audit_unavailable",
+            )
 
     def _check_lag(self) -> None:
         now = self.clock.seconds()

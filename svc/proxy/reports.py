@@ -13,7 +13,8 @@ nobody has more than a share of the places (rule R12).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
@@ -22,9 +23,9 @@ from google.protobuf.message import Message
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.spool_files import full
+from svc.audit.spool_refusals import full
 from svc.audit.spool_room import Room
-from svc.errors import Fault, SvcError, TooMany
+from svc.errors import Fault, SpoolFull, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (
     DEPARTED_METHOD,
@@ -108,6 +109,17 @@ class Reports:
             self._ending[uid] = one.ended
             self._ends.append(one.ended)
 
+    def check(self) -> None:
+        """Return if something can be recorded here; before anything is asked.
+
+        Raises:
+            SvcError: the disk does not take it, or there is no room for what others cause.
+        """
+        self.writable()
+        self.journal.check()
+        if not self.room.has_for_others:
+            raise full()
+
     def expect(self, uid: str, person_id: str) -> None:
         """Keep a place for the end of a session that is about to be asked for, here and on disk.
 
@@ -119,8 +131,7 @@ class Reports:
         """
         if uid in self._owed:
             return
-        self.writable()
-        self.journal.check()
+        self.check()
         if not self._places.take(person_id):
             raise TooMany(
                 "too many sessions whose end Authority has not heard of; try again",
@@ -276,6 +287,16 @@ class Reports:
                 raise
             _log.error("Authority refuses a report", reason=e.reason, text=e.text)
             return None
+
+
+@contextmanager
+def counting_refusals(told: Callable[[str], object]) -> Iterator[None]:
+    """No session begins whose end could not be recorded (rules R9 and R12); *told* why not."""
+    try:
+        yield
+    except (SpoolFull, Unavailable) as e:
+        told(e.reason)
+        raise
 
 
 def _deferred(answer: pb.EndSessionsResponse | pb.DepartureAnswer | None) -> frozenset[str]:

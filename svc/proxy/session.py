@@ -14,7 +14,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Denied, Fault, SpoolFull, SvcError, TooMany, Unauthenticated, Unavailable
+from svc.errors import Denied, Fault, SvcError, TooMany, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer
 from svc.interfaces.tracing import Span, Spans, no_span
@@ -41,7 +41,7 @@ from svc.proxy.granted import Granted, Opening, as_told, peer_chain, read_grante
 from svc.proxy.live import Live, LiveSessions
 from svc.proxy.opening import read_open
 from svc.proxy.rates import PersonRates
-from svc.proxy.reports import Reports
+from svc.proxy.reports import Reports, counting_refusals
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")
@@ -51,7 +51,7 @@ _AUTHORIZE_SECS = 10.0
 _AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
 """How a call fails whose answer nobody knows."""
 
-_ITS_OWN = frozenset({"store_unavailable", "policy_unavailable"})
+_ITS_OWN = frozenset({"store_unavailable", "store_full", "policy_unavailable"})
 """What an Authority that is there lacks."""
 
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
@@ -195,24 +195,19 @@ class SessionOpens:
             del self._per_person[person_id]
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
+        with counting_refusals(self.meters.unrecorded):
+            self.reports.check()
         with self.rates.deciding(person.principal):
             opening = await self._decided(call, person, span)
         request = opening.request
-        self._expect(request.session_uid, person.principal.id)
+        with counting_refusals(self.meters.unrecorded):
+            self.reports.expect(request.session_uid, person.principal.id)
         self._open[request.session_uid] = opening.kind.protocol
         try:
             granted = await self._granted(opening)
             await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
-
-    def _expect(self, uid: str, person_id: str) -> None:
-        """No session begins whose end could not be recorded (rules R9 and R12)."""
-        try:
-            self.reports.expect(uid, person_id)
-        except (SpoolFull, Unavailable) as e:
-            self.meters.unrecorded(e.reason)
-            raise
 
     async def _decided(self, call: IRpcCall, person: CertificateFacts, span: Span) -> Opening:
         """Read what is asked and decide it; a denial is charged before anything is awaited."""

@@ -16,9 +16,9 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.errors import RecordLost, StoreUnavailable
+from svc.errors import RecordLost, StoreFull, StoreUnavailable
 from svc.interfaces.store import ChainHash
-from svc.store.connection import SqliteStatements, unavailable
+from svc.store.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone
 from svc.store.jobs import Job
 from svc.store.sql.audit import Appended
 from svc.store.sql.transaction import Transaction
@@ -27,19 +27,27 @@ BATCH_LIMIT = 256
 _log = Logger(namespace="svc_store")
 
 
-def _outcome_unknown(desc: str) -> Failure:
+def _outcome_unknown(desc: str, is_full: bool) -> Failure:
+    why = f"the disk of {WHOSE} is full" if is_full else "the commit failed"
     return Failure(
         StoreUnavailable(
-            f"store: {desc}: the commit failed; whether it is written is not known",
+            f"store: {desc}: {why}; whether it is written is not known",
             reason="store_outcome_unknown",
         )
     )
 
 
-def _not_written(desc: str, error: BaseException) -> Failure:
+def _not_written(desc: str, error: BaseException, file: StoreFile) -> Failure:
     """What a job's caller is told; a fault of ours stays what it is."""
-    told = unavailable(error, desc) if isinstance(error, sqlite3.Error) else None
+    told = file.refusal(error, desc) if isinstance(error, sqlite3.Error) else None
     return Failure(told or error)
+
+
+def _given_up(job: Job) -> StoreUnavailable:
+    """Why nothing of a batch is written in which *job* failed."""
+    if isinstance(job.outcome, Failure) and isinstance(job.outcome.value, StoreFull):
+        return StoreFull.on(WHOSE)
+    return StoreUnavailable("store: the database gave up a transaction")
 
 
 @define
@@ -53,6 +61,7 @@ class WriteBatch:
     _reopen: Callable[[], sqlite3.Connection]
     _chain_hash: ChainHash
     _crash_point: Callable[[str], None]
+    _file: StoreFile = NO_FILE
     _connection: sqlite3.Connection | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
     _appended: Appended = field(init=False, factory=Appended)
@@ -72,7 +81,7 @@ class WriteBatch:
                     kept.append(job)
                 elif not connection.in_transaction:
                     # SQLite gave up the whole transaction (disk full, I/O error).
-                    raise StoreUnavailable("store: the database gave up a transaction")
+                    raise _given_up(job)
         except (sqlite3.Error, StoreUnavailable) as error:
             self._fail(claimed, error)
             return
@@ -109,7 +118,7 @@ class WriteBatch:
                 return True
             job.outcome = None
         except BaseException as error:
-            job.outcome = _not_written(job.desc, self._lost(error) or error)
+            job.outcome = _not_written(job.desc, self._lost(error) or error, self._file)
         self._appended.undo(before)
         if connection.in_transaction:
             connection.execute("ROLLBACK TO job")
@@ -146,18 +155,31 @@ class WriteBatch:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            _log.error("store commit failed", reason=str(error), jobs=len(kept))
+            _log.error(
+                "store commit failed", reason=str(error), jobs=len(kept), file=self._file.path
+            )
             self.close()
+            is_full = self._file.is_full(error)
             for job in kept:
-                job.outcome = _outcome_unknown(job.desc)
+                if is_full and is_undone(error):
+                    job.outcome = Failure(StoreFull.on(WHOSE))
+                else:
+                    job.outcome = _outcome_unknown(job.desc, is_full)
             return
         self._crash_point("after_commit")
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
-        _log.error("store transaction failed", reason=str(error), jobs=len(jobs))
+        _log.error(
+            "store transaction failed", reason=str(error), jobs=len(jobs), file=self._file.path
+        )
         self.close()
+        is_full = self._file.is_full(error)
         for job in jobs:
-            if not isinstance(job.outcome, Failure):
+            if isinstance(job.outcome, Failure):
+                continue
+            if is_full:
+                job.outcome = Failure(StoreFull.on(WHOSE))
+            else:
                 refusal = StoreUnavailable(f"store: {job.desc}: {error}; nothing was written")
                 job.outcome = Failure(refusal)
 
@@ -173,6 +195,7 @@ class ReadBatch:
     _reopen: Callable[[], sqlite3.Connection]
     _chain_hash: ChainHash
     _shared: bool = False
+    _file: StoreFile = NO_FILE
     _connection: sqlite3.Connection | None = field(init=False, default=None)
 
     def perform(self, jobs: Sequence[Job]) -> None:
@@ -193,7 +216,7 @@ class ReadBatch:
                 self._connection = self._reopen()
             job.outcome = self._look(self._connection, job)
         except BaseException as error:
-            job.outcome = _not_written(job.desc, error)
+            job.outcome = _not_written(job.desc, error, self._file)
             if isinstance(error, sqlite3.Error):
                 self.close()
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from attrs import define, frozen
 
-from svc.errors import StoreUnavailable
+from svc import durable
+from svc.errors import StoreFull, StoreUnavailable
 from svc.model.migration import AppliedMigration
 from svc.store.location import file_uri
 from svc.store.sql.schema import Schema
@@ -38,6 +40,50 @@ _OF_THE_DATABASE = frozenset(
         sqlite3.SQLITE_NOTADB,
     }
 )
+
+_MAY_BE_FULL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+"""Errors that SQLite answers for want of room too: of a quota and a file size limit always."""
+_IN_A_WRITE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE})
+"""Errors of a call that writes.  A commit's last call that writes is that of its mark in the
+``-wal``, without which it is none."""
+WHOSE = "the Authority"
+
+
+@frozen
+class StoreFile:
+    """What is known of the disk under a store that failed.
+
+    Attributes:
+        path: The store file; empty for a store in memory.
+    """
+
+    path: str = ""
+
+    def is_full(self, error: Exception) -> bool:
+        """Whether *error* is for want of room; blocks."""
+        if isinstance(error, StoreFull) or durable.is_full(error):
+            return True
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if self.path and code in _MAY_BE_FULL:
+            try:
+                durable.try_room(Path(self.path).parent)
+            except OSError as refused:
+                return durable.is_full(refused)
+        return code == sqlite3.SQLITE_FULL
+
+    def refusal(self, error: sqlite3.Error, desc: str) -> StoreUnavailable | None:
+        """What a caller is told of a fault of the database; None for a fault of ours."""
+        if self.is_full(error):
+            return StoreFull.on(WHOSE)
+        return unavailable(error, desc)
+
+
+NO_FILE = StoreFile()
+
+
+def is_undone(error: sqlite3.Error) -> bool:
+    """Whether a commit that failed so left nothing."""
+    return getattr(error, "sqlite_errorcode", None) in _IN_A_WRITE
 
 
 @frozen

@@ -28,6 +28,7 @@ from svc.model.rehearsal import Rehearsal
 from svc.store.connection import (
     Glance,
     SqliteDatabase,
+    StoreFile,
     open_memory,
     open_reader,
     open_writer,
@@ -138,7 +139,9 @@ class SqliteFactory:
 
         try:
             open_to_write().close()
-            return file_store(lock, needs, open_to_write, lambda: open_reader(path))
+            return file_store(
+                lock, needs, open_to_write, lambda: open_reader(path), StoreFile(path)
+            )
         except sqlite3.Error as error:
             lock.release()
             raise unavailable(error, "open") or error from error

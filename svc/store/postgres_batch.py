@@ -30,6 +30,7 @@ from svc.store.postgres_connection import (
     PostgresConnection,
     PostgresStatements,
     can_be_retried,
+    full,
     refusal,
     told,
 )
@@ -264,7 +265,10 @@ class PostgresWriteBatch:
         for job in jobs:
             if isinstance(job.outcome, Failure):
                 continue
-            if isinstance(error, SvcError) and not isinstance(error, StoreUnavailable):
+            no_room = full(error)
+            if no_room is not None:
+                job.outcome = Failure(no_room)
+            elif isinstance(error, SvcError) and not isinstance(error, StoreUnavailable):
                 job.outcome = Failure(error)  # the store is not of this build: said as it is
             else:
                 said = why.removeprefix("store: ")

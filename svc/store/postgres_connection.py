@@ -17,7 +17,7 @@ import psycopg2
 from attrs import define, field
 from psycopg2 import extensions
 
-from svc.errors import StoreUnavailable, SvcError
+from svc.errors import StoreFull, StoreUnavailable, SvcError
 from svc.store.postgres_url import DatabasePlace
 from svc.store.sql.statements import Row, storable
 
@@ -29,6 +29,7 @@ _RETRIED = frozenset({"40001", "40P01"})
 _OF_THE_DATABASE = ("08", "25", "28", "3D", "40", "42501", "53", "54", "55", "57", "58", "F0", "XX")
 """Beginnings of SQLSTATEs that are faults of the database, its host or its administration."""
 _MISSING = ("42P01", "3F000")
+_DISK_FULL = "53100"
 
 
 class TimedOut(psycopg2.OperationalError):  # type: ignore[misc]  # it comes without types
@@ -198,10 +199,20 @@ def told(error: psycopg2.Error, place: DatabasePlace) -> str:
     return place.scrub(f"{said} ({name})" if said else name)
 
 
+def full(error: Exception) -> StoreFull | None:
+    """The refusal where the server has no room; None where that is not why it failed."""
+    if getattr(error, "pgcode", None) != _DISK_FULL:
+        return None
+    return StoreFull.on("the Authority's database")
+
+
 def refusal(
     error: psycopg2.Error, place: DatabasePlace, desc: str, ending: str = "; nothing was written"
 ) -> SvcError:
     """What a caller is told instead of the error; never with the values of a statement."""
+    no_room = full(error)
+    if no_room is not None:
+        return no_room
     if error.pgcode in _MISSING:
         return StoreUnavailable(
             f"store: {desc}: this database holds no store; run: svc authority store migrate"

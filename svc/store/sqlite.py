@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
 from svc.store.batch import ReadBatch, WriteBatch
-from svc.store.connection import Glance, SqliteStatements, unavailable
+from svc.store.connection import Glance, SqliteStatements, StoreFile, unavailable
 from svc.store.jobs import Job
 from svc.store.lock import FileLock
 from svc.store.sql.transaction import Transaction
@@ -31,14 +31,15 @@ def file_store(
     needs: StoreNeeds,
     open_to_write: Callable[[], sqlite3.Connection],
     open_to_read: Callable[[], sqlite3.Connection],
+    file: StoreFile,
 ) -> ThreadedStore:
     """One store file, written by one thread and read by another.
 
     Called with the lock held, which is let go when both threads have ended; the
     connections are opened when first needed.
     """
-    writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point)
-    reading = ReadBatch(open_to_read, needs.chain_hash)
+    writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point, file)
+    reading = ReadBatch(open_to_read, needs.chain_hash, file=file)
     writer = Worker(writing, needs.call_from_thread, needs.crash_point)
     reader = Worker(reading, needs.call_from_thread, _nothing)
     writer.start("svc-store-writer")

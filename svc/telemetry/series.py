@@ -220,7 +220,8 @@ def _discovery() -> tuple[Series, ...]:
                  "Dials that reached a Proxy already connected, and were dropped."),
         _gauge("svc_proxy_lacking", _P,
                "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
-               "is not reached; `policy`, the one held is stale; `audit_spool`, it is closed.",
+               "is not reached; `policy`, the one held is stale; `audit_spool`, no record is taken "
+               "because the disk is full or fails, or the spool is.",
                condition=("control_pool", "policy", "audit_spool")),
         _gauge("svc_connector_proxy_connections_connected", _C,
                "Distinct Proxies registered with now."),

@@ -36,7 +36,8 @@ class FaultyDisk(Disk):
 
     Attributes:
         cut: After so many bytes of the next write the process is killed.
-        errors: By call (``write``, ``sync``, ``sync_directory``): what the next one raises.
+        errors: By call (``write``, ``sync``, ``sync_directory``, ``try_room``): what the next
+            one raises.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,9 @@ class FaultyDisk(Disk):
 
     def sync_directory(self, path: Path) -> None:
         self._fail("sync_directory")
+
+    def try_room(self, path: Path) -> None:
+        self._fail("try_room")
 
     def _fail(self, call: str) -> None:
         if call in self.errors:

@@ -65,7 +65,10 @@ class TurnTests(SynchronousTestCase):
             self.follow, FOLLOW_SECS, OwnSpool(self.way, maker),
         )  # fmt: skip
         self.passes = 0
-        self.standing = Standing(self.way, self.leadership, self.ready, self.clock, self.is_there)
+        self.writes = 0
+        self.standing = Standing(
+            self.way, self.leadership, self.ready, self.clock, self.is_there, self.write
+        )
         self.successResultOf(self.leadership.startService())
         self.successResultOf(self.standing.startService())
 
@@ -75,6 +78,10 @@ class TurnTests(SynchronousTestCase):
         starting.addErrback(lambda failure: failure.trap(CancelledError) and None)
         self.addCleanup(starting.cancel)
         return starting
+
+    async def write(self) -> None:
+        """Count the tries whether the store takes a write."""
+        self.writes += 1
 
     async def follow(self) -> None:
         """Count the passes of who stands by."""
@@ -306,6 +313,15 @@ class TurnTests(SynchronousTestCase):
         """A check that fails is no failure of the start."""
         self.way.is_cut = True
         ready = Readiness(STORE, LEADER)
-        standing = Standing(self.way, self.leadership, ready, self.clock, self.is_there)
+        standing = Standing(self.way, self.leadership, ready, self.clock, self.is_there, self.write)
         self.successResultOf(standing.startService())
         self.assertEqual(ready.missing, (STORE,))
+
+    def test_writes_are_tried(self) -> None:
+        """Each check of a store that answers tries a write too; of one that does not, none."""
+        before = self.writes
+        self.clock.advance(CHECK_SECS)
+        self.assertEqual(self.writes, before + 1)
+        self.way.is_cut = True
+        self.clock.advance(CHECK_SECS)
+        self.assertEqual(self.writes, before + 1)

@@ -31,7 +31,12 @@ OTHERS = {
 }
 """Calls that fail, how, and at which of a thread's calls: the first, the second, up to here."""
 
-UNAVAILABLE = {"authority_unreachable", "store_unavailable"}
+UNAVAILABLE = {
+    "authority_unreachable",
+    "store_unavailable",
+    "store_full",
+    "audit_head_unsigned",
+}
 """The reasons people may be given: nothing that says a decision was made."""
 
 

@@ -113,6 +113,18 @@ class FullSpoolTests(ProxyTests):
             self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
             self.site.reports.expect(f"u{error}", "bob")
 
+    def test_a_disk_that_fills(self) -> None:
+        """A full disk is found though nobody writes; the person reads whose it is, and it heals."""
+        self.site.disk.errors["try_room"] = OSError(errno.ENOSPC, "no")
+        self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
+        talk = self.site.open()
+        assert talk.error is not None
+        self.assertEqual(talk.reason, FULL)
+        self.assertIn("the disk of the Proxy is full", talk.error.text)
+        self.assertEqual(self.authority.asked, [])
+        self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
+        self.opened()
+
     def test_ends_that_cannot_be_written(self) -> None:
         """While ends that wait cannot be written down no session begins."""
         path = self.site.spools / "ends"

@@ -59,6 +59,20 @@ class AuditHeadsTests(HeadsCase):
         self.assertEqual((self.heads.line, self.heads.lines), (self.lines[1], (self.lines[1],)))
         self.done(self.heads.take(()))
 
+    def test_a_disk_that_refuses(self) -> None:
+        """A head that cannot be kept ends no connection; no session begins until it is kept."""
+        path = self.heads.greatest.path
+        path.mkdir()
+        self.done(self.heads.take(self.lines[:1]))
+        refused = self.assertRaises(SvcError, self.heads.check)
+        self.assertEqual(refused.reason, "audit_unavailable")
+        self.done(self.heads.mend())
+        self.assertRaises(SvcError, self.heads.check)
+        path.rmdir()
+        self.done(self.heads.mend())
+        self.heads.check()
+        self.assertEqual(self.heads.line, self.lines[0])
+
     def test_behind(self) -> None:
         """An Authority may be behind for a while, as one that does not write; then it is left."""
         self.done(self.heads.take(self.lines[2:]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import Answer, Ended
 from svc.messages.session import LIST_METHOD, OPEN_METHOD, encode_open, encode_request
@@ -416,6 +418,7 @@ class SummaryTests(RateTests):
         self.site.disk.errors["sync"] = OSError(errno.ENOSPC, "no")
         self.site.pass_time(60)
         self.assertEqual(self.told(), [])
+        self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
         self.reasons(5)
         self.site.pass_time(60)
         self.assertEqual(self.told(), [(ann, "denials", 4)])
