@@ -44,6 +44,9 @@ _log = Logger(namespace="svc_client")
 LIBPQ_KIND = "tcp"
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
 
+RETRY_SECS = 15.0
+"""What another program held is tried again this often."""
+
 UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
 
 
@@ -170,6 +173,36 @@ class Resident(AsyncService):
             self._is_applying = True
             self.tasks.spawn("local endpoints", self._apply())
 
+    async def retry(self) -> None:
+        """Try again what could not be opened; what held it may be gone."""
+        if self._is_applying or self._has_stopped:
+            return
+        self._is_applying = True
+        try:
+            tried = [await self._retried(there) for there in list(self._open.values())]
+            if any(tried):
+                self._write()
+        finally:
+            self._is_applying = False
+        if self._wanted is not None:
+            self.listed(self._wanted)
+
+    async def _retried(self, there: _Open) -> bool:
+        """Whether that changed anything."""
+        before = there.endpoint
+        if self._has_stopped or before.problem in ("", UNPROTECTED):
+            return False
+        there.endpoint = evolve(before, problem="")
+        await self._fill(there)
+        now = there.endpoint
+        if now == before:
+            return False
+        if now.problem:
+            _log.warn("local endpoint incomplete", resource=now.resource, problem=now.problem)
+        else:
+            _log.info("local endpoint complete again", resource=now.resource, address=now.address)
+        return True
+
     async def _apply(self) -> None:
         try:
             while (wanted := self._wanted) is not None:
@@ -193,11 +226,16 @@ class Resident(AsyncService):
         for name, one in wanted.items():
             there = self._open.get(name)
             if there is None:
-                self._open[name] = await self._make(one, self._kept[name])
+                self._open[name] = await self._make(one)
             else:
                 there.endpoint = evolve(there.endpoint, served=one.served)
+        self._write()
+
+    def _write(self) -> None:
         write_endpoints(
-            place.state, place.cluster, (endpoint.public for endpoint in self.endpoints)
+            self.place.state,
+            self.place.cluster,
+            (endpoint.public for endpoint in self.endpoints),
         )
 
     def _is_same(self, there: _Open, one: Listed) -> bool:
@@ -206,18 +244,23 @@ class Resident(AsyncService):
     def _native(self, one: Listed) -> int | None:
         return self.kinds[one.kind].native_port(one.labels)
 
-    async def _make(self, one: Listed, address: str) -> _Open:
+    async def _make(self, one: Listed) -> _Open:
         made = _Open(Endpoint(one.id, one.kind, one.served), self._native(one))
-        await self._make_socket(made)
-        if self.place.tcp:
-            await self._make_tcp(made, address)
-        else:
-            made.endpoint = evolve(made.endpoint, problem=UNPROTECTED)
+        await self._fill(made)
         endpoint = made.endpoint
         if endpoint.problem:
             _log.warn("local endpoint incomplete", resource=one.id, problem=endpoint.problem)
         _log.info("local endpoint", resource=one.id, address=endpoint.address)
         return made
+
+    async def _fill(self, there: _Open) -> None:
+        """Open what of it is not open."""
+        if not there.endpoint.socket:
+            await self._make_socket(there)
+        if not self.place.tcp:
+            there.endpoint = evolve(there.endpoint, problem=UNPROTECTED)
+        elif not there.endpoint.address:
+            await self._make_tcp(there, self._kept[there.endpoint.resource])
 
     async def _make_tcp(self, made: _Open, address: str) -> None:
         place, resource = self.place, made.endpoint.resource

@@ -20,7 +20,7 @@ from svc.client.own_certificate import EndWarnings, check_own
 from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
 from svc.client.proxy_link import ProxyLink, Way
 from svc.client.refused import Refusals
-from svc.client.resident import Place, Resident
+from svc.client.resident import RETRY_SECS, Place, Resident
 from svc.client.sessions import SessionDialer
 from svc.client.status import StatusDesk
 from svc.compose.heads import greatest_head
@@ -322,6 +322,7 @@ def _assembled(
         control,
         link,
         fresh,
+        PeriodicTask(reactor, RETRY_SECS, resident.retry, "opening local endpoints", at_once=False),
         EndWarnings(side.identity, reactor),
     )
     for service in parts:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.addresses import addresses
@@ -228,6 +230,61 @@ class ResidentTests(ResidentCase):
         self.assertIn("another user", endpoint.problem)
         self.assertEqual(list(self.listening.factories), ["run/db1.sock"])
 
+    def test_freed_port(self) -> None:
+        """A port that another user held is opened, logged and shown once it is free."""
+        self.holder = OTHER
+        place = (self.address("db1"), 15432)
+        self.listening.busy[place] = OSError(errno.EADDRINUSE, "in use")
+        self.resident.listed(listed("db1", port="5432"))
+        kept = self.listening.factories["run/db1.sock"]
+        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        self.assertEqual(list(self.listening.factories), ["run/db1.sock"])
+        del self.listening.busy[place]
+        with capturedLogs() as events:
+            self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        (endpoint,) = self.resident.endpoints
+        self.assertEqual((endpoint.address, endpoint.problem), (f"{place[0]}:15432", ""))
+        self.assertIs(self.listening.factories["run/db1.sock"], kept)
+        (event,) = [each for each in events if each["log_namespace"] == "svc_client"]
+        self.assertEqual(event["log_format"], "local endpoint complete again")
+        self.assertEqual((event["resource"], event["address"]), ("db1", endpoint.address))
+        told = json.loads((self.state / "endpoints.json").read_text())["endpoints"][0]
+        self.assertEqual((told["address"], told["problem"]), (endpoint.address, ""))
+
+    def test_freed_socket(self) -> None:
+        """A unix socket that could not be opened is tried again beside a port that is open."""
+        self.listening.busy["run/db1.sock"] = OSError(errno.ENOSPC, "disk full")
+        self.resident.listed(listed("db1", port="5432"))
+        (before,) = self.resident.endpoints
+        self.assertIn("disk full", before.problem)
+        del self.listening.busy["run/db1.sock"]
+        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        (endpoint,) = self.resident.endpoints
+        self.assertEqual((endpoint.socket, endpoint.problem), ("run/db1.sock", ""))
+        self.assertEqual(endpoint.address, before.address)
+        self.assertEqual(len(self.listening.factories), 2)
+
+    def test_quiet_while_held(self) -> None:
+        """A port that stays held is logged once, however often it is tried."""
+        self.holder = OTHER
+        self.listening.busy[(self.address("db1"), 15432)] = OSError(errno.EADDRINUSE, "in use")
+        self.resident.listed(listed("db1", port="5432"))
+        with capturedLogs() as events:
+            self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+            self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        self.assertEqual(events, [])
+
+    def test_no_retry_after_a_stop(self) -> None:
+        """A stopped resident opens nothing."""
+        self.holder = OTHER
+        place = (self.address("db1"), 15432)
+        self.listening.busy[place] = OSError(errno.EADDRINUSE, "in use")
+        self.resident.listed(listed("db1", port="5432"))
+        self.successResultOf(self.resident.stopService())
+        del self.listening.busy[place]
+        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        self.assertEqual(self.listening.factories, {})
+
     @proves("G-OPEN-63")
     def test_our_own_port(self) -> None:
         """A port that we hold ourselves gives way to the next free one."""
@@ -294,3 +351,5 @@ class NoTcpTests(ResidentCase):
         (endpoint,) = self.resident.endpoints
         self.assertEqual((endpoint.address, endpoint.socket), ("", "run/db1.sock"))
         self.assertIn("cannot tell", endpoint.problem)
+        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+        self.assertEqual(self.resident.endpoints, (endpoint,))
