@@ -128,7 +128,6 @@ class WireProtocol(Protocol):
             set_no_delay(True)
         waited = min(waited_secs(self.transport), self._handshake_secs / 2)
         self._after("handshake", self._handshake_secs - waited, self._handshake_late)
-        self.transport.registerProducer(self, True)
         if ISSLTransport.providedBy(self.transport):
             return
         if self._plaintext:
@@ -282,6 +281,7 @@ class WireProtocol(Protocol):
     # -- inside
 
     def _begin(self) -> None:
+        self.transport.registerProducer(self, True)  # it would delay a failed handshake's close
         try:
             self.peer = peer_of(self.transport)
         except (SvcError, ValueError, OSError):

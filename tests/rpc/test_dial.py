@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectingCancelledError, DNSLookupError
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.error import ConnectingCancelledError, ConnectionDone, DNSLookupError
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.errors import Unavailable
+from svc.pki.tls import H2, ClientCertificates, Contexts
 from svc.rpc.channel import dial
+
+ALERT = b"\x15\x03\x03\x00\x02\x02\x28"
+"""TLS: fatal, handshake_failure."""
 
 
 @implementer(IStreamClientEndpoint)
@@ -32,6 +39,44 @@ class Endpoint:
         self.cancelled += 1
         if not self.is_late:
             connecting.errback(self.failure)
+
+
+class Connected:
+    """Connects at once, with TLS over a transport of which nothing comes but what a test feeds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.transport = StringTransport()
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        context = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
+
+        class Unjudged:
+            def clientConnectionForTLS(self, tls: Any) -> Any:
+                return context.connection(None)
+
+        creator = implementer(IOpenSSLClientConnectionCreator)(Unjudged)()
+        self.tls: Any = TLSMemoryBIOFactory(creator, True, factory, self.clock).buildProtocol(None)
+        self.tls.makeConnection(self.transport)
+        return succeed(self.tls.wrappedProtocol)
+
+
+class FailedHandshakeTests(SynchronousTestCase):
+    def test_closes_at_once(self) -> None:
+        """A failed TLS handshake closes the transport below, and nothing registered holds that up.
+
+        A byte stream inside a call closes only once it has no producer.
+        """
+        clock = Clock()
+        endpoint: Any = Connected(clock)
+        dialing = Deferred.fromCoroutine(dial(endpoint, clock))
+        endpoint.tls.dataReceived(ALERT)
+        self.assertTrue(endpoint.transport.disconnecting)
+        self.assertIsNone(endpoint.transport.producer)
+        endpoint.tls.connectionLost(Failure(ConnectionDone()))
+        refused = self.failureResultOf(dialing, Unavailable).value
+        self.assertEqual(refused.reason, "handshake_failed")
+        self.assertEqual(clock.getDelayedCalls(), [])
 
 
 class GivenUpTests(SynchronousTestCase):
