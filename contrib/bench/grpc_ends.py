@@ -106,7 +106,7 @@ def _serve_ours(state: Path, config: Path) -> None:
     runtime = Runtime(reactor, time.time, os.urandom, {})
     settings = load_settings(str(config), "proxy", {})
     identity = TransportIdentity.load(IdentityStore(state), time.time)
-    late = LateFactory(reactor)
+    late = LateFactory(reactor, settings.limits.max_handshakes)
     service = RpcService("bench.Streams", {"Down": streaming(_give), "Up": streaming(_take)})
     server = rpc_server(runtime, settings, [service], listener="endpoints.public_listen")
     late.serve(server, server_context(identity, ClientCertificates.OPTIONAL))

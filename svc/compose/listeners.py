@@ -70,8 +70,9 @@ class LateFactory:
         is_open: Whether what stands behind the server has started.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, most_handshakes: int) -> None:
         self._clock = clock
+        self._most_handshakes = most_handshakes
         self.is_open = False
         self.server: RpcServerFactory | None = None
         self._factory: Any = None
@@ -87,7 +88,7 @@ class LateFactory:
         self.server = server
         self._factory = server
         if tls is not None:
-            self._factory = TlsServerFactory(tls.begin, server)
+            self._factory = TlsServerFactory(tls.begin, server, self._most_handshakes)
         if meetings is not None and tls is not None:
             self._factory = FrontFactory(
                 self._factory,
@@ -113,7 +114,7 @@ def rpc_listener(
     runtime: Runtime, settings: RoleSettings, key: str, address: Address
 ) -> RpcListener:
     """A listener on TCP, for a server that is given to its ``late`` factory."""
-    late = LateFactory(runtime.reactor)
+    late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
     endpoint = server_endpoint(runtime.reactor, address)
     listener = Listener(key, str(address), endpoint, late)
     return RpcListener(listener, late, settings.limits.drain_secs)
@@ -186,7 +187,7 @@ def control_listener(
     runtime: Runtime, settings: RoleSettings, directory: Path, server: RpcServerFactory
 ) -> RpcListener:
     """The control socket of a role."""
-    late = LateFactory(runtime.reactor)
+    late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
     late.serve(server, None)
     path = directory / "control.sock"
     endpoint = ControlSocketEndpoint(runtime.reactor, directory)

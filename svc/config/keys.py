@@ -245,6 +245,9 @@ def _limits() -> tuple[Key, ...]:
         Key("limits.connections_per_minute", _COUNT, 18000, _DECIDING,
             "New connections that one of them may make to a listener in a minute; those of ten "
             "seconds may come at once."),
+        Key("limits.max_handshakes", f.whole(16, 100_000), 512, NODES,
+            "TLS handshakes under way at once on a listener. Past that the oldest of the address "
+            "that has the most is broken off; each takes some 60 KiB while it waits."),
         Key("limits.handshake_secs", _SECS, 8, ROLES,
             "How long a TLS handshake may take, here and inside a session. At a listener it counts "
             "from when the system had the connection; half of it is left to whoever waited there."),

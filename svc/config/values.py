@@ -161,6 +161,7 @@ class Limits:
     least_ping_secs: float
     max_connections: int
     max_connections_per_address: int
+    max_handshakes: int
     connections_per_minute: int
     handshake_secs: float
     drain_secs: float

@@ -7,12 +7,12 @@ serves only that.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -23,6 +23,7 @@ from svc.interfaces.rpc import IRpcCall, Peer
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
+from svc.model.places import Places
 from svc.model.principal import NODE_ROLES, Principal
 from svc.model.source import source_of
 from svc.proxy.budget import AnonymousCalls
@@ -38,8 +39,18 @@ _DIAL_SECS = 10.0
 _LANE_SECS = {Lane.JOIN: 30.0, Lane.RENEWAL: 60.0}
 """How long a lane may stay open: a joiner has one thing to say."""
 
+_LEAST_SECS = 3.0
+"""A lane opened so recently is not ended for somebody else: joining takes less."""
+
 _LABELS = {Lane.JOIN: "renewal", Lane.RENEWAL: "renewal"}
 """Joins are counted under the renewal lane's label (D10)."""
+
+
+class LaneFull(SvcError):
+    """All places of a lane are taken, or the caller's share of them."""
+
+    fault = Fault.EXHAUSTED
+    reason = "lane_full"
 
 
 @define
@@ -72,7 +83,8 @@ class RelayLanes:
     Attributes:
         lanes: What Authority said of itself at the last greeting, or None.
         endpoint: Makes the endpoint of an Authority port.
-        limit: How many connections of each lane may be open at once.
+        limit: How many connections of each lane may be open at once.  Where all are taken, the
+            oldest of whoever holds the most is ended for somebody else.
         share: How many of them one node, or one address without a certificate, may hold.
         anonymous: Charged for who joins with a certificate in hand: joining proves nothing by
             it, and a certificate must not buy more joins than none does.
@@ -88,8 +100,11 @@ class RelayLanes:
     limit: int = 64
     share: int = 8
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
-    _open: Counter[Lane] = field(factory=Counter)
-    _held: Counter[tuple[Lane, str]] = field(factory=Counter)
+    places: dict[Lane, Places] = field(init=False)
+
+    @places.default
+    def _all_free(self) -> dict[Lane, Places]:
+        return {lane: Places(self.limit, self.share, _LEAST_SECS) for lane in _LANE_SECS}
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one relayed connection."""
@@ -101,34 +116,26 @@ class RelayLanes:
                 "this lane is not served here", reason="lane_not_served", fault=Fault.UNAVAILABLE
             )
         try:
-            holder = lane, self._admit(lane, call.peer)
+            holder = self._known(lane, call.peer)
         except SvcError:
             self.meters.outcome(label, "refused")
             raise
         port = self._port(lane, label)
-        self._open[lane] += 1
-        self._held[holder] += 1
+        await self._in_place(call, lane, label, port, holder)
+
+    async def _in_place(
+        self, call: IRpcCall, lane: Lane, label: str, port: int, holder: str
+    ) -> None:
+        """Serve it in one of the lane's places, which may be given up for somebody else."""
+        places, place = self.places[lane], _Place()
+        if not places.take(place, holder, place.give_up, self.clock.seconds()):
+            self.meters.outcome(label, "refused")
+            raise LaneFull("too many connections of this lane are open; try again")
         try:
-            await self._relay(call, lane, label, port)
+            await self._relay(call, lane, label, port, place)
         finally:
-            self._open[lane] -= 1
-            self._held[holder] -= 1
-            if not self._held[holder]:
-                del self._held[holder]
-
-    def _admit(self, lane: Lane, peer: Peer) -> str:
-        """Who holds the connection now.
-
-        Nobody may hold the whole lane: the others' certificates would end meanwhile.
-        """
-        holder = self._known(lane, peer)
-        if self._open[lane] >= self.limit or self._held[lane, holder] >= self.share:
-            raise SvcError(
-                "too many connections of this lane are open; try again",
-                reason="lane_full",
-                fault=Fault.EXHAUSTED,
-            )
-        return holder
+            places.leave(place, holder)
+            place.ended.addErrback(lambda _: None)  # given up before anybody waited for it
 
     def _known(self, lane: Lane, peer: Peer) -> str:
         if lane is Lane.JOIN:
@@ -155,12 +162,16 @@ class RelayLanes:
             )
         return port
 
-    async def _relay(self, call: IRpcCall, lane: Lane, label: str, port: int) -> None:
+    async def _relay(
+        self, call: IRpcCall, lane: Lane, label: str, port: int, place: _Place
+    ) -> None:
         relay = Relay()
         try:
-            connecting = self.endpoint(port).connect(_Given(relay.right))
-            await bounded(self.clock, _DIAL_SECS, connecting, "Authority")
+            place.dialing = self.endpoint(port).connect(_Given(relay.right))
+            await bounded(self.clock, _DIAL_SECS, place.dialing, "Authority")
         except CancelledError:
+            if place.ended.called:
+                await place.ended
             # The caller went away; nobody is left to be refused.
             raise
         except Exception as e:
@@ -176,9 +187,42 @@ class RelayLanes:
                 await call.send(open_frame(b""))
                 transport = StreamTransport(call)  # type: ignore[arg-type]
                 transport.start(relay.left)
-                await bounded(self.clock, _LANE_SECS[lane], transport.closed, "lane")
-        finally:
+
+                transport.closed.addBoth(place.closed)
+                await bounded(self.clock, _LANE_SECS[lane], place.ended, "lane")
+        except LaneFull:
+            # The caller is told by the call's own status, which an abort would cut off.
+            relay.right.out.abortConnection()
+            raise
+        except BaseException:
             relay.abort()
+            raise
+        relay.abort()
+
+
+@define(eq=False)
+class _Place:
+    """One connection of a lane.
+
+    Attributes:
+        ended: Fires when it was closed; fails with LaneFull when it is given up.
+        dialing: The way to Authority, while it is being opened.
+    """
+
+    ended: Deferred[None] = field(factory=Deferred)
+    dialing: Deferred[Any] | None = None
+
+    def give_up(self) -> None:
+        """Somebody else is to have the place."""
+        if not self.ended.called:
+            self.ended.errback(LaneFull("somebody else waits for this lane; try again"))
+        if self.dialing is not None:
+            self.dialing.cancel()
+
+    def closed(self, _result: object) -> None:
+        """Either end has closed it."""
+        if not self.ended.called:
+            self.ended.callback(None)
 
 
 class _Given(Factory):

@@ -37,11 +37,17 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import SvcError
+from svc.model.places import Places
+from svc.model.source import source_of
 from svc.rpc.outlet import Outlet
+from svc.rpc.peer import host_of
 
 _READ_BYTES = 1 << 15
 _RECORD_BYTES = 1 << 14
 _RECORD_OVERHEAD = 32
+MAX_HANDSHAKES = 512
+"""Under way at once on a listener; one that waits for its caller takes some 60 KiB."""
+
 _SLACK = 1 << 12
 """Room for what OpenSSL adds by itself: the rest of a handshake, alerts, new keys."""
 
@@ -71,15 +77,20 @@ class TlsServer(Protocol):
 
     Args:
         begin: Called when the first bytes come.
-        inner: Connected at once; its ``handshakeCompleted`` is called when it may speak.
+        inner: Connected at once; its ``handshakeCompleted`` is called when it may speak, its
+            ``fail`` with a reason word where it is broken off.
+        under_way: The handshakes of the listener; ours is one from the first bytes on.
+        source: Whom the caller's address stands for; empty for a caller without one.
     """
 
     transport: Any
     disconnecting = False
 
-    def __init__(self, begin: Begin, inner: Any) -> None:
+    def __init__(self, begin: Begin, inner: Any, under_way: Places, source: str = "") -> None:
         self.inner = inner
         self._begin = begin
+        self._under_way = under_way
+        self._source = source
         self._handshake: Handshake | None = None
         self._tls: SSL.Connection | None = None
         self._outlet: Outlet | None = None
@@ -101,6 +112,7 @@ class TlsServer(Protocol):
         if self._is_over:
             return
         if self._tls is None:
+            self._under_way.take(self, self._source, self._break_off)
             self._handshake = self._begin()
             self._tls = self._handshake.connection
         self._tls.bio_write(data)
@@ -114,6 +126,7 @@ class TlsServer(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The socket is gone: so is everything above it."""
         self._is_over = True
+        self._under_way.leave(self, self._source)
         self._tls = self._handshake = None
         self._early = []
         if self._outlet is not None:
@@ -241,6 +254,10 @@ class TlsServer(Protocol):
 
     # -- inside
 
+    def _break_off(self) -> None:
+        """Others want to shake hands, and this one is the oldest of its source."""
+        self.inner.fail("too_many_handshakes")
+
     @property
     def _producer(self) -> Any:
         return None if self._outlet is None else self._outlet.producer
@@ -264,6 +281,7 @@ class TlsServer(Protocol):
             return False
         self._handshake = None
         self._is_secured = True
+        self._under_way.leave(self, self._source)
         self.inner.handshakeCompleted()
         early, self._early = self._early, []
         if early:
@@ -340,11 +358,15 @@ class TlsServerFactory:
     Args:
         begin: See :class:`TlsServer`.
         inner: What is served over TLS; its protocols take ``handshakeCompleted``.
+        most_handshakes: How many handshakes may be under way at once.
     """
 
-    def __init__(self, begin: Begin, inner: IProtocolFactory) -> None:
+    def __init__(
+        self, begin: Begin, inner: IProtocolFactory, most_handshakes: int = MAX_HANDSHAKES
+    ) -> None:
         self._begin = begin
         self._inner = inner
+        self.under_way = Places(most_handshakes)
 
     def doStart(self) -> None:
         """See IProtocolFactory."""
@@ -357,4 +379,6 @@ class TlsServerFactory:
     def buildProtocol(self, addr: IAddress) -> TlsServer | None:
         """One connection; None where the factory above refuses it."""
         inner = self._inner.buildProtocol(addr)
-        return None if inner is None else TlsServer(self._begin, inner)
+        if inner is None:
+            return None
+        return TlsServer(self._begin, inner, self.under_way, source_of(host_of(addr)))

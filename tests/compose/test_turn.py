@@ -54,7 +54,7 @@ class TurnTests(SynchronousTestCase):
         self.change(lambda tx: tx.lease.take("them", "t1", Lease()))
         self.leadership = Leadership(self.way, "us", "u1", self.clock)
         self.ready = Readiness(STORE, LEADER, POLICY, LISTENERS)
-        late = LateFactory(self.clock)
+        late = LateFactory(self.clock, 16)
         nothing: Any = None
         self.listener = RpcListener(nothing, late, 1.0)
         self.ended: list[SvcError] = []

@@ -311,6 +311,17 @@ class LaneTests(ProxyTests):
         self.site.turn()
         self.assertEqual(self.lane().reason, "")
 
+    def test_shared_out(self) -> None:
+        """Whoever holds a whole lane loses the oldest of it to somebody else, and is told why."""
+        held = [self.lane() for _ in range(2)]
+        other = self.site.connect(None, host="198.51.100.7")
+        self.assertEqual(self.lane(wire=other).reason, "lane_full")  # these have only begun
+        self.site.pass_time(4)
+        self.assertEqual(self.lane(wire=other).reason, "")
+        self.assertEqual([talk.reason for talk in held], ["lane_full", ""])
+        self.assertEqual([far.gone for far in self.endpoint.far], ["aborted", "", ""])
+        self.assertEqual(self.site.gauges[("lane",)], 2)
+
     def test_garbage(self) -> None:
         """Garbage, an unknown lane and silence open nothing."""
         wire = self.site.connect(None)

@@ -8,6 +8,7 @@ from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from OpenSSL import SSL
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
     IConsumer,
@@ -41,6 +42,7 @@ class Ear(Protocol):
         self.is_met = False
         self.lost: Failure | None = None
         self.ends_at_once = False
+        self.failed = ""
 
     @property
     def tls(self) -> TlsServer:
@@ -58,6 +60,10 @@ class Ear(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.lost = reason
+
+    def fail(self, reason: str) -> None:
+        self.failed = reason
+        self.tls.abortConnection()
 
 
 class Line(Socket):
@@ -421,3 +427,29 @@ class PressureTests(TlsCase):
         self.lose(ConnectionDone)
         self.tls.registerProducer(writer, True)
         self.assertEqual(writer.told, ["stop"])
+
+
+class BrokenOffTests(TlsCase):
+    """Connections of one listener."""
+
+    def test_half_a_handshake(self) -> None:
+        """It is one until it is done or gone; past the limit the oldest is told why and ended."""
+        factory = TlsServerFactory(self.server.begin, Factory.forProtocol(Ear), 2)
+        caller = Caller(self.client)
+        caller.take(b"")
+        hello = caller.said()
+        made = []
+        for _ in range(4):
+            tls, line = factory.buildProtocol(IPv4Address("TCP", "192.0.2.1", 9)), Line()
+            assert tls is not None
+            tls.makeConnection(cast(Any, line))
+            made.append((tls, line))
+        self.assertEqual(factory.under_way.count, 0)
+        for tls, _ in made:
+            tls.dataReceived(hello)
+        self.assertEqual(factory.under_way.count, 2)
+        self.assertEqual(
+            [tls.inner.failed for tls, _ in made], ["too_many_handshakes"] * 2 + [""] * 2
+        )
+        made[2][0].connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(factory.under_way.count, 1)

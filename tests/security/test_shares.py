@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Denied
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
 from svc.messages.tunnel import CARRY_METHOD, encode_carry_open
+from svc.model.places import Places
 from svc.rpc.frames import open_frame
 from tests.proxy.pieces import ProxyTests, Talk
 
@@ -29,7 +30,8 @@ class LaneTests(ProxyTests):
         super().setUp()
         self.site.lane_endpoint = _Never()
         self.lanes = self.site.public.lanes
-        self.lanes.limit, self.lanes.share = 6, 2
+        for lane in self.lanes.places:
+            self.lanes.places[lane] = Places(6, share=2, least_secs=3.0)
 
     def lane(self, lane: Lane, identity: Any = None, host: str = "192.0.2.7") -> Talk:
         talk = Talk(self.site.connect(identity, host).channel.stream(OPEN_METHOD))
@@ -52,6 +54,15 @@ class LaneTests(ProxyTests):
         talks[0].stream.cancel()
         self.site.turn()
         self.assertEqual(self.lane(Lane.JOIN).reason, "")
+
+    def test_a_few_addresses_cannot_hold_the_join_lane(self) -> None:
+        """Three that take their shares and say nothing lose the oldest to whoever comes."""
+        held = [self.lane(Lane.JOIN, host=f"192.0.2.{n // 2}") for n in range(6)]
+        self.assertEqual({talk.reason for talk in held}, {""})
+        self.assertEqual(self.lane(Lane.JOIN, host="192.0.2.9").reason, "lane_full")
+        self.site.pass_time(4)
+        self.assertEqual(self.lane(Lane.JOIN, host="192.0.2.9").reason, "")
+        self.assertEqual([talk.reason for talk in held], ["lane_full", *[""] * 5])
 
     def test_revoked_node(self) -> None:
         """A revoked node opens no lane and no carry stream, though its certificate is good."""
