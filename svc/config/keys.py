@@ -14,6 +14,8 @@ from svc.config import forms as f
 
 ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
+JOINERS = ("proxy", "connector", "all")
+"""Whoever joins by its configuration: an Authority is made by ``svc init``, or has its keys."""
 _AUTHORITY = ("authority", "all")
 _PROXY = ("proxy", "all")
 _CONNECTOR = ("connector", "all")
@@ -105,14 +107,14 @@ def _endpoints() -> tuple[Key, ...]:
             "of them.", required=("connector",)),
         Key("endpoints.peer_listen", f.LISTEN, "", _PROXY,
             "Where other Proxies reach this one.", later=True),
-        Key("join.token_file", f.PATH, None, NODES,
+        Key("join.token_file", f.PATH, None, JOINERS,
             "File with the one-use join token; ignored once an identity exists."),
-        Key("join.ca_pin", f.PIN, None, NODES,
+        Key("join.ca_pin", f.PIN, None, JOINERS,
             "SHA-256 of the cluster root; required with a token file."),
-        Key("join.by_key", f.YES_NO, False, NODES,
+        Key("join.by_key", f.YES_NO, False, JOINERS,
             "Join by the node's own key instead of a token; an operator has named the key's "
             "SHA-256 to `svc authority nodes expect`."),
-        Key("join.authority", f.DIAL, None, ("proxy", "connector", "all"),
+        Key("join.authority", f.DIAL, None, JOINERS,
             "Authority's join listener: for the first Proxy, and for a Connector that can reach "
             "it; else a node joins through a Proxy of `endpoints.proxy`."),
     )  # fmt: skip
