@@ -71,7 +71,7 @@ class Root(MultiService):
         if isinstance(refusal, SvcError):
             self.ended(refusal)
             return
-        Logger(namespace="svc").failure("the start failed", failure)
+        Logger(namespace="svc").failure("the role failed to start", failure)
         self.ended(None)
 
 

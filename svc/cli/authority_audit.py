@@ -51,22 +51,23 @@ def audit() -> None:
     "--anchor",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Signed heads kept elsewhere (a copy of heads.jsonl or latest); checked besides our own.",
+    help="Signed heads kept elsewhere (a copy of heads.jsonl or latest); also checked.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Processes that check a long log; as many as there are cores by default.",
+    help="Number of processes that verify a long log; the number of cores by default.",
 )
 @json_option
 @click.pass_context
 def verify_log(
     context: click.Context, anchor: Path | None, jobs: int | None, as_json: bool
 ) -> None:
-    """Verify every record against the chain and the signed heads; status 6 if one was altered.
+    """Verify every record against the chain and the signed heads.
 
-    Needs the store, the anchor directory, and the cluster's root as its trust.
+    Exits with status 6 if the log does not verify.  Needs the store, the anchor directory and
+    the cluster's root certificate.
     """
     from svc.compose.audit_rows import cores
 
@@ -100,29 +101,29 @@ def _verdict(found: Verified | None, broken: AuditBroken | None) -> dict[str, Js
     "form",
     type=click.Choice(["json", "cef", "splunk-hec"]),
     default="json",
-    help="json (the default) can be verified by contrib/verify_audit.py; the others are copies.",
+    help="Only json (the default) can be verified with contrib/verify_audit.py.",
 )
 @click.option(
     "--after",
     type=click.IntRange(0, LARGEST),
     default=0,
     metavar="SEQ",
-    help="Begin after the record SEQ: the last one that was exported before.",
+    help="Start after record SEQ, the last one of the previous export.",
 )
-@click.option("--personal", is_flag=True, help="With the personal values that are not erased.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--personal", is_flag=True, help="Include personal values that are not erased.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.pass_context
 def export_log(
     context: click.Context, form: str, after: int, personal: bool, as_json: bool
 ) -> None:
-    """Write the records that a signed head covers, a line each, and in json that head at the end.
+    """Write the records that a signed head covers, one per line; in json, the head follows them.
 
-    No record is left out or comes twice when each export begins where the last one ended.
+    If each export starts where the previous one ended, no record is left out or repeated.
     """
     from svc.audit import export, siem
 
     if as_json and form != "json":
-        raise click.UsageError(f"--json and --format {form}: one of them")
+        raise click.UsageError(f"--json and --format {form}: give only one of them")
     forms = {"json": export.json_line, "cef": siem.cef, "splunk-hec": siem.splunk_hec}
     line = forms[form]
     head, entries = _log(context).entries(after, personal=personal)
@@ -144,30 +145,30 @@ def export_log(
     "first",
     type=click.IntRange(1, LARGEST),
     metavar="M",
-    help="Prove that the log of M records is the beginning of the later one.",
+    help="Prove that the log of M records is a prefix of the later log.",
 )
 @click.option(
     "--to",
     "over",
     type=click.IntRange(1, LARGEST),
     metavar="N",
-    help="Under the signed head over N records; the newest by default.",
+    help="Use the signed head over N records; the newest by default.",
 )
-@click.option("--personal", is_flag=True, help="With the record's personal values.")
-@click.option("--json", "as_json", is_flag=True, help="What it prints is JSON in any case.")
+@click.option("--personal", is_flag=True, help="Include the record's personal values.")
+@click.option("--json", "as_json", is_flag=True, help="The output is JSON in any case.")
 @click.pass_context
 def prove(
     context: click.Context, seq: int | None, first: int | None, over: int | None, personal: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Write a proof, with its signed head, that contrib/verify_audit.py checks without us.
+    """Write a proof and its signed head, for contrib/verify_audit.py to check offline.
 
-    It shows that the record SEQ is in the log, or with --from that the log has only grown.
+    It proves that record SEQ is in the log or, with --from, that the log has only been appended to.
     """
     if (seq is None) == (first is None):
-        raise click.UsageError("name one of SEQ and --from")
+        raise click.UsageError("give either SEQ or --from")
     if personal and seq is None:
-        raise click.UsageError("--personal: only a proof of a record has personal values")
+        raise click.UsageError("--personal: applies only to the proof of a record (SEQ)")
     log = _log(context)
     if seq is not None:
         say([log.inclusion(seq, over, personal=personal)])
@@ -176,27 +177,27 @@ def prove(
 
 
 @audit.command("adopt")
-@click.option("--reason", metavar="TEXT", help="Why; it is put on record. Without it: only look.")
+@click.option("--reason", metavar="TEXT", help="The reason, for the audit log.")
 @click.option(
     "--head",
     "heads",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Signed heads that others keep, as a witness or a Proxy does; may be given again.",
+    help="Signed heads kept elsewhere, such as by a witness or a Proxy; may be repeated.",
 )
 @json_option
 @click.pass_context
 def adopt(
     context: click.Context, reason: str | None, heads: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Go on from an older store, or without records that do not verify.
+    """Accept the loss of audit records, and continue the log from the last valid one.
 
-    An older store was put back on purpose (audit_rolled_back), or records that no head covers
-    were altered (audit_broken).  Without --reason the command only shows what is lost.  With it
-    the next start of this Authority records what was lost and why, and goes on from the last
-    good record; Proxies, residents and other Authorities take a lost head over by that record's
-    signed proof.  If the store changes before, the start is refused.
+    Use it after restoring an older store on purpose (audit_rolled_back), or when records that no
+    signed head covers were altered (audit_broken).  Without --reason, the command only shows what
+    would be lost.  With --reason, the next start of this Authority records the loss and the
+    reason, and continues from the last valid record; Proxies, residents and other Authorities
+    accept the change by a signed proof.  If the store changes before then, the start is refused.
     """
     from svc.compose.restoring import ask_to_go_on, find_lost
 
@@ -215,20 +216,21 @@ def adopt(
     lines = [f"the store ends at record {found.end.seq}"]
     if lost is not None:
         head = f"over {lost.head.tree_size} records of {lost.head.time}, hash {lost.hash.hex()}"
-        missing = f"the first record that is missing or another one: {found.first_missing}"
+        missing = f"the first record that is missing or differs: {found.first_missing}"
         lines += [f"lost: a head {head}", missing]
     if found.damaged:
         good = found.good.seq
         lines.append(
-            f"lost: {found.damaged} records, from {good + 1} to {found.end.seq}: record {good + 1} "
-            "does not verify; they are taken out, and kept in a file in the anchor directory"
+            f"lost: {found.damaged} records, from {good + 1} to {found.end.seq}: record "
+            f"{good + 1} does not verify; they will be removed from the log and kept in a file "
+            "in the anchor directory"
         )
     tell(as_json, form, lines)
     if reason is None:
-        hint(["nothing was changed; go on from here with --reason TEXT"])
+        hint(["nothing was changed; to continue from here, run this again with --reason TEXT"])
         return
     ask_to_go_on(state, found, reason)
-    hint(["the next start of this Authority goes on from here"])
+    hint(["this Authority will continue from here at its next start"])
 
 
 def _lost(head: Head, digest: bytes) -> Json:
@@ -244,36 +246,43 @@ def _log(context: click.Context) -> OutsideLog:
 
 @audit.command("show")
 @click.argument("decision_id", metavar="[DECISION_ID]", required=False, type=WORD)
-@click.option("--seq", type=click.IntRange(1, LARGEST), help="The record of this number.")
+@click.option("--seq", type=click.IntRange(1, LARGEST), help="The record with this number.")
 @click.option(
     "--last",
     type=click.IntRange(1, MOST),
     metavar="N",
-    help=f"At most the newest N; {LAST} by default, with --since {MOST}.",
+    help=f"At most the newest N records; {LAST} by default, {MOST} with --since.",
 )
-@click.option("--person", type=WORD, metavar="P", help="Of or about a person: a name or an id.")
-@click.option("--resource", type=WORD, metavar="ID", help="Of a resource.")
+@click.option("--person", type=WORD, metavar="P", help="Records of a person, by name or id.")
+@click.option("--resource", type=WORD, metavar="ID", help="Records about a resource.")
 @click.option(
-    "--event", type=WORD, metavar="E", help="Of an event (session.start), or all of session."
+    "--event", type=WORD, metavar="E", help="One event (session.start) or group (session)."
 )
-@click.option("--decision", type=WORD, metavar="D", help="allow, deny, or a decision's id.")
-@click.option("--session", type=WORD, metavar="ID", help="Of a session; the first digits will do.")
-@click.option("--since", type=WORD, metavar="TIME", help="30m, 2h or 7d ago, or a date and time.")
-@click.option("--until", type=WORD, metavar="TIME", help="Before this time; in UTC as all times.")
-@click.option("--long", "is_long", is_flag=True, help="All that is in a record, a line a field.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with records that are added.")
+@click.option("--decision", type=WORD, metavar="D", help="allow, deny, or a decision id.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document; with --follow a line a record."
+    "--session", type=WORD, metavar="ID", help="Records of a session; a prefix is enough."
+)
+@click.option("--since", type=WORD, metavar="TIME", help="From 30m, 2h or 7d ago, or a UTC time.")
+@click.option("--until", type=WORD, metavar="TIME", help="Before this time, in the same form.")
+@click.option("--long", "is_long", is_flag=True, help="Show every field of a record, one per line.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Keep running and show new records as they are added."
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document; with --follow, one line per record.",
 )
 @click.pass_context
 def show_records(
     context: click.Context, /, decision_id: str | None, seq: int | None, last: int | None,
     is_long: bool, follow: bool, as_json: bool, **filters: str | None,
 ) -> None:  # fmt: skip
-    """Show records, a line each, oldest first: the newest ones, or those that are asked for.
+    """Show the newest records, or those that match the filters, one per line, oldest first.
 
-    Filters are combined: a record is shown where all of them hold. Records that are missing,
-    altered or unreadable are marked; `svc authority audit verify` says what is wrong.
+    A record is shown if it matches every filter given. Records that are missing, altered or
+    unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
     from svc.audit import show
     from svc.compose.audit_shown import Found, Reading
@@ -281,9 +290,9 @@ def show_records(
 
     given = [word for word in filters.values() if word is not None]
     if (decision_id is not None) + (seq is not None) + (last is not None or bool(given)) > 1:
-        raise click.UsageError("name one of DECISION_ID, --seq, and --last with filters")
+        raise click.UsageError("give only one of DECISION_ID, --seq, or --last with filters")
     if follow and (decision_id is not None or seq is not None or filters["until"] is not None):
-        raise click.UsageError("--follow: goes with no DECISION_ID, --seq or --until")
+        raise click.UsageError("--follow: cannot be combined with DECISION_ID, --seq or --until")
     place = store_place(authority_settings(context))
     select = _selection(filters)
     most = last or (MOST if filters["since"] is not None else LAST)
@@ -304,11 +313,11 @@ def show_records(
             say([show.heads()])
         _say_each(map(form, found.shown), apart=is_long and not as_json)
     if not found.shown and not as_json and not follow:
-        hint(["no such records" if given else "the log is empty"])
+        hint(["no matching records" if given else "the log is empty"])
     if found.more and given and last is None:
-        hint([f"these are the newest {most} of them; see more with --last N"])
+        hint([f"only the newest {most} are shown; use --last N for more"])
     if any("damaged" in each for each in found.shown):
-        hint(["the log is damaged: see svc authority audit verify"])
+        hint(["the log is damaged; run: svc authority audit verify"])
     if follow:
         run(lambda reactor: _follow(reactor, place, select, found.end, form))
 

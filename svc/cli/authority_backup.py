@@ -36,12 +36,12 @@ identity_option = click.option(
 
 @click.group(cls=Group)
 def backup() -> None:
-    """Back up the store together with keys, identity and anchor; verify; put back."""
+    """Back up the store, keys, identity and anchor together; verify and restore backups."""
 
 
 @backup.command("create")
 @click.option(
-    "--out", type=_DIRECTORY, required=True, metavar="DIR", help="The directory to be made."
+    "--out", type=_DIRECTORY, required=True, metavar="DIR", help="The directory to create."
 )
 @click.option(
     "--encrypt-to",
@@ -49,12 +49,13 @@ def backup() -> None:
     multiple=True,
     required=True,
     metavar="RECIPIENT",
-    help="A public key (age1…, ssh-ed25519 …) or a file of them; may be repeated.",
+    help="A public key (age1…, ssh-ed25519 …) or a file of public keys; may be repeated.",
 )
 @click.option(
     "--window-closed",
     is_flag=True,
-    help="Copy one snapshot beside a running writer: no traffic means nothing is missing.",
+    help="Copy a snapshot while an Authority is running. Stop all traffic first, or the backup "
+    "misses what is written later.",
 )
 @json_option
 @click.pass_context
@@ -62,9 +63,9 @@ def create(
     context: click.Context, out: Path, recipients: tuple[str, ...], window_closed: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Make one generation of store and keys in a new directory, encrypted.
+    """Write an encrypted backup of store and keys to a new directory.
 
-    Refused while anybody has the store open to write.
+    Refused while a process has the store open for writing, unless --window-closed is given.
     """
     from svc.backup.sealing import read_recipients
     from svc.compose.backup import Making, Order
@@ -90,7 +91,7 @@ def create(
 def verify(directory: Path, identity: Path, as_json: bool) -> None:
     """Decrypt and check every part of a backup; changes nothing and needs no configuration.
 
-    Status 0: all of it holds; 6: the audit log in it does not verify; 1: anything else.
+    Status 0: the backup is valid; 6: the audit log in it does not verify; 1: any other fault.
     """
     from svc.backup.sealing import read_identities
     from svc.compose.backup_check import Verifying, read_backup
@@ -115,7 +116,8 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
     "--reason",
     default="",
     metavar="TEXT",
-    help="Why a generation older than the greatest head known is put back; goes on record.",
+    help="Why a backup older than the latest known checkpoint is restored; recorded in the audit "
+    "log.",
 )
 @json_option
 @click.pass_context
@@ -123,10 +125,10 @@ def restore(
     context: click.Context, directory: Path, identity: Path, known: tuple[Path, ...], reason: str,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Put a backup back into the empty place that the configuration names; all of it or nothing.
+    """Restore a backup, completely or not at all, to the empty locations in the configuration.
 
-    Run it as the Authority's user.  Where records are given up the next start
-    writes that down.
+    Run it as the Authority's user.  If audit records are lost by it, the next start
+    records that.
     """
     from svc.backup.sealing import read_identities
     from svc.compose.backup_check import read_backup
@@ -140,7 +142,9 @@ def restore(
     _tell(found.manifest, as_json)
     if done is not None and done.lost is not None:
         lost = done.lost.head.tree_size - done.end.seq
-        hint([f"{lost} records that a signed head covers are not in it; the next start says so"])
+        hint(
+            [f"{lost} records covered by a signed head are not in it; the next start reports them"]
+        )
     hint(["restored; compare the old configuration in restored-configuration/, then start"])
 
 

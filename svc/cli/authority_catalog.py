@@ -18,7 +18,9 @@ def resources() -> None:
 
 @resources.command("add")
 @click.argument("resource", metavar="ID", type=WORD)
-@click.option("--kind", required=True, type=WORD, help="An enabled kind, such as tcp or ssh.")
+@click.option(
+    "--kind", required=True, type=WORD, help="A resource kind that is enabled, such as tcp or ssh."
+)
 @click.option("--node", type=WORD, help="The Connector that serves it, by id or name.")
 @click.option("--label", "given", multiple=True, type=WORD, metavar="K=V", help="May be repeated.")
 @json_option
@@ -42,11 +44,11 @@ def add_resource(
 @json_option
 @click.pass_context
 def assign_resource(context: click.Context, resource: str, node: str, as_json: bool) -> None:
-    """Let another Connector serve ID; sessions over the one before end.
+    """Assign ID to another Connector, and end its sessions through the previous one.
 
-    A Connector that goes on declaring ID when it is another's is refused as a
-    whole (`resource_owned_by_peer`), with all else that it serves, until ID is out
-    of its configuration: take it out first.
+    First remove ID from the configuration of the previous Connector: as long as that
+    declares a resource of another Connector, its whole registration is refused
+    (`resource_owned_by_peer`), with everything else that it serves.
     """
     _assign(context, resource, node, as_json)
 
@@ -56,7 +58,7 @@ def assign_resource(context: click.Context, resource: str, node: str, as_json: b
 @json_option
 @click.pass_context
 def unassign_resource(context: click.Context, resource: str, as_json: bool) -> None:
-    """Let nobody serve ID; its sessions end, it stays in the catalog."""
+    """Remove the assignment of ID and end its sessions; ID stays in the catalog."""
     _assign(context, resource, "", as_json)
 
 
@@ -71,7 +73,8 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
     }
     done = f"assigned {resource} to {node}" if node else f"unassigned {resource}"
     text = f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"
-    tell(as_json, said, [text if answer.changed else f"{resource} is assigned so already"])
+    same = f"{resource} is already assigned to {node}" if node else f"{resource} is not assigned"
+    tell(as_json, said, [text if answer.changed else same])
 
 
 @resources.command("move")
@@ -80,7 +83,7 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
     "source",
     required=True,
     type=WORD,
-    help="The Connector that has them, by id or name; it may be revoked.",
+    help="The Connector they are assigned to now, by id or name; it may be revoked.",
 )
 @click.option(
     "--to", "target", required=True, type=WORD, help="An active Connector, by id or name."
@@ -90,8 +93,8 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
 def move_resources(context: click.Context, source: str, target: str, as_json: bool) -> None:
     """Assign all resources of one Connector to another, all at once or none.
 
-    Where a new Connector has the name of the revoked one, the same name may stand
-    for both.  Sessions over the one before end, as with `assign`.
+    If a new Connector has the name of the revoked one, --from and --to may be the
+    same name.  Sessions through the previous Connector end, as with `assign`.
     """
     request = pb.MoveResourcesRequest(to=target, **{"from": source})
     answer = admin(context)("MoveResources", request, pb.MoveResourcesResponse)
@@ -105,7 +108,7 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
     was = f"{before.name} ({before.id}{', revoked' if before.state == 'revoked' else ''})"
     done = f"moved {', '.join(answer.ids)} from {was} to {after.name} ({after.id})"
     text = f"{done}, catalog version {answer.catalog_version}"
-    tell(as_json, said, [text if answer.ids else f"{was} has no resources"])
+    tell(as_json, said, [text if answer.ids else f"no resources are assigned to {was}"])
 
 
 @resources.command("remove")
@@ -113,7 +116,7 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
 @json_option
 @click.pass_context
 def remove_resource(context: click.Context, resource: str, as_json: bool) -> None:
-    """Remove ID for ever; what is added under the same id later is another resource."""
+    """Remove ID permanently; a resource added later with the same id is a different one."""
     request = pb.RemoveResourceRequest(id=resource)
     answer = admin(context)("RemoveResource", request, pb.RemoveResourceResponse)
     said = {"id": resource, "catalog_version": answer.catalog_version}
@@ -125,7 +128,7 @@ def remove_resource(context: click.Context, resource: str, as_json: bool) -> Non
 @json_option
 @click.pass_context
 def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
-    """List who was ever meant to serve ID, oldest first; removed resources of that id included."""
+    """List every assignment of ID, oldest first, including those of removed resources."""
     request = pb.ListBindingsRequest(id=resource)
     answer = admin(context)("ListBindings", request, pb.ListBindingsResponse)
     rows = [

@@ -20,12 +20,12 @@ ANCHOR = "anchor"
 PURPOSES = (ANCHOR, "audit-origin", "grant", "snapshot")
 ALL = "all"
 _COPY = (
-    "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then each "
-    "signs by the one before, and svc_ca_bundle_stale says so of an issuing CA"
+    "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then "
+    "they sign with the previous one (for an issuing CA, svc_ca_bundle_stale is 1)"
 )
 _AUDITORS = (
-    "tell the fingerprint of anchor to every auditor: who checks heads of before and after gives "
-    "verify_audit.py both, --fingerprint OLD --fingerprint NEW"
+    "give the fingerprint of anchor to every auditor: to check heads signed by the old and "
+    "the new key, pass both to verify_audit.py: --fingerprint OLD --fingerprint NEW"
 )
 
 
@@ -37,18 +37,21 @@ def keys() -> None:
 @keys.command("renew")
 @click.argument("kind", type=click.Choice((*ISSUERS, *PURPOSES, ALL)))
 @click.option(
-    "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
+    "--root-key",
+    type=click.Path(path_type=Path),
+    help="Path of the root's private key, if it is not in keys/.",
 )
 @json_option
 @click.pass_context
 def renew(context: click.Context, kind: str, root_key: Path | None, as_json: bool) -> None:
-    """Make the next issuing CA or signing key of KIND; `all` makes each of them.
+    """Create the next issuing CA or signing key; `all` creates one of each.
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
-    of the audit log, `audit-origin` the records of state, `snapshot` and `grant` what Proxies and
-    Connectors go by.  A running Authority takes it at its next reload pass, an issuing CA where it
-    leads.  What the one before has signed stays good.  Auditors who go by the fingerprint of the
-    anchor certificate need that of the new one, too; it is printed.
+    of the audit log, `audit-origin` the records of state, `snapshot` the policy snapshots for
+    Proxies and `grant` the session grants.  A running Authority loads a new key at its next reload
+    pass; a new issuing CA only while it is the leader.  What the previous key signed stays valid.
+    Auditors who check the fingerprint of the anchor certificate also need that of the new one,
+    which this command prints.
     """
     from cryptography.hazmat.primitives.hashes import SHA256
 

@@ -24,14 +24,14 @@ def nodes() -> None:
 @nodes.command("add")
 @click.argument("name", type=WORD)
 @click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
-@click.option("--ttl", type=TTL, metavar="SECS", help="Life of the token.")
+@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
 @click.option(
     "--public-name",
     "names",
     multiple=True,
     type=WORD,
     metavar="N",
-    help="A DNS name or IP address that a Proxy's certificate carries; may be repeated.",
+    help="A DNS name or IP address for a Proxy's certificate; may be repeated.",
 )
 @json_option
 @click.pass_context
@@ -39,16 +39,16 @@ def add_node(
     context: click.Context, name: str, role: str, ttl: int | None, names: tuple[str, ...],
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Make a one-use token with which the node NAME joins; printed once."""
+    """Create and print a one-use token with which the node NAME joins; it is not shown again."""
     if names and role != "proxy":
-        raise click.UsageError("--public-name is for Proxies")
+        raise click.UsageError("--public-name applies only to Proxies")
     settings = authority_settings(context)
     request = pb.AddNodeRequest(role=role, name=name, ttl_secs=ttl or 0, public_names=names)
     answer = admin(context)("AddNode", request, pb.TokenResponse)
     lines = [
-        f"token of the {role} {name}: good for one join until {moment(answer.expires_at)}",
-        "keep it on that machine in a file of mode 0600 that the role's user owns;",
-        "the configuration there says:",
+        f"token of the {role} {name}: valid for one join until {moment(answer.expires_at)}",
+        "store it on that machine in a file with mode 0600, owned by the role's user;",
+        "its configuration needs:",
         "",
         f'cluster = "{settings.cluster}"',
         "[join]",
@@ -65,15 +65,17 @@ def add_node(
 @nodes.command("expect")
 @click.argument("name", type=WORD)
 @click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
-@click.option("--key", required=True, type=WORD, help="SHA-256 of its public key, 64 hex digits.")
-@click.option("--ttl", type=TTL, metavar="SECS", help="How long it is expected.")
+@click.option(
+    "--key", required=True, type=WORD, help="SHA-256 of the node's public key, 64 hex digits."
+)
+@click.option("--ttl", type=TTL, metavar="SECS", help="How long the key may join.")
 @click.option(
     "--public-name",
     "names",
     multiple=True,
     type=WORD,
     metavar="N",
-    help="A DNS name or IP address that a Proxy's certificate carries; may be repeated.",
+    help="A DNS name or IP address for a Proxy's certificate; may be repeated.",
 )
 @json_option
 @click.pass_context
@@ -81,16 +83,16 @@ def expect_node(
     context: click.Context, name: str, role: str, key: str, ttl: int | None,
     names: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
-    """Let the holder of a key join once as the node NAME, without a token.
+    """Allow the holder of a key to join once as the node NAME, without a token.
 
-    A node with `join.by_key` names its key where it is not expected yet.  A key
-    joins once: where the answer to it was lost, revoke the node, remove identity/
-    in its state directory, and expect the key that it names then.
+    A node with `join.by_key` logs the SHA-256 of its key as long as that key may not join.
+    A key can join only once: if the node never received the answer, revoke the node, remove
+    identity/ from its state directory, and register the new key that it then logs.
     """
     try:
         digest = bytes.fromhex(key)
     except ValueError:
-        raise click.UsageError("--key is 64 hex digits") from None
+        raise click.UsageError("--key must be 64 hex digits") from None
     request = pb.ExpectNodeRequest(
         role=role, name=name, key_sha256=digest, ttl_secs=ttl or 0, public_names=names
     )
@@ -105,7 +107,7 @@ def expect_node(
 @json_option
 @click.pass_context
 def list_expected(context: click.Context, as_json: bool) -> None:
-    """List the keys that may join without a token, and those that did, while their time lasts."""
+    """List the keys that may join without a token, and those that have, until they expire."""
     answer = admin(context)("ListExpected", pb.ListExpectedRequest(), pb.ListExpectedResponse)
     rows = [
         [row.name, row.role, "used" if row.used else "waits", moment(row.expires_at), row.id]
@@ -120,18 +122,22 @@ def list_expected(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def unexpect(context: click.Context, id: str, as_json: bool) -> None:
-    """Expect the key ID no more; a node that joined by it stays."""
+    """Withdraw the permission of key ID to join; a node that has joined with it stays."""
     request = pb.WithdrawExpectedRequest(id=id)
     admin(context)("WithdrawExpected", request, pb.WithdrawExpectedResponse)
-    tell(as_json, {"id": id}, [f"{id} is expected no more"])
+    tell(as_json, {"id": id}, [f"{id} may no longer join"])
 
 
 @nodes.command("list")
-@click.option("--health", is_flag=True, help="Show certificate expiry and when last seen, too.")
+@click.option(
+    "--health",
+    is_flag=True,
+    help="Also show when the certificate expires and when the node was last seen.",
+)
 @json_option
 @click.pass_context
 def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
-    """List every node of the registry; status 0 whatever their health."""
+    """List all registered nodes; the exit status does not depend on their health."""
     answer = admin(context)("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
     heads = ["NAME", "ROLE", "STATE", "VERSION", "ID"]
     rows = [[row.name, row.role, _state(row), row.version, row.id] for row in answer.nodes]
@@ -148,9 +154,10 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def publication(context: click.Context, node: str, mode: str | None, as_json: bool) -> None:
-    """Show how what the Connector NODE offers gets into the catalog: `manual`, by an operator.
+    """Show how resources that the Connector NODE offers get into the catalog.
 
-    This version knows no other way and refuses `--set automatic`.
+    `manual`: an operator adds them.  This version supports nothing else, and refuses
+    `--set automatic`.
     """
     request = pb.SetPublicationRequest(node=node, mode=mode or "")
     answer = admin(context)("SetPublication", request, pb.SetPublicationResponse)
@@ -159,11 +166,11 @@ def publication(context: click.Context, node: str, mode: str | None, as_json: bo
 
 @nodes.command("revoke")
 @click.argument("node", type=WORD)
-@click.option("--reason", type=WORD, help="For the audit record.")
+@click.option("--reason", type=WORD, help="The reason, for the audit record.")
 @json_option
 @click.pass_context
 def revoke_node(context: click.Context, node: str, reason: str | None, as_json: bool) -> None:
-    """Revoke NODE, an id or a name; its tunnels end at once."""
+    """Revoke NODE, given by id or name, and end its tunnels at once."""
     request = pb.RevokeNodeRequest(node=node, reason=reason or "")
     answer = admin(context)("RevokeNode", request, pb.RevokeNodeResponse)
     said = {"id": answer.id, "tunnels_ended": answer.tunnels_ended}
@@ -178,18 +185,18 @@ def persons() -> None:
 @persons.command("add")
 @click.argument("name", type=WORD)
 @click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
-@click.option("--create-groups", is_flag=True, help="Make groups that are not there.")
-@click.option("--join-groups", is_flag=True, help="Add a person who is there to the groups.")
-@click.option("--ttl", type=TTL, metavar="SECS", help="Life of the token.")
+@click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
+@click.option("--join-groups", is_flag=True, help="Add an existing person to the groups.")
+@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
 @json_option
 @click.pass_context
 def add_person(
     context: click.Context, name: str, groups: tuple[str, ...], create_groups: bool,
     join_groups: bool, ttl: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make a one-use token with which the person NAME joins; printed once.
+    """Create and print a one-use token with which the person NAME joins; it is not shown again.
 
-    A person who is there gets a new token, and joins further groups only with --join-groups.
+    An existing person gets a new token, and is added to further groups only with --join-groups.
     """
     settings = authority_settings(context)
     request = pb.AddPersonRequest(
@@ -198,8 +205,8 @@ def add_person(
     )  # fmt: skip
     answer = admin(context)("AddPerson", request, pb.TokenResponse)
     lines = [
-        f"token of {name}: good for one join until {moment(answer.expires_at)}",
-        "that person runs this, and gives the token when asked for it:",
+        f"token of {name}: valid for one join until {moment(answer.expires_at)}",
+        "have that person run this command and enter the token when asked:",
         f"svc join --proxy {_proxy_address(settings)} --ca-pin {answer.ca_pin}",
     ]
     tell(as_json, {"id": answer.id, **_token(answer, name=name)}, [answer.token], lines)
@@ -209,7 +216,7 @@ def add_person(
 @json_option
 @click.pass_context
 def list_persons(context: click.Context, as_json: bool) -> None:
-    """List every person with groups."""
+    """List all persons and their groups."""
     answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
     rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
     said = [_person(row) for row in answer.persons]
@@ -226,9 +233,9 @@ def groups() -> None:
 @json_option
 @click.pass_context
 def add_group(context: click.Context, group: str, as_json: bool) -> None:
-    """Add a group; adding one that is there changes nothing."""
+    """Add a group; adding an existing group changes nothing."""
     answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
-    text = f"added {group}" if answer.added else f"{group} is there already"
+    text = f"added {group}" if answer.added else f"group {group} already exists"
     tell(as_json, {"name": group, "changed": answer.added}, [text])
 
 

@@ -26,22 +26,22 @@ LARGEST = 2**63 - 1
 
 @click.group(cls=Group)
 def outbox() -> None:
-    """The audit queue: rows of Proxies, and of Authorities that stand by."""
+    """The audit queue: rows from Proxies and from standby Authorities."""
 
 
 @outbox.command("list")
-@click.option("--held", "held_only", is_flag=True, help="Only rows that are held.")
+@click.option("--held", "held_only", is_flag=True, help="Show only held rows.")
 @click.option(
     "--after",
     type=click.IntRange(0, LARGEST),
     default=0,
     metavar="ID",
-    help=f"Begin after the row ID; {MOST} rows are shown at a time.",
+    help=f"Start after row ID; at most {MOST} rows are shown.",
 )
 @json_option
 @click.pass_context
 def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool) -> None:
-    """List what is in the queue, oldest first; what a row says of itself is not proven."""
+    """List the rows in the queue, oldest first; their contents are not verified."""
     from svc.compose.store_place import store_place
 
     def look(tx: ITransaction) -> list[QueuedRow]:
@@ -77,14 +77,14 @@ def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool
 
 @outbox.command("release")
 @click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
-@click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@click.option("--reason", required=True, type=WORD, help="The reason, for the audit record.")
 @json_option
 @click.pass_context
 def release(context: click.Context, row: int, reason: str, as_json: bool) -> None:
-    """Let the held row ID into the log.
+    """Accept the held row ID into the log.
 
-    Only where its signature is good: written by a node before it was revoked, or in a place that
-    was given up. What is unsigned or forged is refused.
+    Possible only if its signature is valid, as for a row that a node wrote before it was revoked,
+    or one recorded as missing that arrived late. Unsigned and forged rows are refused.
     """
     request = pb.ReleaseRowRequest(id=row, note=reason)
     answer = admin(context)("ReleaseRow", request, pb.ReleaseRowResponse)
@@ -93,11 +93,11 @@ def release(context: click.Context, row: int, reason: str, as_json: bool) -> Non
 
 @outbox.command("discard")
 @click.argument("row", metavar="ID", type=click.IntRange(1, LARGEST))
-@click.option("--reason", required=True, type=WORD, help="Why; it stands in the audit record.")
+@click.option("--reason", required=True, type=WORD, help="The reason, for the audit record.")
 @json_option
 @click.pass_context
 def discard(context: click.Context, row: int, reason: str, as_json: bool) -> None:
-    """Throw the held row ID away; the audit record of that keeps its digest."""
+    """Discard the held row ID; an audit record keeps its digest."""
     request = pb.DiscardRowRequest(id=row, note=reason)
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
     said = {"id": row, "record_digest": answer.record_digest}

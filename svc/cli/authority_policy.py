@@ -25,12 +25,12 @@ def policy() -> None:
 @json_option
 @click.pass_context
 def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
-    """Check the policy in FILE ("-": stdin) and put it in force."""
+    """Check the policy in FILE ("-": stdin) and activate it."""
     text = _text(file)
     answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
     version = f"policy version {answer.version}"
     done = (
-        f"{version} has this text and is in force; nothing changed"
+        f"{version} with this text is already in force; nothing changed"
         if answer.unchanged
         else f"{version} is in force, sha256 {answer.sha256}"
     )
@@ -47,7 +47,7 @@ def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def show_policy(context: click.Context, version: int | None, as_json: bool) -> None:
-    """Print the text of VERSION, or of the one in force, byte for byte."""
+    """Print the policy text of VERSION (default: the active one), byte for byte."""
     request = pb.ShowPolicyRequest(version=version or 0)
     answer = admin(context)("ShowPolicy", request, pb.ShowPolicyResponse)
     if as_json:
@@ -66,7 +66,7 @@ def show_policy(context: click.Context, version: int | None, as_json: bool) -> N
 @json_option
 @click.pass_context
 def policy_history(context: click.Context, as_json: bool) -> None:
-    """List the versions, newest first."""
+    """List all policy versions, newest first."""
     answer = admin(context)("PolicyHistory", pb.PolicyHistoryRequest(), pb.PolicyHistoryResponse)
     rows = [
         [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions

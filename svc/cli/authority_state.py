@@ -25,24 +25,26 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def state() -> None:
-    """Which rows of the store are in force, and by which signed records."""
+    """Which rows of the store are in force, and which signed records vouch for them."""
 
 
 @state.command("adopt")
-@click.option("--yes", is_flag=True, help="Take over what is shown, at the next start.")
+@click.option("--yes", is_flag=True, help="Adopt the rows shown at the next start.")
 @click.option(
-    "--root-key", type=click.Path(path_type=Path), help="The root's key, where it is kept apart."
+    "--root-key",
+    type=click.Path(path_type=Path),
+    help="Path of the root's private key, if it is not in keys/.",
 )
 @json_option
 @click.pass_context
 def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: bool) -> None:
-    """Take over the rows of a store from before signed records, as they are.
+    """Adopt the rows of a store that was written before svc signed its records.
 
-    Without --yes it only shows how many there are.  Look at them first: policies with
-    `svc authority policy show`, persons, nodes and resources with their `list`, in the version
-    that wrote them.  With --yes the key that signs records is made if the cluster has none yet,
-    and the next start takes over exactly the rows shown; should any of them change before, the
-    start is refused.
+    Without --yes it only shows how many rows there are.  Review them first, with the version of
+    svc that wrote them: policies with `svc authority policy show`, persons, nodes and resources
+    with their `list` commands.  With --yes it creates the key that signs records, if the cluster
+    has none yet, and the next start adopts exactly the rows shown.  If any of them changes before
+    then, the start is refused.
     """
     from svc.authority.adoption import Wish, adoption_wish_file, counts, fingerprint
     from svc.authority.signed_rows import rows_now
@@ -56,7 +58,7 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     def look(tx: ITransaction) -> list[StateEntry]:
         if tx.state.tip():
             raise SvcError(
-                "the store has signed records already: nothing is taken over",
+                "the store already has signed records; there is nothing to adopt",
                 reason="state_adopted",
                 fault=Fault.PRECONDITION,
             )
@@ -70,9 +72,9 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     said = {"rows": rows, "fingerprint": wish.fingerprint, "adopt": yes}
     tell(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
     if not yes:
-        hint(["nothing was changed; take them over with --yes"])
+        hint(["nothing was changed; to adopt these rows, run this again with --yes"])
         return
     if add_purpose(directory / "keys", "audit-origin", time.time, os.urandom, root_key):
         hint(["made the key audit-origin"])
     adoption_wish_file(directory / "anchor" / WISH).write(wish)
-    hint(["the next start of this Authority takes over these rows"])
+    hint(["this Authority will adopt these rows at its next start"])

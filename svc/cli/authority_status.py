@@ -13,7 +13,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 @json_option
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
-    """Show versions, counts and what is not ready yet."""
+    """Show versions, counts, and the reasons why the Authority is not ready, if any."""
     answer = admin(context)("Status", pb.StatusRequest(), pb.StatusResponse)
     facts: dict[str, object] = {
         "version": answer.version,

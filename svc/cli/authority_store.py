@@ -46,12 +46,12 @@ _EXIT = {
 
 @click.group(cls=Group)
 def store() -> None:
-    """The store, opened directly: the Authority need not run."""
+    """The store, opened directly; the Authority need not be running."""
 
 
 @store.command("migrate")
 @click.option(
-    "--check", is_flag=True, help="Only say what is pending; changes and creates nothing."
+    "--check", is_flag=True, help="Only report what is pending; change and create nothing."
 )
 @click.option(
     "--backup-manifest",
@@ -63,10 +63,13 @@ def store() -> None:
     "--identity",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="With the private key the whole backup is verified, too.",
+    help="The backup's private key; with it the whole backup is verified as well.",
 )
 @click.option(
-    "--rehearse", "rehearsal", is_flag=True, help="Apply it to a copy that is gone afterwards."
+    "--rehearse",
+    "rehearsal",
+    is_flag=True,
+    help="Apply the migrations to a temporary copy, and delete it afterwards.",
 )
 @json_option
 @click.pass_context
@@ -78,17 +81,17 @@ def migrate(
     identity: Path | None,
     as_json: bool,
 ) -> int:
-    """Apply what is pending.
+    """Apply pending migrations to the store.
 
-    Status 0: applied, rehearsed or current; 3: pending (with --check); 4: the store
-    is newer than this build; 5: another writer did not leave within 120 s.
+    Status 0: applied, rehearsed or already current; 3: migrations are pending (with --check);
+    4: the store is newer than this build; 5: the store stayed locked for 120 s.
     """
     from svc.compose.store_place import store_place
 
     if identity is not None and backup_manifest is None:
-        raise click.UsageError("--identity goes with --backup-manifest")
+        raise click.UsageError("--identity requires --backup-manifest")
     if check and rehearsal:
-        raise UsageError("--check and --rehearse: one of them")
+        raise UsageError("--check and --rehearse: give only one of them")
     settings = authority_settings(context)
     place = store_place(settings)
     if backup_manifest is not None:
@@ -151,8 +154,8 @@ def rehearse(
 
     if not IRehearser.providedBy(place.factory):
         raise SvcError(
-            f"store: the drop-in {place.factory.name} offers no rehearsal; migrate a restored "
-            "backup instead",
+            f"store: the drop-in {place.factory.name} does not support --rehearse; restore a "
+            "backup elsewhere and migrate that",
             reason="rehearsal_refused",
             fault=Fault.PRECONDITION,
         )
@@ -193,7 +196,7 @@ def _rehearsal_lines(found: Rehearsal) -> list[str]:
         )
     lines.append(
         f"rehearsed {len(found.steps)} migration(s) on a copy made in {found.copy_secs:.3f} s; "
-        "the store is as it was"
+        "the store itself was not changed"
     )
     return lines
 

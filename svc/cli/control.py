@@ -235,15 +235,15 @@ def _descriptor(directory: Path) -> Iterator[int]:
 
 def _nobody(path: Path) -> SvcError:
     return Unavailable(
-        f"nobody answers at {path}: is the Authority running? "
-        "start it with: svc --config FILE authority",
+        f"{path}: no answer; if the Authority is not running, start it with: svc --config "
+        "FILE authority",
         reason="authority_not_running",
     )
 
 
 def _not_ours(path: Path) -> SvcError:
     return SvcError(
-        f"{path}: belongs to another user; run this as the user the Authority runs as, or as root",
+        f"{path}: is owned by another user; run this as the Authority's user or as root",
         reason="not_the_owner",
         fault=Fault.DENIED,
     )

@@ -36,13 +36,15 @@ _DEMO = (
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--all", "is_one", is_flag=True, help="One process: the same as --for all.")
+@click.option(
+    "--all", "is_one", is_flag=True, help="Configure one process with all roles; same as --for all."
+)
 @click.option(
     "--for",
     "roles",
     multiple=True,
     type=click.Choice(_ROLES),
-    help="Whose configuration to write; may be repeated.  [default: the three roles]",
+    help="The role to configure; may be repeated.  [default: all three roles]",
 )
 @click.option(
     "--cluster",
@@ -50,7 +52,7 @@ _DEMO = (
     show_default=True,
     type=WORD,
     metavar="NAME",
-    help="The cluster's DNS name; it need not resolve.",
+    help="The cluster's name, in the form of a DNS name; it need not resolve.",
 )
 @click.option(
     "--public-name",
@@ -58,7 +60,8 @@ _DEMO = (
     multiple=True,
     type=WORD,
     metavar="N",
-    help="What people call the Proxy; may be repeated.  [default: localhost]",
+    help="A DNS name or IP address under which people reach the Proxy; may be repeated.  [default: "
+    "localhost]",
 )
 @click.option("--public-port", default=7400, show_default=True, type=click.IntRange(1, 65535))
 @click.option(
@@ -66,7 +69,7 @@ _DEMO = (
     default=7401,
     show_default=True,
     type=click.IntRange(1, 65533),
-    help="The first of the Authority's three ports.",
+    help="The first of the Authority's three consecutive ports.",
 )
 @click.option(
     "--host",
@@ -74,7 +77,7 @@ _DEMO = (
     show_default=True,
     type=WORD,
     metavar="ADDR",
-    help="Where Proxies reach the Authority.",
+    help="The address at which Proxies reach the Authority.",
 )
 @click.option(
     "--resource",
@@ -82,26 +85,27 @@ _DEMO = (
     multiple=True,
     type=WORD,
     metavar="ID=KIND:HOST:PORT",
-    help="Served by the Connector.  [default: ssh-here=ssh:127.0.0.1:22]",
+    help="A resource for the Connector to serve; may be repeated.  [default: "
+    "ssh-here=ssh:127.0.0.1:22]",
 )
 @click.option(
     "--ca-pin",
     default="",
     metavar="PIN",
-    help="For nodes of a cluster whose Authority is elsewhere.",
+    help="The pin of an existing cluster, to configure further nodes for it.",
 )
 @click.option(
     "--root-key-to",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Write the root's private key there and keep no copy.",
+    help="Write the root's private key to PATH and keep no copy in DIR.",
 )
 @click.option(
     "--issuing-ca-days",
     "ca_days",
     type=click.IntRange(1, 3650),
     metavar="DAYS",
-    help="Life of the issuing CAs.  [default: 90]",
+    help="Lifetime of the issuing CAs.  [default: 90]",
 )
 @json_option
 @click.pass_obj
@@ -121,12 +125,12 @@ def init(
     ca_days: int | None,
     as_json: bool,
 ) -> None:
-    """Write configurations and keys of a gateway into DIR, and say what to type next."""
+    """Write the configuration and keys of a gateway to DIR, and print the next steps."""
     from svc.setup.commands import Next
     from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, Plan, Ports, read_served
 
     if is_one and roles:
-        raise UsageError("--all: is the same as --for all; give one of them")
+        raise UsageError("--all: means the same as --for all; give only one of them")
     wanted = (ALL,) if is_one else tuple(dict.fromkeys(roles)) or SEPARATE
     served = resources or (("ssh-here=ssh:127.0.0.1:22",) if set(wanted) - {"proxy"} else ())
     plan = Plan(
@@ -156,16 +160,20 @@ def init(
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Show it and exit: 0 where all was as it should be.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Run the demo once and exit, with status 0 if every step succeeded.",
+)
 @click.option(
     "--keep",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep the state in DIR, which must be new or empty.",
+    help="Keep the demo's state in DIR, which must be new or empty.",
 )
 @click.pass_obj
 def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
-    """Show a whole gateway at work in this process, on loopback, with a state of its own."""
+    """Demonstrate a complete gateway in this process, on loopback, with its own state."""
     from svc.demo.show import Show
 
     _log_warnings(globals_, _DEMO)
@@ -252,7 +260,7 @@ def _written(plan: Plan, pin: str) -> Iterable[str]:
     if plan.makes_keys:
         yield f"the root's private key is {root_key_of(plan)}"
         if plan.root_key is None:
-            yield "  (it can go offline: move it away; nothing reads it while the gateway runs)"
+            yield "  (move it offline: the running gateway does not read it)"
     yield ""
 
 

@@ -17,7 +17,7 @@ class Word(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Called by click for each value."""
         if not value or not value.isprintable():
-            self.fail("must be a text of characters that can be printed", param, ctx)
+            self.fail("must contain printable characters only", param, ctx)
         return value
 
 
@@ -37,6 +37,6 @@ def labels_of(given: Iterable[str]) -> dict[str, str]:
         if not mark or not key:
             raise click.UsageError(f"--label {text!r}: must be of the form key=value")
         if key in found:
-            raise click.UsageError(f"--label {key}: is given twice")
+            raise click.UsageError(f"--label {key}: given more than once")
         found[key] = value
     return found

@@ -28,30 +28,32 @@ _MAX_TOKEN = 4096
     metavar="HOST:PORT",
     multiple=True,
     required=True,
-    help="A Proxy of the cluster; may be given more than once.",
+    help="A Proxy of the cluster; may be repeated.",
 )
 @click.option(
     "--ca-pin",
     "pin",
     metavar="PIN",
     required=True,
-    help="SHA-256 of the cluster root, as the operator gave it.",
+    help="SHA-256 of the cluster's root certificate, from your operator.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="File with the join token; else it is read from stdin or asked for.",
+    help="File with the join token; without it, the token is read from stdin or prompted for.",
 )
 @click.option(
     "--dir",
     "directory",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where identity and configuration go; ~/.svc if not given.",
+    help="Directory for your identity and configuration; ~/.svc by default.",
 )
 @click.option(
-    "--authority", metavar="HOST:PORT", help="Authority's join listener, to join without a Proxy."
+    "--authority",
+    metavar="HOST:PORT",
+    help="The Authority's join listener, to join directly instead of through a Proxy.",
 )
 @json_option
 @click.pass_obj
@@ -64,7 +66,7 @@ def join(
     authority: str | None,
     as_json: bool,
 ) -> None:
-    """Exchange a one-use token for an identity of yours on this machine."""
+    """Exchange a one-use token for your identity on this machine."""
     from svc.compose.client import home
     from svc.compose.personal import check_pin, parse_addresses, prepare, take_identity
 
@@ -85,8 +87,8 @@ def join(
         said,
         [f"joined {joined.cluster} as {escaped(joined.name)}"],
         [
-            f"svc{option} up              # local endpoints of all you may use",
-            f"svc{option} resources list  # what that is",
+            f"svc{option} up              # open a local endpoint for every resource you may use",
+            f"svc{option} resources list  # list those resources",
             f'ssh -o ProxyCommand="svc{option} proxy-ssh %h" NAME',
         ],
     )

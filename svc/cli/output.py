@@ -56,7 +56,7 @@ def document(value: object) -> str:
     return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 """Every command that ends with a result takes it; :func:`tell` prints the one or the other."""
 
 

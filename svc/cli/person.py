@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from svc.compose.client import PersonSide
 
 _ASK_SECS = 20.0
-_NOT_TOLD = "nothing can be told of this decision: it is unknown, or not yours to ask about"
+_NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 
 
 @click.command()
 @click.pass_obj
 def up(globals_: Globals) -> int:
-    """Keep a local endpoint for every resource you may use, until interrupted."""
+    """Provide a local endpoint for every resource you may use, until interrupted."""
     from twisted.internet import reactor
 
     from svc.compose.client import client_settings, make_client
@@ -55,14 +55,20 @@ def up(globals_: Globals) -> int:
 
 
 @click.command()
-@click.option("--refresh", is_flag=True, help="Ask the Proxy anew first.")
-@click.option("--explain", is_flag=True, help="Say why things are as they are.")
+@click.option(
+    "--refresh", is_flag=True, help="Query the Proxy first instead of showing the cached state."
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show the cause of each problem, refused request and ended session.",
+)
 @json_option
 @click.pass_obj
 def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> int:
-    """Show your identity, the Proxy connection, and what was refused.
+    """Show your identity, the Proxy connection, and recent refusals and ended sessions.
 
-    Status 1 where your certificate is not good now: it has ended, or this machine's clock is wrong.
+    Status 1 if your certificate is not valid now: it has expired, or this machine's clock is wrong.
     """
     from svc.client.own_certificate import identity_status
 
@@ -78,7 +84,7 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
 
 @click.group(cls=Group, no_args_is_help=True)
 def resources() -> None:
-    """What you may use."""
+    """The resources you may use."""
 
 
 @resources.command("list")
@@ -90,7 +96,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     told = _ask(side, refresh=False)
     if told is None:
         endpoints = run(lambda reactor: _listed(_with(side, reactor)))
-        hint(["the resident is not running: there are no local addresses (svc up)"])
+        hint(["no local addresses: the resident is not running; start it with: svc up"])
     else:
         endpoints = told["endpoints"]
     rows = [
@@ -122,7 +128,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     from svc.model.ids import is_random_id
 
     if not is_random_id(decision_id):
-        raise click.UsageError("DECISION_ID is 32 hex digits, as a refusal names it")
+        raise click.UsageError("DECISION_ID must be 32 hex digits, as shown with a refusal")
     side = _able(globals_)
     told = run(lambda reactor: _why(_with(side, reactor), decision_id))
     if not told.explained:
@@ -160,16 +166,16 @@ async def _why(side: PersonSide, decision_id: str) -> Any:
 @click.command("proxy-ssh")
 @click.argument("name")
 @click.option("--kind", default="ssh", show_default=True, help="The kind of the resource.")
-@click.option("--user", default="", metavar="NAME", help="The user at the target (%r in ssh).")
+@click.option("--user", default="", metavar="NAME", help="The user name on the target (%r in ssh).")
 @click.pass_obj
 def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
-    """Carry one session on stdin and stdout: an ssh ProxyCommand."""
+    """Carry one session over stdin and stdout, as an ssh ProxyCommand."""
     from svc.client.refused import said
 
     side = _able(globals_)
     known = side.kinds.by_name.get(kind)
     if known is None:
-        raise click.UsageError(f"--kind {escaped(kind)}: not in use here (plugins.kinds)")
+        raise click.UsageError(f"--kind {escaped(kind)}: not enabled in plugins.kinds")
     taken, given = _take_stdio()
     try:
         return run(lambda reactor: _carried(_with(side, reactor), name, known, user, taken))

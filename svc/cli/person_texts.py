@@ -12,7 +12,11 @@ def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
     certificate = told["certificate"]
     left = f"until {certificate['not_after']}"
     if certificate["problem"]:
-        left = "ended" if certificate["seconds_left"] <= 0 else "not valid yet: clock wrong"
+        left = (
+            "ended"
+            if certificate["seconds_left"] <= 0
+            else "not valid yet: this machine's clock is wrong"
+        )
     elif certificate["ends_soon"]:
         left = (
             f"{left}, in {certificate['seconds_left'] // 60} min: run `svc join` with a new token"

@@ -47,7 +47,7 @@ and loaded as root. Where the role's user owns it, run the command as that user:
 | 4 | The store holds migrations that this build does not know. |
 | 5 | The store's migration lock was not obtained within 120 s. |
 | 6 | The audit log does not verify. |
-| {USAGE_EXIT} | The command line is not of its form; nothing was started. |
+| {USAGE_EXIT} | The command line is invalid; nothing was started. |
 | 130 | Interrupted. |
 """
 

@@ -30,7 +30,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     reactor runs; refusals go through the log, in its format.
     """
     if globals_.config is None:
-        raise UsageError("--config PATH is required to run a role")
+        raise UsageError("running a role requires --config PATH")
     from twisted.internet import reactor
 
     from svc.compose.signals import ignore_hangups
@@ -78,7 +78,7 @@ def crash_point(globals_: Globals) -> Any:
         return lambda name: None
     point, _, number = wanted.partition(":")
     if number and (not number.isdecimal() or int(number) < 1):
-        raise ConfigError("SVC_CRASH_AT", "after the colon stands a number from 1 on")
+        raise ConfigError("SVC_CRASH_AT", "the colon must be followed by a number, 1 or greater")
     left = int(number or 1)
 
     def crash(name: str) -> None:
@@ -134,7 +134,7 @@ class Running:
         if failure.check(SvcError):
             self._stopped_by(failure.value)
             return
-        Logger(namespace="svc").failure("the start failed", failure)
+        Logger(namespace="svc").failure("the role failed to start", failure)
         self._status = 1
         self._stop()
 

@@ -42,4 +42,4 @@ class Log:
                     return record
             return None
 
-        return store_place(self.settings).look("find a decision", look)
+        return store_place(self.settings).look("find a decision in the audit log", look)

@@ -57,7 +57,7 @@ class Show:
         if once:
             if self.kept is not None:
                 self.say("")
-                self.say("What was kept can be looked at with the gateway gone:")
+                self.say("With the gateway stopped, you can still inspect what was kept:")
                 for line in story.kept():
                     self.say(f"  {line}")
             self._part()
@@ -71,14 +71,16 @@ class Show:
         await self._stay()
 
     def _introduce(self, gateway: Gateway) -> None:
-        where = f"kept in {self.kept}" if self.kept else f"in {gateway.directory}, gone at the end"
+        where = (
+            f"kept in {self.kept}" if self.kept else f"in {gateway.directory}, deleted at the end"
+        )
         self.say("svc demo: Authority, Proxy, Connector and a person's side, in one process")
         self.say(f"          on loopback only; state {where}")
         self.say("")
 
     def _part(self) -> None:
         self.say("")
-        self.say("A gateway to keep, of one process or of three:")
+        self.say("To set up a permanent gateway, in one process or in three:")
         self.say(f"  {self.program} init my-gateway --all")
         self.say(f"  {self.program} init my-gateway")
 

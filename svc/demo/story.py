@@ -80,10 +80,12 @@ class Story:
     ) -> None:
         heard = await local.talk(there[role.id], said, len(expected))
         if not heard.startswith(expected):
-            raise NotAsExpected(f"{role.id}: {len(heard)} bytes came back, not the expected ones")
+            raise NotAsExpected(
+                f"{role.id}: {len(heard)} bytes came back, but not the expected ones"
+            )
         record = await self._in_thread(lambda: self._log.decision(role.id))
         if record is None or record["decision"] != "allow":
-            raise NotAsExpected(f"{role.id}: a session was open, and no record allows it")
+            raise NotAsExpected(f"{role.id}: a session was opened without a record that allows it")
         shown = expected.splitlines()[0].decode("ascii")
         policies = ", ".join(record["policies"])
         self.say(
@@ -94,10 +96,12 @@ class Story:
     async def _denied(self, local: LocalEndpoints, role: Role, there: dict[str, Any]) -> None:
         heard = await local.talk(there[role.id], b"open\n", 0)
         if heard:
-            raise NotAsExpected(f"{role.id}: {len(heard)} bytes came through; none should have")
+            raise NotAsExpected(f"{role.id}: {len(heard)} bytes came through; expected none")
         refused = (await local.status())["refused"]
         if not refused or refused[-1]["resource"] != role.id:
-            raise NotAsExpected(f"{role.id}: the connection ended, and not by a refusal")
+            raise NotAsExpected(
+                f"{role.id}: the connection ended for a reason other than a refusal"
+            )
         one = refused[-1]
         policies = escaped(", ".join(one["policies"]))
         self.say(

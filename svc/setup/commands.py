@@ -40,32 +40,35 @@ class Next:
             yield ""
 
     def _one(self) -> Iterator[tuple[str, list[str]]]:
-        yield "the gateway; it stays in this terminal", [f"{self._svc('all')} all"]
+        yield "run the gateway; it keeps this terminal", [f"{self._svc('all')} all"]
         if not self.plan.served:
-            yield "what is served (its address goes into all.toml)", self._served()
-        yield f"a person of the group {GROUP}, in another terminal", self._person()
-        yield "local ports for all that person may use", self._use()
+            yield "add the resources (their addresses are in all.toml)", self._served()
+        yield (
+            f"in another terminal, add a person to the group {GROUP} and join as that person",
+            self._person(),
+        )
+        yield "open a local port for every resource that person may use", self._use()
 
     def _separate(self) -> Iterator[tuple[str, list[str]]]:
         roles = self.plan.roles
-        yield "the Authority; it stays in this terminal", [f"{self._svc(AUTHORITY)} authority"]
+        yield "run the Authority; it keeps this terminal", [f"{self._svc(AUTHORITY)} authority"]
         for role, name in ((PROXY, PROXY_NAME), (CONNECTOR, CONNECTOR_NAME)):
             if role in roles:
                 run = f"{self._svc(role)} {role}"
-                what = f"a one-use token for the {role.title()}, and the {role.title()}"
-                yield f"{what}; a terminal of its own", [self._node(role, name), run]
+                what = f"create a one-use token for the {role.title()}, and run the {role.title()}"
+                yield f"{what}, in another terminal", [self._node(role, name), run]
             else:
                 yield (
-                    f"a token for a {role.title()} on another machine",
+                    f"create a token for a {role.title()} on another machine",
                     self._elsewhere(role, name),
                 )
-        what = "what is served, and who may use it"
+        what = "add the resources, and set who may use them"
         policy = _quoted(self.plan.directory / POLICY)
         authority = f"{self._svc(AUTHORITY)} authority"
         who = [f"{authority} groups add {GROUP}", f"{authority} policy set {policy}"]
         yield what, [*self._served(), *who]
-        yield f"a person of the group {GROUP}", self._person()
-        yield "local ports for all that person may use", self._use()
+        yield f"add a person to the group {GROUP} and join as that person", self._person()
+        yield "open a local port for every resource that person may use", self._use()
 
     def _joiners(self) -> Iterator[str]:
         """Where only nodes of a cluster made elsewhere are set up."""

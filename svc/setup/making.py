@@ -45,14 +45,16 @@ def check_free(plan: Plan) -> None:
     directory = plan.directory
     if os.path.lexists(directory):
         if not directory.is_dir() or directory.is_symlink():
-            raise AlreadyThere(f"{directory}: is there and is not a directory; name another one")
+            raise AlreadyThere(f"{directory}: exists and is not a directory; choose another one")
         if directory.samefile(Path.cwd()):
             # Its place is taken by another directory; a shell in it would stand in none.
-            raise AlreadyThere(f"{directory}: is the working directory; name a new one")
+            raise AlreadyThere(f"{directory}: is the working directory; choose a new one")
         if any(directory.iterdir()):
-            raise AlreadyThere(f"{directory}: is not empty; nothing is overwritten, name another")
+            raise AlreadyThere(
+                f"{directory}: is not empty, and svc overwrites nothing; choose another directory"
+            )
     if plan.root_key is not None and os.path.lexists(plan.root_key):
-        raise AlreadyThere(f"--root-key-to {plan.root_key}: is there already")
+        raise AlreadyThere(f"--root-key-to {plan.root_key}: already exists")
 
 
 @frozen
@@ -165,5 +167,7 @@ def _take_place(stage: Path, directory: Path) -> None:
         durable.move(stage, directory)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise AlreadyThere(f"{directory}: was made meanwhile; nothing is overwritten") from None
-        raise ConfigError(str(directory), (error.strerror or "cannot be made").lower()) from None
+            raise AlreadyThere(
+                f"{directory}: was created in the meantime; nothing was overwritten"
+            ) from None
+        raise ConfigError(str(directory), (error.strerror or "cannot be created").lower()) from None

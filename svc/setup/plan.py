@@ -116,28 +116,41 @@ class Plan:
             UsageError: naming the option.
         """
         if not str(self.directory).isprintable() or set(str(self.directory)) & set("?#"):
-            raise UsageError("DIR: a path without ? # and without control characters")
+            raise UsageError("DIR: the path must not contain ?, # or control characters")
         if not is_cluster_name(self.cluster):
-            raise UsageError("--cluster: a DNS name in lower case, such as gate.example.org")
+            raise UsageError(
+                "--cluster: must be a DNS name in lower case, such as gate.example.org"
+            )
         if ALL in self.roles and not self.is_one:
-            raise UsageError("--for all: stands alone; it holds the three roles")
+            raise UsageError("--for all: already includes the three roles; give it alone")
         if self.is_one and self.host != LOOPBACK:
-            raise UsageError("--host: in one process the roles meet on loopback; leave it away")
+            raise UsageError(
+                "--host: does not apply to --all, where the roles use loopback; omit it"
+            )
         for name in (*self.public_names, self.host):
             _check_host(name)
         if len({one.id for one in self.served}) != len(self.served):
-            raise UsageError("--resource: an id is given twice")
+            raise UsageError("--resource: an id is given more than once")
         if not self.makes_keys and not _PIN.match(self.ca_pin):
             raise UsageError(
-                "--ca-pin: required where no Authority is set up here: 64 hex digits, as "
-                "`svc authority status` shows them"
+                "--ca-pin: required unless an Authority is configured here; give the 64 hex "
+                "digits that `svc authority status` shows"
             )
         if self.makes_keys and self.ca_pin:
-            raise UsageError("--ca-pin: is for nodes of a cluster that was made elsewhere")
+            raise UsageError(
+                "--ca-pin: applies only to nodes of an existing cluster; omit it where an "
+                "Authority is configured here"
+            )
         if self.root_key is not None and not self.makes_keys:
-            raise UsageError("--root-key-to: no keys are made here")
+            raise UsageError(
+                "--root-key-to: applies only where an Authority is configured; no keys are "
+                "created here"
+            )
         if ISSUING_CA_DAYS in self.numbers and not self.makes_keys:
-            raise UsageError("--issuing-ca-days: no keys are made here")
+            raise UsageError(
+                "--issuing-ca-days: applies only where an Authority is configured; no keys are "
+                "created here"
+            )
 
 
 def read_served(text: str) -> Served:
@@ -149,11 +162,13 @@ def read_served(text: str) -> Served:
     name, equals, rest = text.partition("=")
     kind, colon, address = rest.partition(":")
     if not (equals and colon and is_resource_id(name) and kind.isidentifier()):
-        raise UsageError("--resource: of the form ID=KIND:HOST:PORT, such as db1=tcp:10.0.0.5:5432")
+        raise UsageError(
+            "--resource: must have the form ID=KIND:HOST:PORT, such as db1=tcp:10.0.0.5:5432"
+        )
     kinds = installed("kind")
     if kind not in kinds:
         raise UsageError(
-            f"--resource {name}: there is no kind {kind}; the kinds are {', '.join(kinds)}"
+            f"--resource {name}: unknown kind {kind}; the kinds are {', '.join(kinds)}"
         )
     try:
         return Served(name, kind, str(parse_address(address)))
@@ -182,4 +197,6 @@ def is_local(host: str) -> bool:
 
 def _check_host(name: str) -> None:
     if not (is_cluster_name(name) or is_address(name)):
-        raise UsageError("--host, --public-name: a DNS name in lower case, or an IP address")
+        raise UsageError(
+            "--host, --public-name: must be a DNS name in lower case, or an IP address"
+        )

@@ -61,7 +61,7 @@ class AdoptTests(AdoptCase):
         shown = place.run("audit", "adopt")
         self.assertEqual(shown.status, 0, shown.stderr)
         self.assertIn("the store ends at record 7\nlost: a head over 13 records", shown.stdout)
-        self.assertIn("missing or another one: 8\n", shown.stdout)
+        self.assertIn("missing or differs: 8\n", shown.stdout)
         self.assertIn("nothing was changed", shown.stderr)
         self.assertEqual(place.files(), before)
         said = json.loads(place.run("audit", "adopt", "--json").stdout)
@@ -73,7 +73,7 @@ class AdoptTests(AdoptCase):
             self.assertIn("a reason of 1 to", refused.stderr)
         self.assertEqual(place.files(), before)
         done = place.run("audit", "adopt", "--reason", "a disk failed")
-        self.assertIn("the next start", done.stderr)
+        self.assertIn("at its next start", done.stderr)
         wish = restore_wish_file(place.state / "anchor" / WISH).read()
         assert wish is not None and wish.lost is not None
         self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))

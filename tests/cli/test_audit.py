@@ -376,7 +376,7 @@ class ShowTests(TestCase):
             self.assertEqual(shown.status, 0, shown.stderr)
             self.assertEqual([each["seq"] for each in json.loads(shown.stdout)], expected, words)
         empty = place.run("audit", "show", "--person", "nobody")
-        self.assertEqual((empty.stdout, empty.stderr), ("", "no such records\n"))
+        self.assertEqual((empty.stdout, empty.stderr), ("", "no matching records\n"))
         for word in ("yesterday", "2h ago", "2026-13-01"):
             refused = place.run("audit", "show", "--since", word)
             self.assertEqual((refused.status, refused.stdout), (64, ""))
@@ -389,7 +389,7 @@ class ShowTests(TestCase):
         shown = place.run("audit", "show")
         self.assertEqual((shown.status, len(shown.stdout.splitlines())), (0, 4))
         self.assertIn("DAMAGED: unreadable", shown.stdout)
-        self.assertIn("see svc authority audit verify", shown.stderr)
+        self.assertIn("run: svc authority audit verify", shown.stderr)
         for statement, expected in (
             ("UPDATE audit_log SET canonical = replace(canonical, 'roll.', 'rolL.') WHERE seq = 2",
              {"seq": 2, "damaged": "the record is not the one that was hashed"}),

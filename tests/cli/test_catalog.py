@@ -91,7 +91,7 @@ class ResourceTests(TerminalTests):
                 Registered(node.id, "p" * 26, str(number), "i", {}, 0.0, asked.append)
             )
         for words, said in (
-            (("assign", "db", "--node", "db-1"), "db is assigned so already\n"),
+            (("assign", "db", "--node", "db-1"), "db is already assigned to db-1\n"),
             (("assign", "db", "--node", "db-2"), "assigned db to db-2, assignment 2, catalog 2\n"),
             (("unassign", "db"), "unassigned db, assignment 3, catalog 3\n"),
             (("remove", "db"), "removed db, catalog version 4\n"),
@@ -160,7 +160,7 @@ class ResourceTests(TerminalTests):
             [("db", "c" * 26), ("host", "c" * 26)],
         )
         again = self.run_it("resources", "move", "--from", SEEN.id, "--to", "db-1")
-        self.assertEqual(again.stdout, f"db-1 ({SEEN.id}, revoked) has no resources\n")
+        self.assertEqual(again.stdout, f"no resources are assigned to db-1 ({SEEN.id}, revoked)\n")
         found = json.loads(self.run_it(
             "resources", "move", "--from", "c" * 26, "--to", "db-2", "--json"
         ).stdout)  # fmt: skip
@@ -231,7 +231,7 @@ class PolicyTests(TerminalTests):
         again = self.run_it("policy", "set", "-", stdin=POLICY.encode())
         self.assertEqual((again.status, again.stderr), (0, ""))
         self.assertEqual(
-            again.stdout, "policy version 2 has this text and is in force; nothing changed\n"
+            again.stdout, "policy version 2 with this text is already in force; nothing changed\n"
         )
         self.assertEqual(len(self.records()), before)
         history = json.loads(self.run_it("policy", "history", "--json").stdout)

@@ -94,7 +94,7 @@ class SocketTests(TestCase):
         dead = await self.refusal(place.state)
         for refused in (missing, nowhere, dead):
             self.assertEqual(refused.reason, "authority_not_running")
-            self.assertIn("is the Authority running?", refused.text)
+            self.assertIn("if the Authority is not running, start it with", refused.text)
 
     async def test_silence(self) -> None:
         """An Authority that takes the call and says nothing is waited for no longer than told."""
@@ -145,6 +145,9 @@ class SocketTests(TestCase):
         place = Place(self)
         out, err, status = await self.program(place, "status")
         self.assertEqual((out, status), (b"", 1))
-        self.assertIn(f"{place.state}/control.sock: is the Authority running?".encode(), err)
+        self.assertIn(
+            f"{place.state}/control.sock: no answer; if the Authority is not running".encode(),
+            err,
+        )
         self.assertNotIn(b"Traceback", err)
         self.assertEqual(list(place.state.iterdir()), [])

@@ -138,4 +138,4 @@ class HelpTests(TerminalTests):
             self.assertNotIn("...\n", told.partition("Commands:")[2], words)
             self.assertLessEqual(max(map(len, told.splitlines())), 80, words)
         whole = re.sub(r"\s+", " ", terminal("--help").stdout)
-        self.assertIn("Exchange a one-use token for an identity of yours on this machine.", whole)
+        self.assertIn("Exchange a one-use token for your identity on this machine.", whole)

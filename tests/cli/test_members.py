@@ -61,9 +61,9 @@ class NodeTests(SynchronousTestCase):
         self.assertNotIn(token, added.stderr)
         self.assertEqual(
             added.stderr,
-            "token of the proxy edge: good for one join until 2030-03-17T18:46:40Z\n"
-            "keep it on that machine in a file of mode 0600 that the role's user owns;\n"
-            "the configuration there says:\n"
+            "token of the proxy edge: valid for one join until 2030-03-17T18:46:40Z\n"
+            "store it on that machine in a file with mode 0600, owned by the role's user;\n"
+            "its configuration needs:\n"
             "\n"
             'cluster = "c1.example.test"\n'
             "[join]\n"
@@ -162,7 +162,7 @@ class NodeTests(SynchronousTestCase):
         (row,) = json.loads(self.run_it("nodes", "expected", "--json").stdout)
         self.assertEqual((row["name"], row["key_sha256"], row["used"]), ("edge", "ab" * 32, False))
         done = self.run_it("nodes", "unexpect", row["id"])
-        self.assertEqual(done.stdout, f"{row['id']} is expected no more\n")
+        self.assertEqual(done.stdout, f"{row['id']} may no longer join\n")
         self.assertEqual(
             self.run_it("nodes", "expected").stdout.splitlines()[1].split()[:3],
             ["edge", "proxy", "used"],
@@ -284,5 +284,7 @@ class PersonTests(SynchronousTestCase):
         """A group is added once; adding it again changes nothing and says so."""
         first = self.place.run("groups", "add", "ops", admin=self.authority)
         again = self.place.run("groups", "add", "ops", admin=self.authority)
-        self.assertEqual((first.stdout, again.stdout), ("added ops\n", "ops is there already\n"))
+        self.assertEqual(
+            (first.stdout, again.stdout), ("added ops\n", "group ops already exists\n")
+        )
         self.assertEqual(again.status, 0)

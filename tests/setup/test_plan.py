@@ -78,7 +78,7 @@ class PlanTests(SynchronousTestCase):
         """A kind that the gateway would not start with is refused with those there are."""
         for text in ("web=http:10.0.0.5:80", "web=https:h:1"):
             told = self.assertRaises(UsageError, read_served, text).text
-            self.assertIn("--resource web: there is no kind http", told)
+            self.assertIn("--resource web: unknown kind http", told)
             self.assertIn("the kinds are ssh, tcp", told)
 
 

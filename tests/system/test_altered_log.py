@@ -185,7 +185,7 @@ class AdoptedTests(SynchronousTestCase):
         self.child.stop()
         self.sql(f"DELETE FROM audit_log WHERE seq > {at}")
         self.refused()
-        self.adopted("lost: a head over", f"missing or another one: {at + 1}")
+        self.adopted("lost: a head over", f"missing or differs: {at + 1}")
         self.assertLessEqual({"group:four", "group:five", "group:six"}, self.unsigned())
 
     def alter(self, seq: int) -> None:

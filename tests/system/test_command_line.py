@@ -129,7 +129,8 @@ class OperatorTests(SynchronousTestCase):
         self.assertEqual((again.status, again.stderr), (0, ""))
         self.assertEqual(
             again.stdout,
-            f"policy version {shown['version']} has this text and is in force; nothing changed\n",
+            f"policy version {shown['version']} with this text is already in force; "
+            "nothing changed\n",
         )
         wrong = (
             text + '@id("late")\npermit (principal, action, resource)\nwhen { context.hour < };\n'
@@ -162,7 +163,7 @@ class OperatorTests(SynchronousTestCase):
         words = ("init", str(there), "--resource", "web=http:127.0.0.1:80")
         refused = run(svc_command(*words), ada().home)
         self.assertEqual((refused.status, refused.stdout), (64, ""))
-        self.assertIn("there is no kind http; the kinds are ssh, tcp", refused.stderr)
+        self.assertIn("unknown kind http; the kinds are ssh, tcp", refused.stderr)
         self.assertFalse(there.exists())
 
 

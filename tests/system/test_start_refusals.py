@@ -164,7 +164,7 @@ MACHINE = [
 
 USAGE = [
     Start("no configuration", tuple(svc_command("proxy")), None,
-          ("svc: --config PATH is required",), 64),
+          ("svc: running a role requires --config PATH",), 64),
     Start("unknown role", role("gateway"), PROXY,
           ("no command 'gateway'; roles are authority, proxy, connector, all",), 64),
     Start("a word after a role", (*role("proxy"), "now"), PROXY, ("svc: ", "now"), 64),

@@ -85,7 +85,7 @@ class UnsignedRowTests(SynchronousTestCase):
         self.named(gateway)
         self.assertEqual(gateway.status()["policy_version"], version)
         again = gateway.operator("state", "adopt", check=False)
-        self.assertIn("has signed records already", again.stderr)
+        self.assertIn("already has signed records", again.stderr)
 
     def refused_start(self, statement: str, word: str) -> None:
         """The Authority does not start over this."""
