@@ -192,7 +192,7 @@ def _become(group: Sequence[str], place: Path) -> NoReturn:
     its.close()
     forking.adopt(ours, pid)
     sys.argv = ["trial", "--temp-directory", str(place / "trial"), *group]
-    trial.run()
+    fork_server.leaving(trial.run)
     raise AssertionError("trial has exited")
 
 
@@ -201,7 +201,8 @@ def _serve(ours: socket.socket, its: socket.socket) -> NoReturn:
     ours.close()
     for first, end in ((3, its.fileno()), (its.fileno() + 1, os.sysconf("SC_OPEN_MAX"))):
         os.closerange(first, end)
-    sys.exit(fork_server.serve(its))
+    fork_server.leaving(lambda: sys.exit(fork_server.serve(its)))
+    raise AssertionError("the fork server has exited")
 
 
 def main(words: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from shutil import rmtree
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.forking import Forked, fork
-from svc.testing.processes import Child, environment, run, svc_command, until
+from svc.testing.processes import Child, begun, environment, run, svc_command, until
 
 
 class ForkTests(SynchronousTestCase):
@@ -44,6 +44,20 @@ class ForkTests(SynchronousTestCase):
             self.assertEqual(run(svc_command(*words), self.home), forked)
             rmtree(self.home / "made", True)
             os.environ.pop("SVC_TEST_EXEC")
+
+    def test_nobody_reads(self) -> None:
+        """A command whose output nobody reads ends as it does when started from nothing."""
+
+        def status() -> int:
+            reading, writing = os.pipe()
+            os.close(reading)
+            with open(writing, "wb") as out, open(os.devnull, "r+b") as nothing:
+                words, home = svc_command("--version"), self.home
+                return begun(words, environment(home), home, (nothing, out, nothing)).wait(10)
+
+        forked = status()
+        self.patch(os, "environ", {**os.environ, "SVC_TEST_EXEC": "1"})
+        self.assertEqual(status(), forked)
 
     def test_environment(self) -> None:
         """It has the environment it was given, and nothing of ours."""

@@ -12,6 +12,7 @@ its status, each as a native ``int``.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -21,6 +22,10 @@ import signal
 import socket
 import struct
 import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from runpy import run_module
@@ -32,6 +37,9 @@ NUMBER = struct.Struct("=i")
 MAX_ORDER = 1 << 17
 SITE_PACKAGES = "TEST_SITE_PACKAGES"
 """Names a folder in which a child finds distributions, as if they were installed beside svc."""
+
+CLOCK_OFFSET = "TEST_CLOCK_OFFSET"
+"""Seconds by which a child's clock is ahead, or behind if they are negative."""
 
 _PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
 _MORE = (
@@ -83,8 +91,30 @@ def serve(asked: socket.socket) -> int:
     if order is None:
         return 0
     _become(order)
-    run_module("svc", run_name="__main__", alter_sys=True)  # which exits
+    leaving(partial(run_module, "svc", run_name="__main__", alter_sys=True))
     return 1
+
+
+def leaving(program: Callable[[], object]) -> None:
+    """Run what ends by SystemExit, and end as the interpreter would, but free nothing.
+
+    Freeing what is shared with the server would copy its memory page by page, which takes longer
+    than most commands.  A status that is no number, and a stream that cannot be flushed, are left
+    to the interpreter.
+    """
+    try:
+        program()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            raise ended from None
+        os._exit((ended.code or 0) & 0xFF)
 
 
 def _serve(asked: socket.socket) -> _Order | None:
@@ -161,6 +191,10 @@ def _become(order: _Order) -> None:
     place = os.environ.pop(SITE_PACKAGES, "")
     if place:
         sys.path.insert(0, place)
+    offset = os.environ.pop(CLOCK_OFFSET, "")
+    if offset:
+        real, seconds = time.time, float(offset)
+        time.time = lambda: real() + seconds  # svc asks the module each time: no call of it is kept
     sys.argv = ["svc", *order.arguments]
 
 
