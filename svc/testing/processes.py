@@ -33,6 +33,9 @@ PATIENCE = 20.0
 """Seconds a test waits for what must come."""
 
 _BETWEEN_LOOKS = 0.02
+_MOST_BETWEEN_LOOKS = 0.2
+_RESTS = 3
+"""How many times as long as a look took, we wait before the next one."""
 _SVC = (sys.executable, "-m", "svc")
 _PR_SET_PDEATHSIG = 1
 _T = TypeVar("_T")
@@ -274,9 +277,11 @@ def until(
     children = tuple(alive)
     end = monotonic() + seconds
     while True:
+        began = monotonic()
         found = look()
         if found:
             return found
+        took = monotonic() - began
         for child in children:
             if not child.is_alive:
                 raise TooLate(f"{what}: {child.name} ended first\n{child.tail()}")
@@ -284,7 +289,8 @@ def until(
         if left <= 0:
             last = "\n".join(f"--- {child.name}\n{child.tail()}" for child in children)
             raise TooLate(f"{what}: not after {seconds} s (last: {found!r})\n{last}")
-        _pause(min(_BETWEEN_LOOKS, left), children)
+        rest = min(max(_BETWEEN_LOOKS, _RESTS * took), _MOST_BETWEEN_LOOKS)
+        _pause(min(rest, left), children)
 
 
 def _pause(seconds: float, children: Sequence[Child]) -> None:
