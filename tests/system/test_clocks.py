@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.control import ask_resident
 from svc.errors import SvcError
+from svc.testing.fork_server import CLOCK_OFFSET
 from svc.testing.person import Person
-from svc.testing.processes import Child, Ran, run, until
+from svc.testing.processes import Child, Ran, run, svc_command, until
 from tests.system.common import ada, shared
 
-_PROGRAM = """
-import sys, time
-real, offset = time.time, float(sys.argv.pop(1))
-time.time = lambda: real() + offset
-from svc.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 HOUR = 3600
 
 
-def off(offset: float, *words: str) -> list[str]:
-    """``svc`` with these words, on a machine whose clock is off by so many seconds."""
-    return [sys.executable, "-P", "-c", _PROGRAM, str(offset), *words]
+def off(offset: float) -> dict[str, str]:
+    """The environment of a machine whose clock is off by so many seconds."""
+    return {CLOCK_OFFSET: str(offset)}
 
 
 def with_clock(person: Person, offset: float, *words: str, stdin: str = "") -> Ran:
     """Run a person's command on such a machine."""
-    return run(off(offset, *words), person.home, stdin=stdin.encode())
+    return run(svc_command(*words), person.home, off(offset), stdin=stdin.encode())
 
 
 class WrongClockTests(SynchronousTestCase):
@@ -101,7 +94,8 @@ class EndedTests(SynchronousTestCase):
 
     def resident(self, person: Person, offset: float, says: str) -> Child:
         """``svc up`` on such a machine, once it has said this and answers."""
-        child = Child("up-dora", off(offset, "up"), person.home, person.home / "up.log")
+        words, log = svc_command("up"), person.home / "up.log"
+        child = Child("up-dora", words, person.home, log, off(offset))
         child.start()
         self.addCleanup(child.end)
         socket = person.directory / "run" / "control.sock"
