@@ -6,9 +6,8 @@ import os
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from attrs import define, field
@@ -16,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway import Gateway, make_gateway
 from svc.testing.person import Person
-from svc.testing.processes import environment, svc_command, until
+from svc.testing.processes import begun, environment, svc_command, until
 from svc.testing.settings import CONNECTOR, POLICY, PROXY, Target
 from tests.system.world import around
 
@@ -47,28 +46,32 @@ class ProxySsh:
 
     person: Person
     process: Any = field(init=False)
-    said: bytes = field(default=b"", init=False)
+    given: int = field(init=False)
+    output: int = field(init=False)
+    errors: int = field(init=False)
 
     def open(self) -> None:
         home = self.person.home
-        self.process = subprocess.Popen(
-            svc_command("proxy-ssh", "echo", "--kind", "tcp"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(home),
-            cwd=home,
-        )
-        self.process.stdin.write(b"hello")
-        self.process.stdin.flush()
-        assert os.read(self.process.stdout.fileno(), 5) == b"hello"
+        its_input, self.given = os.pipe()
+        self.output, its_output = os.pipe()
+        self.errors, its_errors = os.pipe()
+        words = svc_command("proxy-ssh", "echo", "--kind", "tcp")
+        with (
+            open(its_input, "rb") as stdin,
+            open(its_output, "wb") as stdout,
+            open(its_errors, "wb") as stderr,
+        ):
+            self.process = begun(words, environment(home), home, (stdin, stdout, stderr))
+        os.write(self.given, b"hello")
+        assert os.read(self.output, 5) == b"hello"
 
     def cut(self) -> Cut:
         """Wait until the output ends; what stands on stderr by then."""
-        while os.read(self.process.stdout.fileno(), 4096):
+        while os.read(self.output, 4096):
             pass
-        os.set_blocking(self.process.stderr.fileno(), False)
-        said = (self.process.stderr.read() or b"").decode()
+        # By then all of it is there: whoever reads on would wait for the end of the process.
+        os.set_blocking(self.errors, False)
+        said = os.read(self.errors, 65536).decode()
         found = re.search(r"echo: session ended: .*; reason (\w+); decision ([0-9a-f]{32})", said)
         assert found is not None, f"on stderr when the output ended: {said!r}"
         return Cut(found[1], found[2])
@@ -76,11 +79,8 @@ class ProxySsh:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                pass
+        for pipe in (self.given, self.output, self.errors):
+            os.close(pipe)
         self.process.wait()
 
 
@@ -141,18 +141,36 @@ class ThroughResident:
 WAYS: dict[str, Callable[[Person], Any]] = {"proxy-ssh": ProxySsh, "up": ThroughResident}
 
 
+def _echo() -> Target:
+    return Target("echo", f"127.0.0.1:{around().ports['echo']}")
+
+
+@cache
+def _shared() -> Gateway:
+    made = make_gateway([_echo()])
+    made.add_person("ada", "ops")
+    return made
+
+
 class EndingTests(SynchronousTestCase):
     """Each cause of an end, seen through both ways to open a session."""
 
     gateway: Gateway
+    person: Person
+
+    def shared(self) -> Person:
+        """The person of the gateway that these tests share; who takes a part of it puts it back."""
+        self.gateway = _shared()
+        self.person = self.gateway.people[0]
+        return self.person
 
     def make(self, **numbers: Any) -> Person:
         """A gateway of its own and a person in it."""
         made = {name.replace("__", "."): value for name, value in numbers.items()}
-        targets = [Target("echo", f"127.0.0.1:{around().ports['echo']}")]
-        self.gateway = make_gateway(targets, numbers=made)
+        self.gateway = make_gateway([_echo()], numbers=made)
         self.addCleanup(self.gateway.end)
-        return self.gateway.add_person("ada", "ops")
+        self.person = self.gateway.add_person("ada", "ops")
+        return self.person
 
     def ends(
         self,
@@ -165,25 +183,31 @@ class EndingTests(SynchronousTestCase):
         """Cut a session of each way by *end*, as often as is wanted, and compare what is told."""
         told: list[tuple[str, str, str]] = []
         for _ in range(TIMES):
-            for way, made in WAYS.items():
-                session = made(person)
-                session.open()
-                try:
-                    end()
-                    cut = session.cut()
-                finally:
-                    session.close()
-                mend()
-                told.append((way, cut.reason, self.why(cut.decision_id)))
+            cuts = self.cuts(person, end)
+            mend()
+            told += [(way, cut.reason, self.why(cut.decision_id)) for way, cut in cuts.items()]
         expected = [(way, reason, recorded or reason) for way in WAYS] * TIMES
         self.assertEqual(told, expected)
 
+    def cuts(self, person: Person, end: Callable[[], object]) -> dict[str, Cut]:
+        """Open a session of each way, end both by one *end*; what was told of each."""
+        sessions = {way: made(person) for way, made in WAYS.items()}
+        opened: list[Any] = []
+        try:
+            for session in sessions.values():
+                session.open()
+                opened.append(session)
+            end()
+            return {way: session.cut() for way, session in sessions.items()}
+        finally:
+            for session in opened:
+                session.close()
+
     def why(self, decision_id: str) -> str:
         """The reason by which the session ended, as `svc why` tells it to its person."""
-        person = self.gateway.people[0]
 
         def look() -> str | None:
-            said = person.svc("why", decision_id)
+            said = self.person.svc("why", decision_id)
             found = re.search(r"^because +.*\((\w+)\)$", said.stdout, re.MULTILINE)
             if found is None:
                 return None
@@ -194,7 +218,7 @@ class EndingTests(SynchronousTestCase):
 
     def test_policy(self) -> None:
         """A session that policy cuts says so: on stderr before its pipes are closed, and in why."""
-        person = self.make()
+        person = self.shared()
         self.ends(
             person,
             "policy_changed",
@@ -211,8 +235,7 @@ class EndingTests(SynchronousTestCase):
         def replace() -> None:
             self.gateway.child(serving[0]).kill()
             old, serving[0] = serving[0], next(names)
-            target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
-            self.gateway.files.add_connector(serving[0], (target,))
+            self.gateway.files.add_connector(serving[0], (_echo(),))
             self.gateway.put_token(serving[0], CONNECTOR)
             self.gateway.start(self.gateway.make_child(serving[0], CONNECTOR).name)
             joined = self.gateway.files.state(serving[0]) / "identity" / "current"
@@ -244,12 +267,12 @@ class EndingTests(SynchronousTestCase):
 
     def test_drained_proxy(self) -> None:
         """A Proxy that is stopped says so to what is still open after its time to finish."""
-        person = self.make()
+        person = self.shared()
         self.ends(person, "draining", lambda: self.stop(PROXY), lambda: self.again(PROXY))
 
     def test_drained_connector(self) -> None:
         """A Connector that is stopped says so to what is still open after its time to finish."""
-        person = self.make()
+        person = self.shared()
         self.ends(
             person,
             "connector_stopping",
@@ -259,7 +282,7 @@ class EndingTests(SynchronousTestCase):
 
     def test_dead_connector(self) -> None:
         """A Connector that is killed."""
-        person = self.make()
+        person = self.shared()
         self.ends(
             person,
             "tunnel_transport_error",
@@ -269,7 +292,7 @@ class EndingTests(SynchronousTestCase):
 
     def test_dead_proxy(self) -> None:
         """A Proxy that is killed: the person sees it at once, Authority when it comes back."""
-        person = self.make()
+        person = self.shared()
         self.ends(
             person,
             "proxy_gone",
@@ -281,15 +304,9 @@ class EndingTests(SynchronousTestCase):
     def test_revoked_proxy(self) -> None:
         """A Proxy that was revoked ends what it carries, which Authority writes down at once."""
         for _ in range(TIMES):
-            for way, made in WAYS.items():
-                person = self.make()
-                session = made(person)
-                session.open()
-                try:
-                    self.gateway.operator("nodes", "revoke", PROXY)
-                    cut = session.cut()
-                finally:
-                    session.close()
+            person = self.make()
+            cuts = self.cuts(person, lambda: self.gateway.operator("nodes", "revoke", PROXY))
+            for way, cut in cuts.items():
                 self.assertEqual((way, cut.reason), (way, "proxy_revoked"))
                 (end,) = [
                     record
@@ -297,7 +314,7 @@ class EndingTests(SynchronousTestCase):
                     if record["event"] == "session.abandoned"
                 ]
                 self.assertEqual(end["reason"], "proxy_revoked")
-                self.gateway.end()
+            self.gateway.end()
 
     def stop(self, role: str) -> None:
         self.gateway.child(role).signal(signal.SIGTERM)
@@ -323,7 +340,8 @@ class EndingTests(SynchronousTestCase):
 
     def test_in_the_direct_lane(self) -> None:
         """A session that moved says why it ended as well, and its records name the lane."""
-        person = self.make()
+        self.shared()
+        self.person = person = self.gateway.add_person("lea", "ops")
         with (person.directory / "client.toml").open("a", encoding="utf-8") as config:
             config.write("\n[client]\ndirect_lane_after = 0\n")
         for end, reason, record in (
@@ -336,6 +354,8 @@ class EndingTests(SynchronousTestCase):
             session.open()
             until("its lane", partial(self.joined_since, joined))
             try:
+                if record == "session.abandoned":
+                    self.await_reports()
                 end()
                 cut = session.cut()
             finally:
@@ -352,6 +372,18 @@ class EndingTests(SynchronousTestCase):
                 if one["event"] == record
             ]
             self.assertEqual(lanes, ["direct"])
+
+    def await_reports(self) -> None:
+        """Wait until Authority has the Proxy's reports: a later session's end is on record."""
+        before, later = self.ended(), ProxySsh(self.person)
+        later.open()
+        later.close()
+        until("the end of a later session", lambda: self.ended() > before)
+
+    def ended(self) -> int:
+        """How many sessions are on record as ended."""
+        words = ("audit", "show", "--event", "session.end", "--last", "1000", "--json")
+        return len(self.gateway.operator(*words).json)
 
     def joined(self) -> float:
         """How many lanes were joined."""
