@@ -1,0 +1,400 @@
+#!/usr/bin/env python3
+"""Check what was handed out of an svc audit log, trusting nothing but the key you name.
+
+    verify_audit.py --fingerprint HEX export.jsonl          an export ("-": standard input)
+    verify_audit.py --fingerprint HEX --head mine.json export.jsonl
+                                                            ... of the history I was shown before
+    verify_audit.py --key anchor.pem --proof proof.json     a record is in the log
+    verify_audit.py --key anchor.pem --head mine.json --head yours.json --proof grown.json
+                                                            two auditors were shown one history
+
+The key comes from the command line only: the anchor certificate in PEM, or its SHA-256, which
+`svc authority audit verify` prints after "anchor".  Either may be given again, for a key that was
+changed.  Get it from somebody you trust, never from whoever hands you the export.
+
+Status 0: all that was given holds, and is of one history of one log.  1: refused, and why.  2: the
+command line is wrong, or a file cannot be opened.  This file needs Python 3.9 and `cryptography`
+and nothing of svc: docs/reference/audit.md says what it checks, so that you can write your own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+EXPORT, INCLUSION = "svc-audit-export-v1", "svc-audit-inclusion-v1"
+CONSISTENCY = "svc-audit-consistency-v1"
+CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
+LONGEST_LINE = 1 << 22
+
+# A head whose signature is good: what the log's keeper has stated, and cannot take back.
+Head = namedtuple("Head", "place log size root last_hash time key_id")
+
+
+class Refused(Exception):
+    """Something given does not hold."""
+
+
+def demand(holds: bool, what: str) -> None:
+    """Refuse unless something holds."""
+    if not holds:
+        raise Refused(what)
+
+
+# A line: JSON, members sorted, no spaces, ASCII.  What is hashed is the same in UTF-8 (RFC 8785).
+to_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+to_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
+
+def parsed(line: bytes, place: str) -> dict[str, Any]:
+    """The object in one line.  It must be written in the one form, so no bit of it is idle."""
+    demand(line.endswith(b"\n") and len(line) <= LONGEST_LINE, f"{place}: no whole line")
+    try:
+        text = line[:-1].decode("ascii")
+        value = json.loads(text)
+        same = to_ascii(value).replace("\x7f", "\\u007f") == text
+    except (ValueError, RecursionError):
+        raise Refused(f"{place}: not JSON in ASCII") from None
+    if not same or not isinstance(value, dict):
+        raise Refused(f"{place}: not an object in the form of an export")
+    return value
+
+
+def member(form: dict[str, Any], name: str, kind: type, place: str) -> Any:
+    """A member that must be there and of its kind."""
+    demand(type(form.get(name)) is kind, f"{place}: {name} is missing or not of its kind")
+    return form[name]
+
+
+def digest(text: object, place: str) -> bytes:
+    """32 bytes from 64 lower-case hex digits."""
+    if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef"):
+        return bytes.fromhex(text)
+    raise Refused(f"{place}: not the hex digits of a SHA-256")
+
+
+def from_base64(text: Any, place: str) -> bytes:
+    """Bytes from base64 in its one form."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise Refused(f"{place}: not base64") from None
+    demand(base64.b64encode(data).decode() == text, f"{place}: not base64 in its one form")
+    return data
+
+
+def leaf_hash(record: bytes, form: dict[str, Any], place: str) -> bytes:
+    """The leaf of a record: its length, its canonical form, the signature of another origin."""
+    signature = from_base64(form.get("origin_signature") or "", place)
+    demand(bool(signature) is ("origin_signature" in form), f"{place}: an empty signature")
+    return hashlib.sha256(b"\0" + len(record).to_bytes(4, "big") + record + signature).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of two subtrees (RFC 6962, 2.1)."""
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def append(edge: list[bytes], size: int, leaf: bytes) -> None:
+    """Put a leaf to a tree of *size* leaves; *edge* has a hash for each one-bit of the size."""
+    while size & 1:
+        leaf = node_hash(edge.pop(), leaf)
+        size >>= 1
+    edge.append(leaf)
+
+
+def root_of(edge: list[bytes]) -> bytes:
+    """The root of a tree that is not empty."""
+    root = edge[-1]
+    for left in reversed(edge[:-1]):
+        root = node_hash(left, root)
+    return root
+
+
+def climbed(fn: int, sn: int, start: bytes, path: list[bytes]) -> tuple[bytes, bytes] | None:
+    """The loop of RFC 9162, 2.1.3.2 and 2.1.4.2: the hashes fr and sr (there r) they end with."""
+    fr = sr = start
+    for each in path:
+        if sn == 0:
+            return None
+        if fn & 1 or fn == sn:
+            fr, sr = node_hash(each, fr), node_hash(each, sr)
+            while fn and not fn & 1:
+                fn, sn = fn >> 1, sn >> 1
+        else:
+            sr = node_hash(sr, each)
+        fn, sn = fn >> 1, sn >> 1
+    return (fr, sr) if sn == 0 else None
+
+
+def is_included(index: int, size: int, leaf: bytes, path: list[bytes], root: bytes) -> bool:
+    """RFC 9162, 2.1.3.2: whether leaf *index* of the tree is *leaf*."""
+    found = climbed(index, size - 1, leaf, path)
+    return 0 <= index < size and found is not None and found[1] == root
+
+
+def is_grown(size: int, new_size: int, path: list[bytes], root: bytes, new_root: bytes) -> bool:
+    """RFC 9162, 2.1.4.2: whether the tree of *size* leaves begins the one of *new_size*."""
+    if not 0 < size < new_size:
+        return size == new_size > 0 and root == new_root and not path
+    if size & (size - 1) == 0:
+        path = [root, *path]
+    fn, sn = size - 1, new_size - 1
+    while fn & 1:
+        fn, sn = fn >> 1, sn >> 1
+    return bool(path) and climbed(fn, sn, path[0], path[1:]) == (root, new_root)
+
+
+class Keys:
+    """The keys that were named on the command line, by the SHA-256 of their certificates."""
+
+    def __init__(self, files: list[bytes], fingerprints: list[str]) -> None:
+        self.known: dict[str, Any] = dict.fromkeys(each.lower() for each in fingerprints)
+        for data in files:
+            for certificate in x509.load_pem_x509_certificates(data):
+                self.known[certificate.fingerprint(SHA256()).hex()] = certificate.public_key()
+
+    def check(self, key_id: str, chain: list[bytes], signature: bytes, what: bytes) -> None:
+        """Return if the key *key_id* was named and made the signature."""
+        demand(
+            key_id in self.known,
+            f"the head is signed by {key_id}, a key that you did not name; "
+            "a key that comes along with what it signed is worth nothing",
+        )
+        fingerprints = [hashlib.sha256(each).hexdigest() for each in chain]
+        demand(fingerprints in ([], [key_id]), f"the certificate is not that of the key {key_id}")
+        if chain and self.known[key_id] is None:
+            self.known[key_id] = x509.load_der_x509_certificate(chain[0]).public_key()
+        key = self.known[key_id]
+        if not isinstance(key, Ed25519PublicKey):
+            raise Refused(f"the certificate of {key_id} is missing (name it by --key)")
+        try:
+            key.verify(signature, HEAD_DOMAIN + what)
+        except InvalidSignature:
+            raise Refused("the head's signature does not verify") from None
+
+
+def read_head(form: dict[str, Any], place: str, keys: Keys) -> Head:
+    """The head in *form*, once its signature is good."""
+    known = {"chain", "edge", "head", "pruned", "restored", "signature"}
+    demand({"head", "signature"} <= set(form) <= known, f"{place}: not a signed head, nor a record")
+    head = member(form, "head", dict, place)
+    chain = member({"chain": [], **form}, "chain", list, place)
+    key_id = member(head, "key_id", str, place)
+    certificates = [from_base64(each, place) for each in chain]
+    signature, what = from_base64(form["signature"], place), to_canonical(head).encode()
+    try:
+        keys.check(key_id, certificates, signature, what)
+    except Refused as refused:
+        raise Refused(f"{place}: {refused}") from None
+    log = member(head, "cluster", str, place), member(head, "log_id", str, place)
+    size, root = member(head, "tree_size", int, place), digest(head.get("root"), place)
+    last_hash = digest(head.get("last_hash"), place)
+    return Head(place, log, size, root, last_hash, member(head, "time", str, place), key_id)
+
+
+class History:
+    """The signed heads seen, and which trees were shown to be one growing tree."""
+
+    def __init__(self) -> None:
+        self.heads: list[Head] = []
+        self.unshown = 0  # signatures of origins that nothing given covers
+        self.groups: list[set[tuple[int, bytes]]] = []  # of trees: size and root
+
+    def saw(self, head: Head) -> None:
+        """Take in a signed head."""
+        self.heads.append(head)
+        self.joined((head.size, head.root))
+
+    def joined(self, *trees: tuple[int, bytes]) -> None:
+        """Take in that these trees were shown to be of one history."""
+        merged = set(trees)
+        for group in [each for each in self.groups if each & merged]:
+            self.groups.remove(group)
+            merged |= group
+        self.groups.append(merged)
+
+    def check(self) -> Head:
+        """Refuse heads of several logs, or of histories that nothing joins; the newest head."""
+        newest = max(self.heads, key=lambda head: head.size)
+        for head in self.heads:
+            both = f"{head.place} (over {head.size}) and {newest.place} (over {newest.size})"
+            demand(head.log == newest.log, f"heads of two logs: {both}")
+            if head.size == newest.size:
+                demand(head.root == newest.root, f"TWO HISTORIES: heads that differ: {both}")
+            trees = {(head.size, head.root), (newest.size, newest.root)}
+            demand(
+                any(trees <= group for group in self.groups),
+                f"nothing shows that these heads are of one history: {both}; ask for: "
+                f"svc authority audit prove --from {head.size} --to {newest.size}",
+            )
+        return newest
+
+
+def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> int:
+    """Check every line of an export that begins after a record; the number of its last one."""
+    waiting: dict[int, list[Head]] = {}  # heads known from elsewhere, by their size
+    for head in history.heads:
+        waiting.setdefault(head.size, []).append(head)
+    edge, shown = list[bytes](), list[tuple[int, bytes]]()
+    last, seq, covered, number = None if after else bytes(32), after, after, 0
+    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), 1):
+        place = f"line {number}"
+        form = parsed(line, place)
+        if form.get("form") == EXPORT:
+            seq += 1
+            last, leaf = read_record(form, seq, last, f"{place}, record {seq}")
+            if after == 0:
+                append(edge, seq - 1, leaf)
+            history.unshown += after > 0 and "origin_signature" in form  # in the tree alone
+            heads = waiting.pop(seq, [])
+        else:
+            heads = [read_head(form, place, keys)]
+            demand(heads[0].size == seq, f"{place}: a head over {heads[0].size} after record {seq}")
+            covered, newest = seq, heads[0]
+        for head in heads:
+            same = head.last_hash == last and (after > 0 or head.root == root_of(edge))
+            demand(same, f"{place}: TWO HISTORIES: not what the head in {head.place} is over")
+            shown.append((head.size, head.root))
+    demand(
+        seq > after and covered == seq,
+        f"line {number}: no signed head covers record {covered + 1} and what follows: "
+        "the end of the export is missing",
+    )
+    history.saw(newest)
+    history.joined(*shown)
+    return seq
+
+
+def read_record(
+    form: dict[str, Any], seq: int, last: bytes | None, place: str
+) -> tuple[bytes, bytes]:
+    """Check a record's place in the chain; its hash, and its leaf in the tree."""
+    demand(member(form, "seq", int, place) == seq, f"{place}: the line is of {form['seq']}")
+    before = digest(form.get("prev_hash"), place)
+    demand(last in (None, before), f"{place}: it does not follow from the record before it")
+    own = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
+    record = {name: value for name, value in form.items() if name not in own}
+    text = to_canonical(record).encode()
+    number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
+    found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
+    demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")
+    check_personal(form, record, place)
+    return found.digest(), leaf_hash(text, form, place)
+
+
+def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> None:
+    """Check that each personal value told is the one that the record holds as a salted hash."""
+    for value in member(form, "personal", list, place) if "personal" in form else ():
+        try:
+            there: Any = record
+            for name in value["path"].split("."):
+                there = there[name]
+            salt = bytes.fromhex(value["salt"])
+            found = hashlib.sha256(salt + value["value"].encode()).hexdigest()
+            json.loads(value["value"])  # With one length of salt: no byte can belong to either.
+            is_salt = len(salt) == 16 and value["salt"] == salt.hex()
+            good = len(value) == 3 and is_salt and there == {"personal": found}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            good = False
+        demand(good, f"{place}: a personal value is not the one that was hashed")
+
+
+def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> str:
+    """Check the proof in a file; one line on what it shows."""
+    form = parsed(Path(path).read_bytes(), path)
+    hashes = [digest(each, path) for each in member(form, "path", list, path)]
+    head = read_head(member(form, "head", dict, path), path, keys)
+    history.saw(head)
+    if form.get("form") == INCLUSION:
+        own = set(form) - {"origin_signature", "personal"}
+        demand(own == {"form", "head", "path", "record", "seq"}, f"{path}: not a proof's members")
+        seq, record = member(form, "seq", int, path), member(form, "record", dict, path)
+        demand(wanted in (None, seq), f"{path}: the proof is for record {seq}, not {wanted}")
+        leaf = leaf_hash(to_canonical(record).encode(), form, path)
+        holds = is_included(seq - 1, head.size, leaf, hashes, head.root)
+        demand(holds, f"{path}: the record is not record {seq} of the log under the head")
+        check_personal(form, record, path)
+        what = f"{record.get('event')!a} at {record.get('time')!a}"
+        return f"{path}: record {seq}, {what}, is in the log of {head.size} records"
+    demand(wanted is None, f"{path}: not a proof of record {wanted}")
+    known = {"form", "from_root", "from_size", "head", "path"}
+    demand(form.get("form") == CONSISTENCY and set(form) == known, f"{path}: not a known proof")
+    size, root = member(form, "from_size", int, path), digest(form["from_root"], path)
+    holds = is_grown(size, head.size, hashes, root, head.root)
+    demand(holds, f"{path}: a log of {size} records does not begin that of {head.size}")
+    history.joined((size, root), (head.size, head.root))
+    return f"{path}: the log of {size} records, root {root.hex()}, begins that of {head.size}"
+
+
+def options(words: list[str]) -> argparse.Namespace:
+    """The command line."""
+    as_it_is = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=as_it_is)
+    made.add_argument("export", nargs="?", metavar="EXPORT")
+    for name in ("--key", "--fingerprint", "--head", "--proof"):
+        what = "HEX" if name == "--fingerprint" else "FILE"
+        made.add_argument(name, action="append", default=[], metavar=what)
+    made.add_argument("--seq", type=int, help="the record that the proof must be of")
+    made.add_argument("--after", type=int, default=0, metavar="SEQ", help="where the export begins")
+    given = made.parse_args(words)
+    if not given.key and not given.fingerprint:
+        made.error("name the key: --key FILE or --fingerprint HEX")
+    if given.export is None and not given.proof and not given.head:
+        made.error("nothing to check: name an EXPORT, a --proof or a --head")
+    if given.after < 0 or any(len(each) != 64 for each in given.fingerprint):
+        made.error("--after must not be negative, and --fingerprint must be 64 hex digits")
+    return given
+
+
+def check(given: argparse.Namespace) -> list[str]:
+    """Check everything that was given; lines that say what holds."""
+    keys = Keys([Path(path).read_bytes() for path in given.key], given.fingerprint)
+    demand(given.seq is None or given.proof, "--seq is of a --proof, and none was given")
+    history, said = History(), []
+    for path in given.head:
+        lines = Path(path).read_bytes().splitlines(keepends=True) or [b""]
+        for number, line in enumerate(lines, 1):
+            place = path if len(lines) == 1 else f"{path} line {number}"
+            head = read_head(parsed(line, place), place, keys)
+            history.saw(head)
+        said.append(f"{path}: {len(lines)} signed, the last over {head.size} records")
+    said += [read_proof(path, given.seq, keys, history) for path in given.proof]
+    if given.export is not None:
+        with sys.stdin.buffer if given.export == "-" else open(given.export, "rb") as stream:
+            last = read_export(stream, given.after, keys, history)
+        said.append(f"{given.export}: records {given.after + 1} to {last}, all as they were")
+    if history.unshown:
+        said.append(f"not shown: {history.unshown} signatures of origins; join exports from 1 on")
+    new = history.check()
+    said.append(f"verified: log {new.log[0]}, {new.size} records at {new.time}, key {new.key_id}")
+    return said
+
+
+def main(words: list[str]) -> int:
+    """Run; the status."""
+    try:
+        said = check(options(words))
+    except (Refused, UnicodeEncodeError) as refused:
+        print(f"REFUSED: {refused}", file=sys.stderr)
+        return 1
+    except (OSError, ValueError) as failed:
+        print(f"verify_audit.py: {failed}", file=sys.stderr)
+        return 2
+    print("\n".join(said))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
