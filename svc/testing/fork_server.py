@@ -59,6 +59,7 @@ _ANYBODY = ctypes.c_ulong(-1)
 class _Order:
     """What a child is to become."""
 
+    module: str
     arguments: list[str]
     environ: dict[str, str]
     directory: str
@@ -91,7 +92,7 @@ def serve(asked: socket.socket) -> int:
     if order is None:
         return 0
     _become(order)
-    leaving(partial(run_module, "svc", run_name="__main__", alter_sys=True))
+    leaving(partial(run_module, order.module, run_name="__main__", alter_sys=True))
     return 1
 
 
@@ -195,7 +196,7 @@ def _become(order: _Order) -> None:
     if offset:
         real, seconds = time.time, float(offset)
         time.time = lambda: real() + seconds  # svc asks the module each time: no call of it is kept
-    sys.argv = ["svc", *order.arguments]
+    sys.argv = [order.module, *order.arguments]
 
 
 if __name__ == "__main__":

@@ -83,8 +83,9 @@ def fork(
     directory: Path,
     standard: Sequence[int],
     is_leader: bool = False,
+    module: str = "svc",
 ) -> Forked:
-    """Start ``svc`` with *arguments*.
+    """Start *module*, which is ``svc`` or a program of its tests, with *arguments*.
 
     Args:
         words: The command that this stands for.
@@ -92,6 +93,7 @@ def fork(
         is_leader: Whether it begins a session of its own.
     """
     order = {
+        "module": module,
         "arguments": list(arguments),
         "environ": dict(environ),
         "directory": str(directory),

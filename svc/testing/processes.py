@@ -3,8 +3,9 @@
 Blocking, and without a reactor: a test asks, waits with a deadline, and goes
 on.  Nothing here sleeps for a guessed time; a wait ends as soon as what is
 waited for is there, or a watched process is not.  Commands of
-:func:`svc_command` are started by a fork server, which has imported what they
-import; ``SVC_TEST_EXEC=1`` starts each of them from nothing.
+:func:`svc_command`, and programs of the tests, are started by a fork server,
+which has imported what they import; ``SVC_TEST_EXEC=1`` starts each of them
+from nothing.
 """
 
 from __future__ import annotations
@@ -123,10 +124,11 @@ def begun(
     standard: Sequence[IO[bytes]],
     is_leader: bool = False,
 ) -> subprocess.Popen[bytes] | Forked:
-    """Start a command with these as its stdin, stdout and stderr; forked if it is svc's."""
+    """Start a command with these as its stdin, stdout and stderr; forked if it is one of ours."""
     handles = [each.fileno() for each in standard]
-    if tuple(words[: len(_SVC)]) == _SVC and os.environ.get("SVC_TEST_EXEC") != "1":
-        return fork(words, words[len(_SVC) :], environ, home, handles, is_leader)
+    if _is_forked(words):
+        module, arguments = words[2], words[3:]
+        return fork(words, arguments, environ, home, handles, is_leader, module)
     given, said, told = handles
     return subprocess.Popen(
         list(words),
@@ -138,6 +140,13 @@ def begun(
         preexec_fn=die_with_parent,
         start_new_session=is_leader,
     )
+
+
+def _is_forked(words: Sequence[str]) -> bool:
+    """Whether it is a module of svc or of its tests, run by this interpreter."""
+    if tuple(words[:2]) != _SVC[:2] or os.environ.get("SVC_TEST_EXEC") == "1":
+        return False
+    return words[2].partition(".")[0] in ("svc", "tests")
 
 
 def _text(data: bytes) -> str:
