@@ -147,10 +147,10 @@ class LeaseLost(SvcError):
     reason = "not_leader"
 
     def __init__(self, leader: str = "", advice: str = "") -> None:
-        who = f"the leader is {leader}" if leader else "nobody leads at this moment"
+        who = f"the leader is {leader}" if leader else "there is no leader at the moment"
         what = f"; {advice}" if advice else ""
         super().__init__(
-            f"this Authority is not the write leader; {who}{what}", details={"leader": leader}
+            f"this Authority is not the leader; {who}{what}", details={"leader": leader}
         )
         self.leader = leader
 
@@ -183,7 +183,7 @@ class AuditBroken(SvcError):
         """The same refusal, of a start, with what the operator can do next."""
         if self.reason not in ("audit_broken", "audit_rolled_back"):
             return self
-        advice = "see what is lost, and go on without it, with: svc authority audit adopt"
+        advice = "to see what is lost and continue without it, run: svc authority audit adopt"
         return AuditBroken(f"{self.text}; {advice}", reason=self.reason)
 
 
@@ -196,9 +196,9 @@ class RecordLost(AuditBroken):
     def at(cls, seq: int) -> RecordLost:
         """The refusal; *seq* is the first such record."""
         return cls(
-            f"audit log: the store did not keep record {seq} as it was written; nothing of that "
-            "transaction stands.  Look for triggers and rules on its tables, and for whoever "
-            "else writes to it"
+            f"audit log: the store did not keep record {seq} as it was written, so that "
+            "transaction was rolled back.  Look for triggers and rules on its tables, and for "
+            "other writers"
         )
 
 
@@ -228,7 +228,7 @@ class StoreFull(StoreUnavailable):
         Args:
             what: Whose disk it is.
         """
-        text = f"the disk of {what} is full, so nothing was written; its operator has to make room"
+        text = f"the disk of {what} is full, so nothing was written; its operator must free space"
         return cls(text, retry_after=5.0)
 
 

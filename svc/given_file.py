@@ -41,7 +41,7 @@ def given_file(path: Path, most: int, *, private: bool = False) -> Callable[[], 
         if not stat.S_ISREG(found.st_mode):
             raise _refused(path, "is neither a file nor a pipe")
         if private and stat.S_IMODE(found.st_mode) & 0o077:
-            raise _refused(path, f"others may read it; run: chmod 600 {path}")
+            raise _refused(path, f"other users may read it; run: chmod 600 {path}")
     finally:
         os.close(descriptor)
     return lambda: path.open("rb")

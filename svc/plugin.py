@@ -100,7 +100,7 @@ def _holds_distributions(place: str) -> bool:
 
 def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str, ...]) -> Loaded:
     if not _WORD.match(name):
-        raise PluginError(f"{prefix} {ascii(name)[:60]}: is not a drop-in's word")
+        raise PluginError(f"{prefix} {ascii(name)[:60]}: is not a valid drop-in name")
     label = f"{prefix} {name}"
     path = _find(prefix, name, label, places)
     for each in (path, os.path.dirname(path)):
@@ -220,9 +220,9 @@ def _provider(interface: type[Interface], name: str, label: str, module: ModuleT
         verifyObject(interface, provider)
     except Invalid as error:
         what = " ".join(str(error).split())
-        raise PluginError(f"{label}: does not keep {interface.__name__}: {what}") from None
+        raise PluginError(f"{label}: does not implement {interface.__name__}: {what}") from None
     if getattr(provider, "name", None) != name:
-        raise PluginError(f"{label}: the object found there has another name")
+        raise PluginError(f"{label}: the object found there has a different name")
     return provider
 
 

@@ -41,6 +41,6 @@ def without_them(environ: Mapping[str, str]) -> dict[str, str]:
 def why_not(found: Sequence[str]) -> str:
     """What is wrong with an environment that holds these variables, and what to do."""
     return (
-        f"{', '.join(found)} in the environment: Python takes modules or settings from it, into a "
-        f"process that holds keys; start it without"
+        f"{', '.join(found)} in the environment: it lets Python load modules or settings into "
+        "a process that holds keys; unset it and start again"
     )

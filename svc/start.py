@@ -34,7 +34,7 @@ def main() -> int:
         try:
             os.execve(sys.executable, anew(sys.argv, os.environ), without_them(os.environ))
         except OSError as error:
-            return _refused(f"{sys.executable}: cannot be started anew: {error.strerror}")
+            return _refused(f"{sys.executable}: cannot be re-executed: {error.strerror}")
     script = sys.argv[0]
     if os.path.isabs(script) and sys.path[:1] == [os.path.dirname(os.path.realpath(script))]:
         del sys.path[0]  # where the script lies there are no modules of ours

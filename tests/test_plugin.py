@@ -112,7 +112,7 @@ class PluginTests(SynchronousTestCase):
         """A word that could leave the folder is not a word."""
         for word in ("../polite", "", "Polite", "a.b", "a" * 41, "x\n"):
             with self.subTest(word=word):
-                self.assertIn("is not a drop-in's word", self.refusal(word))
+                self.assertIn("is not a valid drop-in name", self.refusal(word))
 
     def test_broken_import(self) -> None:
         """A drop-in that fails while it is imported stops the start with the cause."""
@@ -123,7 +123,7 @@ class PluginTests(SynchronousTestCase):
     def test_wrong_interface(self) -> None:
         """A provider that lacks a method is refused before it serves anyone."""
         self.write("greeter_polite.py", GOOD.replace("def greet", "def shout"))
-        self.assertIn("does not keep IGreeter", self.refusal("polite"))
+        self.assertIn("does not implement IGreeter", self.refusal("polite"))
 
     def test_none_or_two_providers(self) -> None:
         """A drop-in holds exactly one provider."""
@@ -135,7 +135,7 @@ class PluginTests(SynchronousTestCase):
     def test_other_name(self) -> None:
         """A provider that calls itself otherwise than the operator does is refused."""
         self.write("greeter_kind.py")
-        self.assertIn("has another name", self.refusal("kind"))
+        self.assertIn("has a different name", self.refusal("kind"))
 
     def test_writable_by_others(self) -> None:
         """A drop-in, or its folder, that another user may change is refused."""

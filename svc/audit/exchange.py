@@ -170,7 +170,7 @@ class HeadExchange:
         if said is None or said.time <= newest.head.time or not said.gives_up(newest):
             return False
         _log.warn(
-            "the audit log goes on from an older store, as a signed record says",
+            "the audit log continues from an older store, as a signed record confirms",
             record=said.seq,
             lost=said.lost_size,
         )

@@ -75,7 +75,7 @@ class GreatestHead:
             self.kept = None
         except (OSError, Malformed):
             raise SvcError(
-                f"{self.path}: not readable as a signed audit head; move it away to start anew",
+                f"{self.path}: not readable as a signed audit head; move it away to start afresh",
                 reason="audit_head_file",
             ) from None
 

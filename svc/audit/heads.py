@@ -70,13 +70,13 @@ def sign_head(head: Head, key: AnchorKey, edge: Sequence[bytes] = ()) -> SignedH
     at = head_time(head)
     if at < key.begins_at:
         raise AuditBroken(
-            f"the certificate of the audit heads begins at {rfc3339(key.begins_at)}, which is "
-            "later than this host's clock says; set the clock right",
+            f"the certificate that signs audit heads is valid from {rfc3339(key.begins_at)}, "
+            "which is later than this host's clock; correct the clock",
             reason="audit_key_not_begun",
         )
     if at >= key.ends_at:
         raise AuditBroken(
-            "the certificate of the audit heads has ended; make the next one with "
+            "the certificate that signs audit heads has expired; create the next one with "
             "`svc authority keys renew anchor`",
             reason="audit_key_expired",
         )

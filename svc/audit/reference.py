@@ -147,7 +147,7 @@ the first bad record and the kind of fault:
 | Kind | Meaning |
 |---|---|
 | `gap` | a record is missing, doubled or out of order |
-| `hash` | the record is not the one that was hashed |
+| `hash` | the record differs from the one that was hashed |
 | `prev_link` | it does not name the record before it |
 | `record` | what is stored is not a record |
 | `personal` | a personal value is not the one that was hashed |

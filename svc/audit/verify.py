@@ -209,7 +209,7 @@ def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
         raise ChainFault(seq, "prev_link", NOT_BEFORE)
     found = chain_hash(seq, last, row.canonical)
     if row.hash != found:
-        raise ChainFault(seq, "hash", "the record is not the one that was hashed")
+        raise ChainFault(seq, "hash", "the record differs from the one that was hashed")
     return found
 
 

@@ -60,8 +60,8 @@ class OwnedByPeer(ProvenRefusal):
         more = f" and {len(ids) - _TOLD} more" if len(ids) > _TOLD else ""
         super().__init__(
             f"{', '.join(ids[:_TOLD])}{more} {'is' if len(ids) == 1 else 'are'} assigned to "
-            "another node: an operator assigns it to this one (`svc authority resources assign`, "
-            "or `move` where this node takes another's place), or it is taken out of "
+            "another node: have an operator assign it to this node (`svc authority resources "
+            "assign`, or `move` if this node replaces another), or remove it from "
             "connector.resources"
         )
         self.owned = [f"{each} by {_called(owners[each])}" for each in ids[:_TOLD]]
@@ -128,7 +128,7 @@ def judge(
     certificate = verifier.verify(signed.chain, {Role.CONNECTOR})
     verify(certificate.public_key, Purpose.REGISTRATION, signed.payload, signed.signature)
     if certificate.principal.id != expected.peer_node_id:
-        raise _courier("the Proxy names another node than the one that signed")
+        raise _courier("the Proxy named a different node from the one that signed")
     try:
         registration = decode_registration(signed.payload)
     except Malformed as e:
@@ -150,11 +150,11 @@ def _check_form(registration: Registration, expected: Expected, node_id: str) ->
     # Up to the nonce a refusal is the Proxy's doing: a node has signed this at some time, for
     # somebody, but which registration is brought is the courier's choice (rule R1).
     if (registration.cluster, registration.proxy_id) != (expected.cluster, expected.proxy_id):
-        raise _courier("the registration is made for another cluster or Proxy")
+        raise _courier("the registration was made for another cluster or Proxy")
     if registration.nonce != expected.nonce:
         raise _courier("the registration does not answer this challenge")
     if registration.node_id != node_id:
-        raise _malformed("the registration names another node than its certificate")
+        raise _malformed("the registration names a different node from its certificate")
     ids = [one.id for one in registration.resources]
     if len(set(ids)) != len(ids):
         raise _malformed("a resource is declared twice")

@@ -100,12 +100,12 @@ def adopt_wished(tx: ITransaction, recorder: Recorder, wish: Wish | None) -> Non
     """
     if wish is None:
         raise NotAdopted(
-            "the store holds rows that no signed record stands behind; look at them and take "
-            "them over with `svc authority state adopt`"
+            "the store contains rows without a signed record; review them and adopt them with "
+            "`svc authority state adopt`"
         )
     if fingerprint(rows_now(tx, wish.at).values()) != wish.fingerprint:
         raise NotAdopted(
-            "the store's rows are no longer those that `svc authority state adopt` showed; "
-            "look again"
+            "the store's rows have changed since `svc authority state adopt` showed them; run "
+            "it again"
         )
     adopt(tx, recorder, operator(wish.uid), wish.at)

@@ -147,21 +147,22 @@ class CatalogDesk:
         others = [one for one in named if one.id != target.id]
         if named and not others:
             raise SvcError(
-                f"node {word}: --from and --to are one and the same node, {target.id}",
+                f"node {word}: --from and --to are the same node, {target.id}",
                 reason="same_node",
                 fault=Fault.INVALID,
             )
         if len(others) > 1:
             which = ", ".join(f"{one.id} ({one.state.value})" for one in others)
             raise SvcError(
-                f"node {word}: several Connectors have had this name; name one by its id: {which}",
+                f"node {word}: several Connectors have had this name; give one of these ids: "
+                f"{which}",
                 reason="ambiguous_node",
                 fault=Fault.PRECONDITION,
             )
         source = rows.node(others[0].id) if others else None
         if source is None:
             raise SvcError(
-                f"node {word}: no Connector of that id or name; see `svc authority nodes list`",
+                f"node {word}: no Connector has that id or name; see `svc authority nodes list`",
                 reason="unknown_node",
                 fault=Fault.NOT_FOUND,
             )
@@ -258,11 +259,11 @@ class CatalogDesk:
 
     def _check(self, request: pb.AddResourceRequest) -> None:
         if not is_resource_id(request.id):
-            raise Malformed("resource id: a DNS label: lower-case letters, digits and -")
+            raise Malformed("resource id: must be a DNS label: lower-case letters, digits and -")
         if request.kind not in self.kinds:
             raise Malformed(
-                f"kind: one of {', '.join(sorted(self.kinds))} "
-                "(enabled by [plugins].kinds in the configuration)"
+                f"kind: must be one of {', '.join(sorted(self.kinds))} (enabled by "
+                "[plugins].kinds in the configuration)"
             )
         if len(request.labels) > _MAX_LABELS:
             raise Malformed(f"labels: at most {_MAX_LABELS}")
@@ -276,8 +277,8 @@ class CatalogDesk:
         known = self.recorder.rows(tx).node_called(word)
         if known is None or known.state is NodeState.REVOKED or known.role != "connector":
             raise SvcError(
-                f"node {word}: no active Connector of that id or name; "
-                "see `svc authority nodes list`",
+                f"node {word}: no active Connector has that id or name; see `svc authority "
+                "nodes list`",
                 reason="unknown_node",
                 fault=Fault.NOT_FOUND,
             )

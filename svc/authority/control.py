@@ -124,7 +124,7 @@ class ControlService:
 
     def _proxy(self, peer: Peer) -> Node:
         if not peer.chain:
-            raise Unauthenticated("the control listener takes Proxy certificates only")
+            raise Unauthenticated("the control listener accepts only Proxy certificates")
         return self.knowledge.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
@@ -171,11 +171,11 @@ class ControlService:
         proxy = self._proxy(call.peer)
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "snapshot")
         if data is None:
-            raise Malformed("snapshot: no message came")
+            raise Malformed("snapshot: no message arrived")
         have = decode_snapshot_request(data)
         if self._present.get(proxy.id, 0) >= MAX_FOLLOWED:
             raise SvcError(
-                "too many snapshots are followed by one Proxy",
+                "one Proxy has too many snapshot streams open",
                 reason="too_many_snapshots",
                 fault=Fault.EXHAUSTED,
             )

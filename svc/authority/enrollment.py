@@ -115,7 +115,7 @@ class Enrollment:
         asked = self._asked.get(peer, 0)
         if asked >= MAX_ASKED:
             raise SvcError(
-                "too many joins over one connection; connect anew",
+                "too many joins over one connection; connect again",
                 reason="anonymous_budget",
                 fault=Fault.EXHAUSTED,
             )
@@ -315,8 +315,10 @@ class Enrollment:
 def _refusal(token: JoinToken | None) -> SvcError:
     """The one answer to every token, or key, that is not good."""
     if token is not None:
-        return TokenNotGood("the token is not good; ask the operator for a new one")
+        return TokenNotGood(
+            "the join token is invalid, expired or already used; ask your operator for a new one"
+        )
     return KeyNotExpected(
-        "the key is not expected: an operator names its SHA-256 to `svc authority nodes expect`, "
-        "once for one join"
+        "this key may not join; an operator must register its SHA-256 with `svc authority "
+        "nodes expect`, which permits one join"
     )

@@ -89,7 +89,7 @@ class ExpectedDesk:
         def add(tx: ITransaction) -> None:
             if tx.nodes.named(name) is not None:
                 raise SvcError(
-                    f"node {name}: there is an active node of that name",
+                    f"node {name}: an active node already has that name",
                     reason="already_exists",
                     fault=Fault.EXISTS,
                 )
@@ -97,8 +97,9 @@ class ExpectedDesk:
                 tx.expected.add(expected, self.now())
             except AlreadyExists:
                 raise SvcError(
-                    "key: it was expected before, and a key is expected once; let the node join "
-                    "by a token (`svc authority nodes add`), or with a new key",
+                    "key: already used for a join permission, which is given only once per "
+                    "key; let the node join with a token (`svc authority nodes add`) or with "
+                    "a new key",
                     reason="already_exists",
                     fault=Fault.EXISTS,
                 ) from None
@@ -142,8 +143,8 @@ class ExpectedDesk:
             known = self._waiting(tx, request.id)
             if known is None or not tx.expected.use(known.id, self.now()):
                 raise SvcError(
-                    f"expected key {request.id}: there is none that waits; "
-                    "see `svc authority nodes expected`",
+                    f"expected key {request.id}: no such key may join; see `svc authority "
+                    "nodes expected`",
                     reason="unknown_key",
                     fault=Fault.NOT_FOUND,
                 )

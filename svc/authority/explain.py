@@ -60,7 +60,7 @@ class Explainer:
         request = decode_why_request(data)
         right = (self.cluster, proxy.id, certificate.sha256)
         if (request.cluster, request.proxy_id, request.certificate_sha256) != right:
-            raise Denied("the question is made for another Proxy", reason="request_wrong_proxy")
+            raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
         asker = self.knowledge.person(certificate.principal)

@@ -45,6 +45,6 @@ class Following:
                     raise  # we are stopped
                 except Exception:
                     # What came meanwhile is still due; this change waits for the reload pass.
-                    _log.failure("a change could not be followed")
+                    _log.failure("a change could not be applied")
         finally:
             self._is_running = False

@@ -131,7 +131,8 @@ class Forwarding:
         if isinstance(broken, Unprocessed):
             return LeaseLost(self.route.leadership.leader)
         return Unavailable(
-            "the connection to the leader broke; whether it did what was asked is not known",
+            "the connection to the leader was lost; it is unknown whether the request was "
+            "carried out",
             reason="forward_lost",
         )
 
@@ -241,7 +242,7 @@ class ForwardedCalls:
         follower = authority_of(self.verifier, call.peer).id
         if self._working[follower] >= MAX_IN_FLIGHT:
             raise SvcError(
-                "too many calls of one Authority are in work",
+                "too many calls from one Authority are in progress",
                 reason="forwarding_full",
                 fault=Fault.EXHAUSTED,
                 retry_after=1.0,
@@ -261,7 +262,9 @@ async def _served(served: Served, forwarded: Forwarded, call: IRpcCall) -> bytes
     inner = _Inner(forwarded.method, peer, call, forwarded.request)
     await served.serve(inner)
     if inner.response is None:
-        raise SvcError("the method gave no answer", reason="not_one_answer", fault=Fault.INTERNAL)
+        raise SvcError(
+            "the method returned no answer", reason="not_one_answer", fault=Fault.INTERNAL
+        )
     return inner.response
 
 
@@ -282,5 +285,5 @@ def authority_of(verifier: IChainVerifier, peer: Peer) -> Principal:
         SvcError: it is none, or its certificate is not good now.
     """
     if not peer.chain:
-        raise Unauthenticated("the private listener takes Authority certificates only")
+        raise Unauthenticated("the private listener accepts only Authority certificates")
     return verifier.verify(peer.chain, {Role.AUTHORITY}).principal

@@ -122,7 +122,7 @@ class Intake:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "registration")
         if data is None:
             raise SvcError(
-                "connector: it went away before it registered",
+                "connector: it disconnected before it registered",
                 reason="abandoned",
                 fault=Fault.CANCELLED,
             )
@@ -132,7 +132,7 @@ class Intake:
             raise RegistrationRefused(e.text, reason=MALFORMED, fault=Fault.INVALID) from None
         if not isinstance(said, Signed):
             raise RegistrationRefused(
-                "no registration follows the challenge", reason=MALFORMED, fault=Fault.INVALID
+                "no registration followed the challenge", reason=MALFORMED, fault=Fault.INVALID
             )
         return said
 
@@ -344,5 +344,5 @@ async def _until_over(call: IRpcCall, evicted: Deferred[str | None]) -> str | No
 
 async def _drained(call: IRpcCall) -> str | None:
     if await call.receive() is not None:
-        raise Malformed("connector: nothing is expected after the registration")
+        raise Malformed("connector: unexpected message after the registration")
     return None

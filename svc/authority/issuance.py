@@ -156,7 +156,7 @@ class Issuance:
         verify(certificate.public_key, Purpose.SESSION_REQUEST, ask.request, ask.signature)
         request = decode_request(ask.request)
         if request.cluster != self.cluster or request.proxy_id != proxy.id:
-            raise Denied("the request is made for another Proxy", reason="request_wrong_proxy")
+            raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
         if request.certificate_sha256 != certificate.sha256:
             raise Denied("the request names another certificate", reason="request_unsigned")
         if not is_fresh(request.issued_at_ms, self.now()):
@@ -184,7 +184,7 @@ class Issuance:
         while self._seen and next(iter(self._seen.values())) < horizon:
             del self._seen[next(iter(self._seen))]
         if digest in self._seen:
-            raise Denied("the request was used before", reason="request_replayed")
+            raise Denied("the request was already used", reason="request_replayed")
 
     def _decide(self, wish: Wish, ask: Ask, proxy: Node) -> Outcome:
         engine = self.engine()
@@ -245,7 +245,7 @@ class Issuance:
         try:
             tx.sessions.insert(session)
         except AlreadyExists:
-            raise Denied("the request was used before", reason="request_replayed") from None
+            raise Denied("the request was already used", reason="request_replayed") from None
 
     def _session(self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node) -> Session:
         return Session(
@@ -311,7 +311,7 @@ class Issuance:
             signed = self.sign_grant(encode_grant(grant))
             return Answer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:
-            text = f"{wish.request.resource}: no Connector serves it now"
+            text = f"{wish.request.resource}: no connected Connector serves it"
             return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
         # What may not be viewed is answered like what never was, whatever kept it closed.
         return Answer(
@@ -382,6 +382,6 @@ def _check_assignment(rows: SignedRows, wish: Wish) -> None:
     """Refuse a resource that was changed, assigned anew or removed since the facts were read."""
     if wish.resource is None or not rows.is_newest_resource(wish.resource):
         raise Denied(
-            "the resource was changed while this was decided; ask again",
+            "the resource was changed during the decision; try again",
             reason="resource_changed",
         )

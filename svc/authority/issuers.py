@@ -141,7 +141,7 @@ class IssuersInForce:
         if self._said.get(kind) != why:
             self._said[kind] = why
             _log.error(
-                "an issuing CA cannot be loaded; the one before is used",
+                "an issuing CA cannot be loaded; the previous one stays in use",
                 kind=kind,
                 reason=why,
                 **more,

@@ -19,13 +19,13 @@ def check_audit_key(request: pb.EnrollRequest) -> None:
         Denied: it does not show that it has it.
     """
     if len(request.audit_public_key) != AUDIT_KEY_BYTES:
-        raise Malformed("enroll: a node brings an Ed25519 audit key of 32 bytes")
+        raise Malformed("enroll: a node must send an Ed25519 audit key of 32 bytes")
     try:
         verify_audit_key(request.audit_public_key, request.csr, request.audit_proof)
     except BadSignature as refused:
         raise Denied(
-            "enroll: the node does not show that it has its audit key: the request carries no "
-            "signature of it over the certificate request",
+            "enroll: the node did not prove that it holds its audit key: the request lacks "
+            "that key's signature over the certificate request",
             reason="audit_key_unproven",
         ) from refused
 
@@ -38,8 +38,8 @@ def check_new_key(tx: ITransaction, audit_key: bytes) -> None:
     """
     if tx.nodes.keyed(audit_key) is not None:
         raise Denied(
-            "enroll: the audit key is another node's, now or before; remove identity/ in the "
-            "state directory of this one, so that it makes keys of its own, and join again",
+            "enroll: the audit key belongs or belonged to another node; remove identity/ from "
+            "this node's state directory, so that it creates its own keys, and join again",
             reason="audit_key_taken",
         )
 
@@ -51,10 +51,10 @@ def check_same_member(known: Node, role: Role, token: JoinToken, audit_key: byte
         Denied: it was revoked, or is to become another member.
     """
     if known.state is NodeState.REVOKED:
-        raise Denied("the node was revoked; it joins with a new key", reason="revoked_node")
+        raise Denied("the node was revoked; it must join with a new key", reason="revoked_node")
     as_known = (known.role, known.name, known.names, known.audit_key)
     if as_known != (role.value, token.bound_to or known.id, token.names, audit_key):
         raise Denied(
-            "the node's key is registered as another member; it joins with a new key",
+            "the node's key is registered to another member; it must join with a new key",
             reason="node_differs",
         )

@@ -130,7 +130,7 @@ class LeaderRoute(AsyncService):
             channel = await bounded(self.clock, _DIAL_SECS, self.dial(owner), "the leader")
         except SvcError as e:
             self._tell(e)
-            refusal = Unavailable(f"the leader is not reached: {e.text}", reason=e.reason)
+            refusal = Unavailable(f"the leader cannot be reached: {e.text}", reason=e.reason)
             self._failed = _Failed(owner, self.clock.seconds(), refusal)
             raise refusal from None
         self._way = _Way(owner, channel)
@@ -159,4 +159,4 @@ class LeaderRoute(AsyncService):
         leader, why = self.leadership.leader, refusal.reason
         if self._why != f"{leader} {why}":
             self._why = f"{leader} {why}"
-            _log.error("the leader is not reached", leader=leader, reason=why, text=refusal.text)
+            _log.error("the leader cannot be reached", leader=leader, reason=why, text=refusal.text)

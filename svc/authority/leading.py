@@ -146,13 +146,13 @@ class Leadership(AsyncService):
         try:
             await self.store.run("give up the lease", lambda tx: tx.lease.leave(mine))
         except StoreUnavailable as e:
-            _log.warn("the lease was not given up; it ends by itself", reason=e.reason)
+            _log.warn("the lease was not released; it will expire", reason=e.reason)
 
     async def _turn(self) -> None:
         try:
             await self._beat() if self._lease is not None else await self._look()
         except StoreUnavailable as e:
-            _log.warn("the lease could not be looked at", reason=e.reason)
+            _log.warn("the lease could not be read", reason=e.reason)
 
     async def _look(self) -> None:
         began = self.clock.seconds()
@@ -240,7 +240,7 @@ class Leadership(AsyncService):
 
     def _term_over(self) -> None:
         self._end = None
-        _log.error("the lease was not renewed in time; nothing is written until it is")
+        _log.error("the lease was not renewed in time; nothing is written until it is renewed")
         self._ours(None, 0.0)
 
 

@@ -69,7 +69,7 @@ class MemberDesk:
 
         def add(tx: ITransaction) -> None:
             if tx.nodes.named(name) is not None:
-                raise _exists(f"node {name}: there is an active node of that name")
+                raise _exists(f"node {name}: an active node already has that name")
             self._add_token(tx, row, actor)
 
         await self.store.run("add a node", add)
@@ -156,11 +156,11 @@ class MemberDesk:
                 fault=Fault.NOT_FOUND,
             )
         if request.mode not in ("", *(one.value for one in Publication)):
-            raise Malformed("publication: manual or automatic")
+            raise Malformed("publication: must be manual or automatic")
         if request.mode == Publication.AUTOMATIC.value:
             raise SvcError(
-                "publication: this version has no automatic publication; add what the Connector "
-                "offers with `svc authority resources add`",
+                "publication: this version does not support automatic; add the resources that "
+                "the Connector offers with `svc authority resources add`",
                 reason="publication_not_here",
                 fault=Fault.UNIMPLEMENTED,
             )
@@ -227,8 +227,8 @@ class MemberDesk:
         absent = [group for group in groups if not rows.group(group)]
         if absent and not create:
             raise SvcError(
-                f"group {', '.join(absent)}: not there; make it with `svc authority groups add "
-                f"{absent[0]}`, or give --create-groups",
+                f"group {', '.join(absent)}: does not exist; create it with `svc authority "
+                f"groups add {absent[0]}`, or give --create-groups",
                 reason="unknown_group",
                 fault=Fault.NOT_FOUND,
             )
@@ -317,23 +317,23 @@ def _node_words(
     """What a node is to be: role, name, and the names that its certificate carries."""
     role = NODE_TOKENS.get(request.role)
     if role is None:
-        raise Malformed("role: proxy or connector")
+        raise Malformed("role: must be proxy or connector")
     name = _checked(request.name, "name")
     if request.public_names and role is not TokenRole.PROXY:
-        raise Malformed("public names: only a Proxy has them")
+        raise Malformed("public names: apply only to a Proxy")
     if len(request.public_names) > _MAX_NAMES:
         raise Malformed(f"public names: at most {_MAX_NAMES}")
     for public in request.public_names:
         if not (is_cluster_name(public) or is_address(public)):
-            raise Malformed("public name: a DNS name in lower case, or an IP address")
+            raise Malformed("public name: must be a DNS name in lower case, or an IP address")
     return role, name, tuple(request.public_names)
 
 
 def _checked(name: str, what: str) -> str:
     if _NAME.match(name) is None:
         raise Malformed(
-            f"{what}: letters, digits and . _ @ -, beginning with a letter or digit, "
-            "at most 128 characters"
+            f"{what}: may have letters, digits and . _ @ -, must start with a letter or digit, "
+            "and has at most 128 characters"
         )
     return name
 
@@ -342,7 +342,7 @@ def _check_joining(known: Person, groups: tuple[str, ...], *, join: bool) -> Non
     joined = [group for group in groups if group not in known.groups]
     if joined and not join:
         raise _exists(
-            f"person {known.name}: is there already, in {', '.join(known.groups) or 'no group'}; "
+            f"person {known.name}: already exists, in {', '.join(known.groups) or 'no group'}; "
             f"to add {known.name} to {', '.join(joined)} as well, give --join-groups"
         )
 

@@ -126,7 +126,9 @@ class Membership(AsyncService):
         self._other = mine
         if self._changes == _CHANGES:
             taken = OwnerTaken(self.me.owner, mine.node_id)
-            _log.critical("another Authority has our name", reason=taken.reason, text=taken.text)
+            _log.critical(
+                "another Authority uses this one's name", reason=taken.reason, text=taken.text
+            )
             self.stopped_by(taken)
 
     def _tell(self, at: float) -> None:
@@ -135,7 +137,7 @@ class Membership(AsyncService):
             return
         if missing:
             _log.error(
-                "the membership check failed: keys of the configuration are missing",
+                "the membership check failed: required configuration keys are missing",
                 reason="peer_address_missing",
                 keys=list(missing),
             )

@@ -47,7 +47,7 @@ class Operators:
     def admit(self, method: str, peer: Peer) -> None:
         """Refuse a connection of any other user of this machine."""
         if peer.uid not in (0, self.own_uid):
-            raise Unauthenticated("the control socket answers its owner and root only")
+            raise Unauthenticated("only the owner of the control socket and root may use it")
 
     async def authorize(self, call: IRpcCall, action: str) -> Actor:
         """The operator behind this call, if the policy lets it do *action*.
@@ -57,7 +57,7 @@ class Operators:
         """
         uid = call.peer.uid
         if uid is None:
-            raise Unauthenticated("the caller's user is not known")
+            raise Unauthenticated("the caller's user could not be determined")
         decision = self.decide(self.engine(), uid, action)
         if decision is None:
             allowed = action == EDIT_POLICY

@@ -109,21 +109,21 @@ class OutboxDesk:
         if judged is None:
             assert verdict.hold is not None
             raise NotReleasable(
-                f"row {row.id} is {verdict.hold.value}: it does not enter the log as its origin's; "
-                "it can be discarded, and its digest is kept"
+                f"row {row.id} is {verdict.hold.value}: it cannot be accepted into the log; "
+                "discard it (an audit record keeps its digest)"
             )
         place = judged.place
         seq = tx.origins.seq(judged.origin, place.spool_id, place.n)
         if seq is not None or tx.origins.events([judged.event_id]):
             raise NotReleasable(
-                f"row {row.id} is replayed: the log has a row of its place or event id; "
-                "it can be discarded"
+                f"row {row.id} is replayed: the log already has a row with its position or "
+                "event id; discard it"
             )
         memory = tx.spools.memory(judged.origin, place.spool_id) or SpoolMemory()
         if standing_of(memory, judged) is Standing.BROKEN or not _fits_beside(tx, judged):
             raise NotReleasable(
                 f"row {row.id} is forged: it does not follow the rows of its spool, so the log "
-                "would not verify with it; it can be discarded"
+                "would not verify with it; discard it"
             )
         return judged
 
@@ -173,14 +173,14 @@ def _held_row(tx: ITransaction, row_id: int) -> QueuedRow:
         raise NoSuchRow(f"audit queue: there is no row {row_id}")
     if found[0].hold is None:
         raise NotReleasable(
-            f"row {row_id} is not held: the leader takes it by itself", reason="row_not_held"
+            f"row {row_id} is not held: the leader will process it", reason="row_not_held"
         )
     return found[0]
 
 
 def _note(text: str) -> str:
     if not text.strip():
-        raise Malformed("reason: say why, for the audit record")
+        raise Malformed("reason: required, for the audit record")
     if len(text) > MAX_NOTE:
         raise Malformed(f"reason: longer than {MAX_NOTE} characters")
     return text

@@ -92,7 +92,7 @@ class OutboxIntake:
         origin, place = read_place(row.canonical)
         if (origin, place.spool_id) != (proxy.id, spool_id):
             raise Denied(
-                "spooled: a row names another origin or spool than the one it came with",
+                "spooled: a row names a different origin or spool from the one it was sent with",
                 reason="other_origin",
             )
         return Offered(row, origin, spool_id, place.n)

@@ -73,7 +73,7 @@ class OwnSpool:
             if self._pending and not await self._flush():
                 self._forget()
         except SvcError as failed:
-            _log.debug("still not on record", waiting=len(self._pending), reason=failed.reason)
+            _log.debug("still not recorded", waiting=len(self._pending), reason=failed.reason)
         finally:
             self._lock.release()
 
@@ -88,16 +88,16 @@ class OwnSpool:
         await self._lock.acquire()
         try:
             if len(self._pending) >= MAX_PENDING and not await self._flush():
-                raise SvcError("too many rows wait for an answer of the store")
+                raise SvcError("too many rows are waiting for the store")
             if self._last is None:
                 await self._open()
             self._add(record)
             if await self._flush():
                 return True
-            _log.debug("not on record: this Authority has no key in force yet", said=event.name)
+            _log.debug("not recorded: this Authority has no active key yet", said=event.name)
             self._forget()
         except SvcError as failed:
-            _log.warn("not on record", said=event.name, reason=failed.reason, text=failed.text)
+            _log.warn("not recorded", said=event.name, reason=failed.reason, text=failed.text)
         finally:
             self._lock.release()
         return False

@@ -66,8 +66,8 @@ class PolicyDesk:
         applied = self.in_force.engine
         if applied is None or applied.version < stored.version:
             raise Unavailable(
-                f"version {stored.version} is kept but not in force yet; the next reload pass "
-                "tries again",
+                f"version {stored.version} is stored but not active yet; the next reload pass "
+                "will try again",
                 reason="policy_not_applied",
             )
         return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
@@ -97,7 +97,7 @@ class PolicyDesk:
         stored = await self.store.read("show a policy", look)
         if stored is None:
             raise SvcError(
-                f"policy version {wanted}: there is none",
+                f"policy version {wanted}: does not exist",
                 reason="unknown_version",
                 fault=Fault.NOT_FOUND,
             )
@@ -129,7 +129,7 @@ class PolicyDesk:
             active = self.recorder.rows(tx).policy_in_force()
             if (0 if active is None else active.version) != base:
                 raise SvcError(
-                    "another policy was activated meanwhile; look at it and try again",
+                    "another policy was activated in the meantime; review it and try again",
                     reason="policy_changed",
                     fault=Fault.ABORTED,
                 )

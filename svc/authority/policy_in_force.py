@@ -140,7 +140,7 @@ class PolicyInForce:
         except SvcError as refusal:
             self._stuck = facts.revision
             _log.error(
-                "what the policy looks at is refused; it stays as it was",
+                "the new policy entities were refused; the previous ones stay active",
                 version=engine.version,
                 revision=facts.revision,
                 reason=refusal.reason,
@@ -161,7 +161,7 @@ class PolicyInForce:
         if refusal.reason not in _MAY_PASS_LATER:
             self._refused = (stored.sha256, facts.revision)
         _log.error(
-            "a stored policy is refused; the one before stays in force",
+            "a stored policy was refused; the previous one stays active",
             version=stored.version,
             revision=facts.revision,
             reason=refusal.reason,

@@ -59,10 +59,10 @@ class PurposesInForce:
             if newer is not None:
                 self._former[word] = used
                 self._take(newer)
-                _log.info("a newer key is signed with", key=word, days=self._days(newer.ends_at))
+                _log.info("signing with a newer key", key=word, days=self._days(newer.ends_at))
             elif former is not None and not self._is_good(used) and self._is_good(former):
                 self._take(former)
-                _log.warn("the clock was set back: the key before is signed with", key=word)
+                _log.warn("the clock was set back; signing with the previous key", key=word)
         ends = {word: one.ends_at for word, one in self.keys.purposes.items()}
         for word, at in {**ends, **self.issuers()}.items():
             self.ends_in(word, at - self.now())
@@ -85,7 +85,7 @@ class PurposesInForce:
         found = await self.in_thread(load)
         if isinstance(found, SvcError):
             if self._unread.get(used.word) != found.text:
-                _log.error("a key in keys/ is not taken", key=used.word, reason=found.text)
+                _log.error("a key in keys/ was not accepted", key=used.word, reason=found.text)
             self._unread[used.word] = found.text
             return None
         self._unread.pop(used.word, None)
@@ -101,7 +101,8 @@ class PurposesInForce:
             self._named[word] = today
             say = _log.warn if left > URGENT_SECS else _log.error
             say(
-                "a key of the cluster ends; make the next one with `svc authority keys renew`",
+                "a key of the cluster is about to expire; create the next one with `svc "
+                "authority keys renew`",
                 key=word,
                 days=self._days(at),
             )

@@ -132,13 +132,14 @@ def _check_time(key: OriginKey, at: float) -> None:
     """Refuse to sign what could never be verified."""
     if at < key.begins_at:
         raise Unavailable(
-            f"the certificate of the records of state begins at {rfc3339(key.begins_at)}, which is "
-            "later than this host's clock says, so nothing is changed; set the clock right",
+            "the certificate that signs records of state is valid from "
+            f"{rfc3339(key.begins_at)}, which is later than this host's clock; nothing was "
+            "changed; correct the clock",
             reason="audit_key_not_begun",
         )
     if at >= key.ends_at:
         raise Unavailable(
-            "the certificate of the records of state has ended, so nothing is changed; make the "
-            "next one with `svc authority keys renew audit-origin`",
+            "the certificate that signs records of state has expired; nothing was changed; "
+            "create the next one with `svc authority keys renew audit-origin`",
             reason="audit_key_expired",
         )

@@ -45,7 +45,7 @@ class RenewalDesk:
     def admit(self, method: str, peer: Peer) -> None:
         """Refuse a caller without a node certificate that is good now."""
         if not peer.chain:
-            raise Unauthenticated("the renewal listener takes node certificates only")
+            raise Unauthenticated("the renewal listener accepts only node certificates")
         self.knowledge.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
 
     async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
@@ -92,7 +92,8 @@ class RenewalDesk:
         if issued is None:
             self.revoked(shown.principal.id)
             raise CloneSuspected(
-                "this identity was renewed by another holder; the node is revoked and joins anew"
+                "this identity was renewed by another holder; the node was revoked and must "
+                "join again"
             )
         return issued.chain
 

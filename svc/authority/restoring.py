@@ -189,24 +189,24 @@ class Restoring(AsyncService):
             return
         if not await self._is_due(wish):
             await self.watch.confirm()
-            _log.warn("nothing is amiss with the audit log; the wish to go on is dropped")
+            _log.warn("the audit log has no fault; the request to adopt it is dropped")
             self.file.done()
             return
         self._check(wish)
         heads = await self._kept()
         await self._put_aside(wish)
-        row = await self.store.run(
-            "go on from an older store", lambda tx: self._record(tx, wish, heads)
-        )
+        row = await self.store.run("adopt an older store", lambda tx: self._record(tx, wish, heads))
         await self._give_up(heads)
         lost = lost_head(row.canonical)
         if lost is None:
             self.file.done()
-            _log.warn("going on without records that did not verify", record=row.seq, uid=wish.uid)
+            _log.warn(
+                "continuing without records that did not verify", record=row.seq, uid=wish.uid
+            )
             return
         self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
         self._seq = self.heads.restored_seq = row.seq
-        _log.warn("going on from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
+        _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
 
     async def _put_aside(self, wish: RestoreWish) -> None:
         """Keep the records that are taken out beside the anchor: they may be evidence."""
@@ -246,14 +246,14 @@ class Restoring(AsyncService):
         lost = wish.lost
         if rfc3339(self.now()) <= lost.head.time:
             raise NotRestored(
-                f"the clock of this host is before {lost.head.time}, when the head that is "
-                "given up was signed; set it right"
+                f"the clock of this host is before {lost.head.time}, when the abandoned head "
+                "was signed; correct it"
             )
         told = self.watch.greatest.kept
         if told is not None and told.head.tree_size > lost.head.tree_size:
             raise NotRestored(
-                f"a head over {told.head.tree_size} records is known meanwhile; look again with "
-                "`svc authority audit adopt`"
+                f"a head over {told.head.tree_size} records has become known in the meantime; "
+                "run `svc authority audit adopt` again"
             )
 
     async def _kept(self) -> list[SignedHead]:
@@ -269,8 +269,8 @@ class Restoring(AsyncService):
             if done is not None:
                 return done
             raise NotRestored(
-                f"the store ended at record {wish.end.seq} when the operator looked, and now ends "
-                f"at {end.seq}; look again with `svc authority audit adopt`"
+                f"the store ended at record {wish.end.seq} when `svc authority audit adopt` "
+                f"was run, and now ends at {end.seq}; run it again"
             )
         # Also where no record is dropped: what only refers to records that are gone goes.
         dropped = tx.repair.cut_after(wish.good.seq)

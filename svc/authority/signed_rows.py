@@ -87,8 +87,8 @@ class StateUnsigned(Denied):
 def refuse_unsigned(subject: str) -> StateUnsigned:
     """The refusal of one row."""
     return StateUnsigned(
-        f"{subject}: the store does not hold what the signed record says; nothing is done with it "
-        "until it is put right (see `svc authority status`)"
+        f"{subject}: the store differs from the signed record; it is not used until that is "
+        "corrected (see `svc authority status`)"
     )
 
 

@@ -54,7 +54,7 @@ class StoreWrites:
                 self.found(failed)
             return
         if self._fault is not None:
-            _log.info("the store is written to again")
+            _log.info("the store accepts writes again")
         self._fault = None
         for each in WRITES:
             self.ready.met(each)

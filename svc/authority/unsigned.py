@@ -43,14 +43,15 @@ class UnsignedRows:
         here = {one.subject: one for one in self.now}
         for subject in [one for one in self._named if one not in here]:
             del self._named[subject]
-            _log.info("a stored row is again what was signed for", subject=subject)
+            _log.info("a stored row matches its signed record again", subject=subject)
         fresh = [one for one in self.now if self._named.get(one.subject) != one][:MAX_RECORDS]
         if fresh:
             await self.store.run("name unsigned rows", lambda tx: self._record(tx, fresh))
         for one in fresh:
             self._named[one.subject] = one
             _log.error(
-                "the store holds what was not signed for; it is not applied",
+                "the store contains a row that does not match its signed record; the row is "
+                "not applied",
                 subject=one.subject,
                 stored=one.stored,
                 signed=one.signed,

@@ -127,7 +127,7 @@ def unpack(
                 tar.members.clear()  # type: ignore[attr-defined]  # it would keep every one
                 file = next(wanted, None)
                 if file is None or info.name != file.path or not _is_as(info, file):
-                    raise BackupBroken(f"{info.name}: is not what the manifest names")
+                    raise BackupBroken(f"{info.name}: does not match the manifest")
                 if any(file.path.startswith(link) for link in links):
                     raise BackupBroken(f"{info.name}: lies below a symbolic link")
                 if file.link:
@@ -191,7 +191,7 @@ def _take(file: KeptFile, content: IO[bytes] | None, place: Path | None) -> None
         if out is not None:
             out.close()
     if digest.hexdigest() != file.sha256:
-        raise BackupBroken(f"{file.path}: is not the file that the manifest names (SHA-256)")
+        raise BackupBroken(f"{file.path}: differs from the manifest (SHA-256)")
 
 
 def _created(place: Path, mode: int) -> BinaryIO:

@@ -125,7 +125,7 @@ def opened(path: Path, identities: Sequence[Any], expected: SealedFile) -> Itera
     if rest:
         raise BackupBroken(f"{path.name}: holds more than it should")
     if opening.seen() != expected:
-        raise BackupBroken(f"{path.name}: is not the file that the manifest names (SHA-256)")
+        raise BackupBroken(f"{path.name}: differs from the manifest (SHA-256)")
 
 
 @define

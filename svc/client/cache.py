@@ -33,8 +33,8 @@ def read_endpoints(directory: Path) -> dict[str, str]:
     if isinstance(version, int) and version > VERSION:
         raise ConfigError(
             str(path),
-            f"is of version {version}, made by a later svc; use that one, "
-            "or move the file away to begin anew",
+            f"has version {version}, written by a later svc; use that release, or move the "
+            "file away to start afresh",
         )
     if version == 1:
         durable.replace(directory / OLD_NAME, path.read_bytes())

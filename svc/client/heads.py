@@ -53,15 +53,17 @@ class KnownHead:
             for line in lines:
                 taken = await self.greatest.take(line)
                 if taken is Taken.RESTORED:
-                    _log.warn("the audit log goes on from an older store, as a signed record says")
+                    _log.warn(
+                        "the audit log continues from an older store, as a signed record confirms"
+                    )
         except (SvcError, OSError) as refused:
             self._say(refused)
             return
         if taken is Taken.BEHIND:
             self._say(
                 AuditBroken(
-                    "the audit log that the Proxy shows is behind the one it showed before: tell "
-                    "whoever runs the gateway",
+                    "the Proxy presented an audit log that is behind the one it presented "
+                    "before; tell the operator of the gateway",
                     reason="audit_rolled_back",
                 )
             )
@@ -73,4 +75,4 @@ class KnownHead:
         before, self.problem = self.problem, str(refused)
         if self.problem != before:
             reason = refused.reason if isinstance(refused, SvcError) else "audit_head_file"
-            _log.warn("the audit log is not as it was", reason=reason, text=self.problem)
+            _log.warn("the audit log was changed or rolled back", reason=reason, text=self.problem)

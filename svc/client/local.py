@@ -58,10 +58,12 @@ class TcpGuard:
         try:
             uid = self.whose((here.host, here.port), (peer.host, peer.port))
         except OSError as error:
-            _log.error("the kernel did not say whose connection it is", error=error.strerror)
+            _log.error(
+                "the kernel did not report which user owns the connection", error=error.strerror
+            )
             return False
         if uid != self.uid:
-            _log.warn("connection of another user reset", address=here.host, uid=uid)
+            _log.warn("reset a connection from another user", address=here.host, uid=uid)
         return uid == self.uid
 
 
@@ -149,7 +151,7 @@ class TcpPorts:
                     return Opened(problem=problem)
             else:
                 return Opened(port, number)
-        return Opened(problem=f"no port of {address} is free")
+        return Opened(problem=f"no free port on {address}")
 
     def _problem(self, address: str, number: int, error: CannotListenError) -> str:
         """Why not to look further; empty to try the next port."""
@@ -157,8 +159,8 @@ class TcpPorts:
         code = getattr(why, "errno", None)
         if code == errno.EACCES:
             return (
-                f"port {number} needs the right to bind low ports; "
-                "raise client.native_port_offset (10000 is the default)"
+                f"port {number} requires the privilege to bind low ports; raise "
+                "client.native_port_offset (10000 is the default)"
             )
         if code != errno.EADDRINUSE:
             return f"cannot listen on {address}:{number}: {why}"

@@ -27,8 +27,8 @@ LAST_SECS, LAST_SHARE = 600.0, 1 / 12
 this may be: for a life of less than two hours the warnings come at the half and at a twelfth."""
 
 HOW_TO_GO_ON = "run `svc join` with a new token from your operator"
-_ENDS_SOON = f"your certificate ends soon; {HOW_TO_GO_ON}"
-_HAS_ENDED = f"your certificate has ended; {HOW_TO_GO_ON}"
+_ENDS_SOON = f"your certificate expires soon; {HOW_TO_GO_ON}"
+_HAS_ENDED = f"your certificate has expired; {HOW_TO_GO_ON}"
 _LOOK_AGAIN = 60.0
 """The longest sleep in seconds: a clock that was set is noticed within it."""
 
@@ -46,12 +46,12 @@ def check_own(identity: IIdentity) -> None:
     if problem.reason == EXPIRED:
         ended = identity.facts.not_after
         raise CertificateRefused(
-            f"your certificate ended at {utc(ended)}, {since(-identity.seconds_left())} ago "
+            f"your certificate expired at {utc(ended)}, {since(-identity.seconds_left())} ago "
             f"by this machine's clock; {HOW_TO_GO_ON}",
             reason=EXPIRED,
         )
     if problem.reason == NOT_YET_VALID:
-        raise ClockWrong(f"your certificate is good, but not valid yet: {problem.text}")
+        raise ClockWrong(f"your certificate is not valid yet: {problem.text}")
     raise problem
 
 

@@ -127,4 +127,4 @@ def _read(answer: bytes) -> Iterator[_Found]:
 def _check(body: bytes) -> None:
     code = -int.from_bytes(body[:4], sys.byteorder, signed=True)
     if code not in (0, errno.ENOENT):
-        raise OSError(code, "the kernel does not tell whose socket this is")
+        raise OSError(code, "the kernel did not report which user owns this socket")

@@ -80,7 +80,7 @@ async def _next(stream: IRpcStream, clock: IReactorTime, seconds: float | None) 
     coming = stream.receive()
     data = await (coming if seconds is None else bounded(clock, seconds, coming, "the Proxy"))
     if data is None:
-        raise Unavailable("the Proxy ended the list", reason="list_ended")
+        raise Unavailable("the Proxy closed the resource list", reason="list_ended")
     return decode_listing(data)
 
 
@@ -149,9 +149,7 @@ class ProxyLink(Service):
         return self._channel
 
     def _unreachable(self) -> Unavailable:
-        return Unavailable(
-            f"no Proxy can be reached now: {self.problem}", reason="proxy_unreachable"
-        )
+        return Unavailable(f"cannot reach any Proxy: {self.problem}", reason="proxy_unreachable")
 
     def refreshed(self) -> Deferred[None]:
         """Ask for the list anew; fires when it came, on this connection or the next.
@@ -200,7 +198,9 @@ class ProxyLink(Service):
             finally:
                 self.proxy, channel, self._channel = "", self._channel, None
                 if channel is not None:
-                    self.tasks.spawn("leaving a Proxy", close_when_idle(channel, self.clock))
+                    self.tasks.spawn(
+                        "closing a connection to a Proxy", close_when_idle(channel, self.clock)
+                    )
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
 
@@ -270,8 +270,8 @@ class ProxyLink(Service):
         if self._list is not None:
             self._list.cancel("moved")
         if old is not None:
-            self.tasks.spawn("leaving a Proxy", close_when_idle(old, self.clock))
-        _log.info("proxy connected anew", proxy=way.address)
+            self.tasks.spawn("closing a connection to a Proxy", close_when_idle(old, self.clock))
+        _log.info("reconnected to a Proxy", proxy=way.address)
 
     def _take(self, listing: Listing) -> None:
         self.resources = merge(self.resources, listing)
@@ -285,4 +285,4 @@ class ProxyLink(Service):
 
     def _over(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            _log.failure("the proxy connection's loop ended", failure)
+            _log.failure("the task that keeps the Proxy connection has stopped", failure)

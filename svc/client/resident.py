@@ -47,7 +47,9 @@ LIBPQ_KIND = "tcp"
 RETRY_SECS = 15.0
 """What another program held is tried again this often."""
 
-UNPROTECTED = "TCP is off: this platform cannot tell whose process connects; use the socket"
+UNPROTECTED = (
+    "TCP is disabled: this platform cannot report which user connects; use the Unix socket"
+)
 
 
 @frozen
@@ -198,9 +200,11 @@ class Resident(AsyncService):
         if now == before:
             return False
         if now.problem:
-            _log.warn("local endpoint incomplete", resource=now.resource, problem=now.problem)
+            _log.warn(
+                "local endpoint unavailable in part", resource=now.resource, problem=now.problem
+            )
         else:
-            _log.info("local endpoint complete again", resource=now.resource, address=now.address)
+            _log.info("local endpoint available again", resource=now.resource, address=now.address)
         return True
 
     async def _apply(self) -> None:
@@ -249,7 +253,9 @@ class Resident(AsyncService):
         await self._fill(made)
         endpoint = made.endpoint
         if endpoint.problem:
-            _log.warn("local endpoint incomplete", resource=one.id, problem=endpoint.problem)
+            _log.warn(
+                "local endpoint unavailable in part", resource=one.id, problem=endpoint.problem
+            )
         _log.info("local endpoint", resource=one.id, address=endpoint.address)
         return made
 

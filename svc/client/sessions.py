@@ -256,7 +256,7 @@ class Session:
 
     def _connector_id(self) -> str:
         if self.grant is None:
-            raise Malformed("a certificate came before the grant")
+            raise Malformed("the Proxy sent a certificate before the grant")
         return self.grant.connector_id
 
 
@@ -293,7 +293,7 @@ def check_grant(
     ):
         if not holds:
             raise SvcError(
-                "the Proxy brought a grant that is not for this session; nothing was opened",
+                "the Proxy sent a grant for another session; nothing was opened",
                 reason=word,
                 fault=Fault.UNAUTHENTICATED,
             )
@@ -305,7 +305,7 @@ def _opening(answer: bytes | None) -> tuple[Signed, str]:
         raise Malformed("the Proxy ended the session before it opened")
     kind, payload = parse_frame(answer)
     if kind is not FrameKind.OPEN:
-        raise Malformed("the Proxy's first frame does not open the session")
+        raise Malformed("the Proxy's first message does not open the session")
     return decode_opened(bytes(payload))
 
 

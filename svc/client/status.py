@@ -45,7 +45,7 @@ class StatusDesk:
                 would, because the certificate is not good now.
         """
         if question.get("ask") != "status":
-            raise Malformed("control: unknown question")
+            raise Malformed("control: unknown request")
         if question.get("refresh") is True:
             if self.identity.problem is not None:
                 self.renew()

@@ -117,12 +117,14 @@ class OutsideLog:
         if over is None:
             found = self.keeper.newest()
             if found is None:
-                raise ChainFault(1, "no_anchor", "no signed head is known; nothing can be proved")
+                raise ChainFault(
+                    1, "no_anchor", "no signed head is known, so nothing can be proved"
+                )
         else:
             found = self._head_over(over)
         self.judge(found.signed, head_time(found.head))
         if found.head.cluster != self.cluster:
-            raise ChainFault(1, "head_mismatch", "the head is of another log")
+            raise ChainFault(1, "head_mismatch", "the head belongs to another log")
         return found
 
     def _head_over(self, size: int) -> SignedHead:
@@ -135,7 +137,7 @@ class OutsideLog:
                 break
             below = each.head.tree_size
         near = " and ".join(str(each) for each in (below, above) if each) or "none"
-        raise NoSuchRow(f"audit log: no head over {size} records is kept; the nearest: {near}")
+        raise NoSuchRow(f"audit log: no head over {size} records is kept; the nearest are: {near}")
 
     def _reader(self, *, personal: bool = False) -> Reader:
         return Reader(self.store, personal)
@@ -196,11 +198,11 @@ def _root(state: Path) -> bytes:
     if os.path.lexists(kept):
         roots = load_certificates(kept, uid)
         if len(roots) != 1:
-            raise ConfigError(str(kept), "holds more than one certificate")
+            raise ConfigError(str(kept), "contains more than one certificate")
         return der(roots[0])
     raise AuditBroken(
-        f"audit log: the cluster's root is missing: neither {pinned} nor {kept} is there; "
-        "without it nothing is proved",
+        f"audit log: the cluster's root certificate is missing: neither {pinned} nor {kept} "
+        "exists; nothing can be verified without it",
         reason="audit_root_missing",
     )
 

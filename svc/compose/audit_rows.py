@@ -112,7 +112,7 @@ class Turns:
             found = list(stretches(rows, personal_of(tx.audit), first))
             there = sum(len(part.leaves) for part in found) // LEAF_BYTES
             if first + there <= last and not any(part.fault for part in found):
-                fault = (first + there, "gap", "the store has no record in its place")
+                fault = (first + there, "gap", "the store has no record at this position")
                 found.append(Stretch(None, b"", b"", fault))
             return found
 

@@ -83,7 +83,7 @@ class Reading:
         except (Malformed, ValueError, KeyError, TypeError) as failed:
             return show.damaged(row.seq, f"no record: {type(failed).__name__}")
         if row.hash != chain_hash(row.seq, row.prev_hash, row.canonical):
-            found["damaged"] = "the record is not the one that was hashed"
+            found["damaged"] = "the record differs from the one that was hashed"
         return found
 
     def _end(self) -> int:

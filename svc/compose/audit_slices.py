@@ -70,12 +70,14 @@ def _check(tx: ITransaction, named: Mapping[str, int], last: int) -> int:
             else:
                 met += 1
             if not _is_whole(each):
-                what = f"the entities {each.digest} are not those that the decision was made over"
+                what = (
+                    f"the entities {each.digest} differ from those that the decision was based on"
+                )
                 raise SliceFault("slice_changed", each.digest, what, seq)
         after = slices[-1].digest
     if met < len(named):
         digest, seq = _first_missing(tx.audit, named)
-        what = f"the entities {digest} that the decision was made over are not kept"
+        what = f"the entities {digest} that the decision was based on are missing from the store"
         raise SliceFault("slice_missing", digest, what, seq)
     return met
 

@@ -58,11 +58,13 @@ def authority_dial(
 
 def _named(address: Address, failed: SvcError, refused: list[SvcError]) -> SvcError:
     if not refused and VERIFY_FAILED in failed.text:
-        refused.append(CertificateRefused("its chain does not end in this cluster's root"))
+        refused.append(
+            CertificateRefused("its certificate was not issued under this cluster's root")
+        )
     if not refused:
         return failed
     why = refused[-1]
     return CertificateRefused(
-        f"endpoints.authority: {address} is no Authority of this cluster: {why.text}",
+        f"endpoints.authority: {address} is not an Authority of this cluster: {why.text}",
         reason=why.reason,
     )

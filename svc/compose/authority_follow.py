@@ -62,7 +62,7 @@ class Follower:
             self.stopped_by(refused)
         except SvcError as failed:
             if failed.text != self._said:
-                _log.error("the policy of the leader is not followed", reason=failed.text)
+                _log.error("the leader's policy could not be applied", reason=failed.text)
             self._said = failed.text
         else:
             self._said = ""

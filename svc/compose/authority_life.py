@@ -123,7 +123,7 @@ class Beginning(AsyncService):
         try:
             await self.parts.store.run("role stop", self._record_stop)
         except SvcError as e:
-            _log.warn("the stop is not on record", reason=e.reason)
+            _log.warn("the stop was not recorded", reason=e.reason)
 
     async def reload(self) -> None:
         """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
@@ -152,7 +152,7 @@ class Beginning(AsyncService):
             self._enter(tx)
         except StateUnsigned as refused:
             # Named by the first pass; until it is put right our own leaf is not renewed.
-            _log.error("this Authority's own row is not in force", text=refused.text)
+            _log.error("this Authority's own row has no valid signed record", text=refused.text)
         if p.opened.migrated:
             details = {"migrations": list(p.opened.migrated), "version": __version__}
             p.recorder.append(tx, STORE_MIGRATE, node(me), details=details)

@@ -104,7 +104,7 @@ class OwnLeaf:
         if self.serving.is_on:
             return await self.recorded(facts, csr)
         if self.serving.leadership.lease is not None:
-            raise Unavailable("this Authority is beginning to lead", reason="not_leader")
+            raise Unavailable("this Authority is becoming the leader", reason="not_leader")
         # Who stands by has the keys, and may not write: the registry hears of it when it leads.
         return self.desk.sign_for(facts.principal, csr, facts.generation + 1, ()).chain
 
@@ -143,13 +143,13 @@ def load_cluster_keys(
     if (state / RESTORING).exists():
         raise ConfigError(
             "state_dir",
-            f"{state / RESTORING}: a restore into it has not ended; run the same "
-            "`svc authority backup restore` again",
+            f"{state / RESTORING}: a restore into it was interrupted; run the same `svc "
+            "authority backup restore` again",
         )
     directory = state / "keys"
     if not directory.exists():
         raise ConfigError(
-            "state_dir", f"{directory}: there are no cluster keys; make them with `svc init`"
+            "state_dir", f"{directory}: contains no cluster keys; create them with `svc init`"
         )
     keys = load_keys(directory, runtime.now, runtime.entropy, cluster=settings.cluster)
     # Where the root's key still lies here it is checked like the others, and not kept: nothing

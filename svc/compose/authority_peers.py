@@ -111,7 +111,7 @@ def advice_of(settings: RoleSettings) -> Callable[[str], str]:
     def advice(leader: str) -> str:
         address = settings.authority.peers.get(leader)
         where = "" if address is None else f" ({address.host})"
-        return f"give the command where that one runs{where}" if leader else "try again"
+        return f"run the command on the leader's host{where}" if leader else "try again"
 
     return advice
 
@@ -152,7 +152,7 @@ async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
     key = f"authority.peers.{owner}"
     address = p.settings.authority.peers.get(owner)
     if address is None:
-        raise Unavailable(f"{key}: there is no such key", reason="peer_address_missing")
+        raise Unavailable(f"{key}: no such key", reason="peer_address_missing")
 
     def expect(facts: CertificateFacts) -> None:
         if node_id and facts.principal.id != node_id:
@@ -163,7 +163,7 @@ async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
 
     def refused(refusal: SvcError) -> None:
         _log.error(
-            "whoever answers at a private address is not that Authority",
+            "the server at a private address is not the expected Authority",
             key=key, address=str(address), reason=refusal.reason, text=refusal.text,
         )  # fmt: skip
 

@@ -91,8 +91,8 @@ class Making:
             if refused.reason != "store_in_use":
                 raise
             raise SvcError(
-                f"{refused.text}; stop every Authority, or close the traffic window and say "
-                "--window-closed: then one snapshot is copied beside it",
+                f"{refused.text}; stop every Authority, or stop all traffic and give "
+                "--window-closed to copy a snapshot while it runs",
                 reason=refused.reason, fault=Fault.UNAVAILABLE,
             ) from None  # fmt: skip
         except BaseException:
@@ -103,9 +103,13 @@ class Making:
     def _free_place(self) -> Path:
         out = Path(os.path.abspath(self.order.out))
         if os.path.lexists(out):
-            raise SvcError(f"--out: {out} is there already; name a new one", fault=Fault.EXISTS)
+            raise SvcError(
+                f"--out: {out} already exists; choose a new directory", fault=Fault.EXISTS
+            )
         if not out.parent.is_dir():
-            raise SvcError(f"--out: there is no directory {out.parent}", fault=Fault.NOT_FOUND)
+            raise SvcError(
+                f"--out: the directory {out.parent} does not exist", fault=Fault.NOT_FOUND
+            )
         if out.is_relative_to(self.place.base):
             raise SvcError(f"--out: {out} lies in the state directory that is copied")
         return out
@@ -122,7 +126,7 @@ class Making:
         sealed = {form.FILES: seal(packer.chunks(), beside / form.FILES, self.order.recipients)}
         store = self._store(beside, copy, stamp, status, sealed, head)
         if place.critical() != before:
-            raise BackupBroken("keys or identity changed while they were copied; run this again")
+            raise BackupBroken("keys or identity changed while being copied; run this again")
         return Manifest(
             stamp, at, __version__, form.STOPPED if self.order.alone else form.SNAPSHOT,
             place.settings.cluster, material.keys.ca_pin,
@@ -200,7 +204,7 @@ class Compressed:
 
 def _require_store(status: MigrationStatus) -> None:
     if not status.level:
-        raise StoreUnavailable("store: there is no store to back up")
+        raise StoreUnavailable("store: does not exist; there is nothing to back up")
     if status.standing not in (Standing.CURRENT, Standing.PENDING):
         status.require_current()
 
@@ -208,7 +212,7 @@ def _require_store(status: MigrationStatus) -> None:
 def _require_head(head: SignedHead | None, records: int) -> None:
     if records and head is None:
         raise BackupBroken(
-            "backup: class audit-anchor: there is no signed head; without one the log of "
-            f"{records} records proves nothing",
+            "backup: class audit-anchor: no signed head exists; without one the log of "
+            f"{records} records cannot be verified",
             reason="backup_incomplete",
         )

@@ -68,10 +68,10 @@ class Backup:
         except Malformed as refused:
             raise BackupBroken(f"{form.STORE}: {refused.text}") from None
         except (zlib.error, gzip.BadGzipFile, EOFError):
-            raise BackupBroken(f"{form.STORE}: is no whole gzip stream") from None
+            raise BackupBroken(f"{form.STORE}: is not a complete gzip stream") from None
         said = self.manifest.store
         if (lines.size, lines.digest.hexdigest()) != (said.size, said.sha256):
-            raise BackupBroken(f"{form.STORE}: what is inside is not what the manifest names")
+            raise BackupBroken(f"{form.STORE}: its contents differ from the manifest")
 
     def check_stamp(self, head: CopyHead) -> None:
         """Refuse a copy of another generation."""
@@ -88,7 +88,7 @@ class Backup:
         level = head.ledger[-1].id if head.ledger else ""
         told = (head.dialect, level, len(head.ledger), last_seq, last_hash.hex())
         if told != (said.dialect, said.level, said.migrations, said.records, said.last_hash):
-            raise BackupBroken(f"{form.STORE}: ends elsewhere than the manifest says")
+            raise BackupBroken(f"{form.STORE}: ends at a different record from the manifest")
 
     def _opened(self, name: str) -> Any:
         return opened(self.directory / name, self.identities, self.manifest.sealed[name])
@@ -120,14 +120,16 @@ def read_backup(directory: Path, identities: Sequence[Any] = ()) -> Backup:
         with (directory / form.NAME).open("rb") as file:
             data = file.read(form.MAX_BYTES + 1)
     except OSError as error:
-        raise BackupBroken(f"{directory / form.NAME}: {error.strerror}: no whole backup") from None
+        raise BackupBroken(
+            f"{directory / form.NAME}: {error.strerror}; the backup is incomplete"
+        ) from None
     if len(data) > form.MAX_BYTES:
         raise BackupBroken(f"{form.NAME}: is too long")
     manifest = form.from_json(data)
     for name, other in ((form.STORE, form.FILES), (form.FILES, form.STORE)):
         if not (directory / name).is_file():
             raise BackupBroken(
-                f"{directory / name}: is missing; {other} alone is half a backup",
+                f"{directory / name}: is missing; the backup is incomplete with {other} alone",
                 reason="backup_incomplete",
             )
     return Backup(directory, manifest, identities)
@@ -168,7 +170,7 @@ class Verifying:
         with self.backup.files() as stream:
             unpack(stream, manifest.stamp, manifest.files, place_of)
         if standings({file.sort for file in manifest.files}) != manifest.classes:
-            raise BackupBroken(f"{form.NAME}: its classes are not those of its files")
+            raise BackupBroken(f"{form.NAME}: its classes do not match its files")
         own = own_within([file.path for file in manifest.files])
         (top,) = tops  # keys are among them, and are never in bulk
         return self._material(top, own)
@@ -189,11 +191,14 @@ class Verifying:
             manifest.ca_pin,
         ):
             raise BackupBroken(
-                "in the backup: keys or identity are of another Authority or root than it says",
+                "in the backup: keys or identity belong to a different Authority or root from "
+                "the one it names",
                 reason="backup_mismatch",
             )
         if facts_of(newest) != manifest.head and not _is_later(newest, manifest):
-            raise BackupBroken("in the backup: the anchor does not end with the manifest's head")
+            raise BackupBroken(
+                "in the backup: the anchor does not end with the head in the manifest"
+            )
         return material
 
     def _verify_log(self, material: Material) -> None:
@@ -213,9 +218,11 @@ class Verifying:
             )
             self.backup.check_end(head, verified.records, verified.last_hash)
             if dict(log.rows) != dict(manifest.store.rows):
-                raise BackupBroken(f"{form.STORE}: has other rows than the manifest says")
+                raise BackupBroken(f"{form.STORE}: its rows differ from the manifest")
         if log.facts.get("cluster", manifest.stamp.cluster) != manifest.stamp.cluster:
-            raise BackupBroken("in the backup: the store is of another cluster than the keys")
+            raise BackupBroken(
+                "in the backup: the store belongs to a different cluster from the keys"
+            )
         for each in known:
             if (log.states.get(each.n), log.hashes.get(each.seq)) != (each.seq, each.hash):
                 raise BackupBroken(
@@ -237,7 +244,7 @@ def check_pairing(backup: Backup, place: BackupPlace) -> None:
     manifest = backup.manifest
     for name, said in manifest.sealed.items():
         if _sealed(backup.directory / name) != said:
-            raise BackupBroken(f"{name}: is not the file that the manifest names (SHA-256)")
+            raise BackupBroken(f"{name}: differs from the manifest (SHA-256)")
     if manifest.stamp.cluster != place.settings.cluster:
         raise BackupBroken(
             f"the backup is of the cluster {manifest.stamp.cluster}, the configuration of "
@@ -247,8 +254,8 @@ def check_pairing(backup: Backup, place: BackupPlace) -> None:
     end = place.store.look("backup pairing", lambda tx: tx.audit.head())
     if (end.seq, end.hash.hex()) != (manifest.store.records, manifest.store.last_hash):
         raise BackupBroken(
-            f"the backup holds {manifest.store.records} records of the log, the store {end.seq}; "
-            "take the backup again with every Authority stopped, then migrate",
+            f"the backup holds {manifest.store.records} records of the log, the store "
+            f"{end.seq}; stop every Authority, take a new backup, then migrate",
             reason="backup_mismatch",
         )
     status = place.copies.migration_status(place.store.url)
@@ -269,7 +276,7 @@ def _check_keys(manifest: Manifest, place: BackupPlace) -> None:
             continue
         digest = sha256(file.link.encode()).hexdigest() if file.link else file.sha256
         if there.get(name) != digest:
-            what = "is missing" if name not in there else "is another than the backup has"
+            what = "is missing" if name not in there else "differs from the one in the backup"
             raise BackupBroken(f"{place.own / name}: {what}", reason="backup_mismatch")
 
 
@@ -304,7 +311,7 @@ def _scratch() -> Iterator[Path]:
     """
     if not os.access(_MEMORY, os.W_OK):
         raise ConfigError(
-            str(_MEMORY), "cannot be written: keys are looked at in memory, never on a disk"
+            str(_MEMORY), "cannot be written: keys are checked in memory, never on disk"
         )
     made = Path(tempfile.mkdtemp(prefix="svc-backup-", dir=_MEMORY))
     try:

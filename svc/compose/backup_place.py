@@ -92,7 +92,7 @@ class BackupPlace:
         """
         if os.geteuid() not in (0, self.uid):
             raise SvcError(
-                f"{self.own}: belongs to uid {self.uid}; run this as that user, or as root",
+                f"{self.own}: is owned by uid {self.uid}; run this as that user or as root",
                 reason="not_the_owner",
             )
 
@@ -124,7 +124,10 @@ def backup_place(settings: RoleSettings, own: Path) -> BackupPlace:
     """
     store = store_place(settings)
     if not IStoreCopies.providedBy(store.factory):
-        raise ConfigError("store_url", "the drop-in of this store cannot copy it; see its manual")
+        raise ConfigError(
+            "store_url",
+            "this store's drop-in does not support backups; use the database's own tools",
+        )
     base = Path(os.path.abspath(settings.state_dir))
     uid = owner_of(own) if own.exists() else os.geteuid()
     return BackupPlace(settings, store, store.factory, base, Path(os.path.abspath(own)), uid)
@@ -142,7 +145,7 @@ def load_material(
     identity = TransportIdentity.load(IdentityStore(directory, uid=uid), lambda: at, cluster)
     if identity.verifier.root != keys.root_der:
         raise ConfigError(
-            str(directory / "trust" / "root.pem"), f"is not the root in {directory / 'keys'}"
+            str(directory / "trust" / "root.pem"), f"differs from the root in {directory / 'keys'}"
         )
     anchor = directory / "anchor"
     return Material(

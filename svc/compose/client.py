@@ -77,7 +77,7 @@ def find_config(given: str | None, environ: Mapping[str, str]) -> str:
     for path in (str(own), SYSTEM_CONFIG):
         if os.path.lexists(path):
             return path
-    raise NotJoined(f"there is no {own}: join a cluster first (svc join)")
+    raise NotJoined(f"{own} does not exist; join a cluster first with: svc join")
 
 
 def home(environ: Mapping[str, str]) -> Path:
@@ -244,12 +244,12 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
-        raise NotJoined(f"there is no identity in {state}: run `svc join` first")
+        raise NotJoined(f"no identity in {state}; run `svc join` first")
     identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
     if identity.principal.role is not Role.USER:
-        raise ConfigError("state_dir", "the identity in it is not a person's")
+        raise ConfigError("state_dir", "it contains an identity that is not a person's")
     if not settings.endpoints.proxy:
-        raise ConfigError("endpoints.proxy", "required for client: a Proxy to dial")
+        raise ConfigError("endpoints.proxy", "required for svc up: a Proxy to dial")
     return PersonSide(runtime, settings, state, store, identity, kinds)
 
 

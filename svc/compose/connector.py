@@ -118,7 +118,7 @@ def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
             enabled = ", ".join(sorted(kinds.by_name)) or "none"
             raise ConfigError(
                 f"{table.key_path}.kind",
-                f"{table.kind}: not a kind that plugins.kinds enables ({enabled})",
+                f"{table.kind}: not enabled in plugins.kinds ({enabled})",
             )
         targets[table.id] = kind.parse(table.id, table.table, table.key_path)
     return targets

@@ -90,7 +90,7 @@ class RefusedByTheSystem(Service):
         if self._told_at is None or now - self._told_at >= TOLD_SECS:
             count, self._untold, self._told_at = self._untold, 0, now
             _log.warn(
-                "connections were refused: the process may open no further file; raise its limit "
-                "of open files, or lower limits.max_connections",
+                "connections were refused: the process reached its limit of open files; raise "
+                "that limit, or lower limits.max_connections",
                 count=count,
             )

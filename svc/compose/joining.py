@@ -204,11 +204,13 @@ async def enroll_direct(
         if not refused and VERIFY_FAILED in failed.text:
             # A chain without our root, or with another, ends in OpenSSL before
             # the check is asked.
-            refused.append(CertificateRefused("its chain does not end in the pinned root"))
+            refused.append(
+                CertificateRefused("its certificate was not issued under the pinned root")
+            )
         if refused:
             blame_the_clock(refused[-1])
             raise CertificateRefused(
-                f"whoever answers is not the Authority that ca_pin names: {refused[-1].text}",
+                f"the server is not the Authority pinned by ca_pin: {refused[-1].text}",
                 reason=refused[-1].reason,
             ) from None
         raise
@@ -260,7 +262,7 @@ async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: Asking
     answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
     if asking.cluster and answer.cluster != asking.cluster:
         raise CertificateRefused(
-            "the answer is of another cluster than the configured one",
+            "the answer came from a different cluster from the configured one",
             reason="certificate_cluster",
         )
     principal = parse_principal(answer.principal)
@@ -319,7 +321,7 @@ async def join_node(
             break
         except SvcError as e:
             _check_again(e, key)
-            _log.warn("joining failed; trying again", reason=e.reason, error=e.text)
+            _log.warn("joining failed; retrying", reason=e.reason, error=e.text)
             told = min(e.retry_after or 0.0, _LONGEST_TOLD)
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
         failures += 1
@@ -343,7 +345,7 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[A
     if join.ca_pin is None or (join.token_file is None and not join.by_key):
         raise ConfigError(
             "join.token_file",
-            "there is no identity in state_dir yet: name a join token and join.ca_pin",
+            "no identity in state_dir yet; set a join token and join.ca_pin",
         )
     token = None if join.token_file is None else read_token(Path(join.token_file))
     key = store.pending_key()

@@ -28,7 +28,7 @@ async def opened_lane(channel: IRpcChannel, lane: Lane, clock: IReactorTime, sec
         await stream.send(open_frame(encode_relay_open(lane)))
         first = await bounded(clock, seconds, stream.receive(), "the Proxy")
         if first is None or parse_frame(first)[0] is not FrameKind.OPEN:
-            raise Malformed(f"the {lane.value} lane did not open as it should")
+            raise Malformed(f"the {lane.value} lane did not open correctly")
     except BaseException:
         stream.cancel()
         raise

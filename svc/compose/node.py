@@ -95,8 +95,8 @@ class NodeRole(AsyncService):
     def _broken(self, failure: Failure) -> None:
         """Whatever is no refusal: never a role that sits there half begun."""
         if not failure.check(CancelledError):
-            _log.failure("the role did not come up", failure)
-            self.stopped_by(SvcError("the role did not come up; the log says why"))
+            _log.failure("the role did not start", failure)
+            self.stopped_by(SvcError("the role did not start; see the log for the cause"))
 
     async def _run(self, identity: TransportIdentity) -> None:
         if self.role is Role.PROXY:
@@ -114,10 +114,10 @@ def say_names_not_carried(settings: RoleSettings, leaf: bytes) -> None:
     missing = [name for name in settings.endpoints.public_names if name not in carried]
     if missing:
         _log.warn(
-            "endpoints.public_names holds names that the certificate does not carry: clients that "
-            "check the host name refuse this Proxy under them; let it join with a token made for "
-            "these names (`svc authority nodes add NAME --role proxy --public-name ...`), or take "
-            "them out",
+            "endpoints.public_names holds names that the certificate does not carry: clients "
+            "that check the host name reject this Proxy under those names; join again with a "
+            "token created for them (`svc authority nodes add NAME --role proxy --public-name "
+            "...`), or remove them",
             names=missing,
             carried=sorted(carried),
             reason="names_not_carried",
@@ -147,8 +147,8 @@ def check_can_join(settings: RoleSettings) -> None:
     if join.ca_pin is None or (join.token_file is None and not join.by_key):
         raise ConfigError(
             "join.token_file",
-            "there is no identity in state_dir yet: name a file with a join token, and "
-            "join.ca_pin; `svc authority nodes add` prints both",
+            "no identity in state_dir yet; set join.token_file and join.ca_pin; `svc "
+            "authority nodes add` prints the token and the pin",
         )
     if join.authority is None and not settings.endpoints.proxy:
         raise ConfigError(

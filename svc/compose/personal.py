@@ -115,7 +115,7 @@ async def join_person(
     answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
     enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
     if ca_pin(enrolled.root) != pin.lower():
-        raise CertificateRefused("the answer holds another root than the pinned one")
+        raise CertificateRefused("the answer contains a different root from the pinned one")
     identity = adopt_identity(
         store,
         key,

@@ -361,7 +361,7 @@ class Assembling:
         async def reach() -> IStreamClientEndpoint:
             if link.lanes is None or not link.lanes.renewal_port:
                 raise Unavailable(
-                    "no Authority serves renewals now", reason="authority_unreachable"
+                    "no Authority is serving renewals", reason="authority_unreachable"
                 )
             return self._authority_port(link, link.lanes.renewal_port)
 

@@ -130,8 +130,8 @@ class Restoring:
         said = self.backup.manifest.store
         if begun != asdict(self.backup.manifest.stamp):
             raise AlreadyExists(
-                f"{self._staged}: a restore of another generation was begun here; end that one, "
-                "or empty this place"
+                f"{self._staged}: a restore of a different backup was started here; complete "
+                "that one, or empty this directory"
             )
         if not self.place.copies.is_there(self.place.store.url):
             return False
@@ -146,12 +146,12 @@ class Restoring:
             for each in directory.iterdir() if directory.is_dir() else ():
                 if each not in ours | passing and each.suffix != ".toml":
                     raise AlreadyExists(
-                        f"state_dir: {each} is there already; a backup is restored into an empty "
-                        "place (anchor/ may stay: it tells which heads are known here)"
+                        f"state_dir: {each} already exists; a backup is restored only to an "
+                        "empty location (anchor/ may stay: it holds the heads known here)"
                     )
         if place.copies.is_there(place.store.url):
             raise AlreadyExists(
-                "store_url: there is a store already; a backup is restored to an empty place"
+                "store_url: a store already exists; a backup is restored only to an empty location"
             )
 
     def _stage(self, within: str) -> None:
@@ -194,8 +194,8 @@ class Restoring:
         for file in self.backup.manifest.files:
             if str(self.place.base.joinpath(*file.path.split("/")[1:])) in stores:
                 raise AlreadyExists(
-                    f"store_url: the backup has a file {file.path} where the store is to be; let "
-                    "store_url name another place"
+                    f"store_url: the backup contains a file {file.path} at the path of the "
+                    "store; set store_url to another path"
                 )
 
     def _fill(
@@ -216,7 +216,9 @@ class Restoring:
         )
         self.backup.check_end(head, verified.records, verified.last_hash)
         if (tx.schema.fact("cluster") or manifest.stamp.cluster) != manifest.stamp.cluster:
-            raise BackupBroken("in the backup: the store is of another cluster than the keys")
+            raise BackupBroken(
+                "in the backup: the store belongs to a different cluster from the keys"
+            )
         anchor = material.state_anchor
         check_anchor(tx.state, anchor.checkpoint() or StateView(), anchor.tip())
 
@@ -237,7 +239,8 @@ class Restoring:
                 continue
             if head.cluster != manifest.stamp.cluster:
                 raise AuditBroken(
-                    f"a known head is of the cluster {head.cluster}", reason="audit_head_foreign"
+                    f"a known head belongs to the cluster {head.cluster}",
+                    reason="audit_head_foreign",
                 )
             if head.tree_size <= manifest.store.records:
                 if borne.setdefault(head.tree_size, signed).head.root != head.root:
@@ -248,9 +251,9 @@ class Restoring:
             material.judge(beyond.signed, head_time(beyond.head))
             if not self.reason:
                 raise AuditBroken(
-                    f"the backup ends at record {manifest.store.records}, behind the signed head "
-                    f"over {beyond.head.tree_size} that is known; what came between would be "
-                    "lost. If that is meant, say why: --reason TEXT",
+                    f"the backup ends at record {manifest.store.records}, behind the signed "
+                    f"head over {beyond.head.tree_size} that is known; the records between "
+                    "would be lost. If that is intended, give --reason TEXT",
                     reason="audit_rolled_back",
                 )
         return borne, beyond

@@ -105,8 +105,8 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
     found = log.store.look("audit adopt", look)
     if found.lost is None and not found.damaged:
         raise NothingLost(
-            f"the store ends at record {found.end.seq}: it holds the records of every head that is "
-            "known, and those past them verify; nothing is given up"
+            f"the store ends at record {found.end.seq}: it contains the records of every known "
+            "head, and the later ones verify; there is nothing to adopt"
         )
     return found
 
@@ -137,7 +137,7 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
     """
     if not reason.strip() or len(reason) > MAX_REASON:
         raise SvcError(
-            f"a reason of 1 to {MAX_REASON} characters is needed: it goes into the audit log",
+            f"a reason of 1 to {MAX_REASON} characters is required, for the audit log",
             reason="usage",
             fault=Fault.INVALID,
         )

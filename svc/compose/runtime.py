@@ -73,7 +73,7 @@ class StateDirectory:
             raise ConfigError("state_dir", f"{self.path}: {e.strerror}") from None
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise ConfigError(
-                "state_dir", f"{self.path}: must belong to this user alone (mode 0700)"
+                "state_dir", f"{self.path}: must be accessible to this user only (mode 0700)"
             )
         path = self.path / "lock"
         is_new = not os.path.lexists(path)
@@ -202,9 +202,9 @@ def _check_protection(loaded: Loaded) -> None:
         record = loaded.record
         raise PluginError(
             f"kind {record.name}: {record.path} says opaque = {ascii(opaque)[:40]} and has no "
-            "request gate, which this build cannot give it: its sessions would run without TLS "
-            "between person and Connector, and nobody would decide their requests; "
-            f"set opaque = True, or take {record.name} out of plugins.kinds"
+            "request gate: its sessions would run without TLS between person and Connector, "
+            "and their requests would not be decided; set opaque = True, or take "
+            f"{record.name} out of plugins.kinds"
         )
 
 

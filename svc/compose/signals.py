@@ -35,8 +35,8 @@ def ignore_hangups(reactor: Any) -> None:
 
     def tell() -> None:
         _log.warn(
-            "SIGHUP is ignored: this build reads its configuration only at the start; restart the "
-            "role for a changed file to take effect",
+            "SIGHUP is ignored: this build reads its configuration only at the start; restart "
+            "the role to apply changes",
             reason="reload_not_in_this_build",
         )
 

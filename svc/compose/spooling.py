@@ -100,7 +100,8 @@ class Spooling(AsyncService):
             await bounded(self.clock, WRITE_SECS, self.thread.own.end(), "the spool's disk")
         except SvcError as e:
             _log.error(
-                "the spool's disk hangs; what is not durable is lost with this process",
+                "the spool's disk does not respond; rows not yet durable are lost if this "
+                "process ends",
                 records=self.spool.not_durable, ends=self.journal.not_durable, reason=e.reason,
             )  # fmt: skip
 

@@ -74,7 +74,7 @@ class AwaitedStore:
             except (StoreUnavailable, MigrationsPending) as refused:
                 await deferLater(clock, waiting.pause(refused))
         if waiting.is_for_migrations:
-            _log.info("the store is migrated; the start goes on")
+            _log.info("the store is migrated; continuing the start")
 
     async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
         """See :class:`IStore`."""
@@ -91,7 +91,9 @@ class AwaitedStore:
 
     def _answering(self, desc: str) -> IStore:
         if self._store is None:
-            raise StoreUnavailable(f"store: {desc}: it has not answered yet; nothing was written")
+            raise StoreUnavailable(
+                f"store: {desc}: the store has not answered yet; nothing was written"
+            )
         return self._store
 
 

@@ -42,7 +42,9 @@ class StorePlace:
         except StopIteration as done:
             result: _T = done.value
             return result
-        raise SvcError(f"store: {desc}: the answer did not come at once", fault=Fault.UNAVAILABLE)
+        raise SvcError(
+            f"store: {desc}: the answer did not arrive immediately", fault=Fault.UNAVAILABLE
+        )
 
 
 @contextmanager
@@ -58,8 +60,8 @@ def legible(desc: str) -> Iterator[None]:
         raise
     except Exception as failed:
         raise StoreUnavailable(
-            f"store: {desc}: it cannot be read ({type(failed).__name__}); "
-            "see what is wrong with: svc authority audit verify"
+            f"store: {desc}: the store cannot be read ({type(failed).__name__}); to find the "
+            "fault, run: svc authority audit verify"
         ) from failed
 
 

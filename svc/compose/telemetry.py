@@ -70,7 +70,7 @@ class Exposure(Service):
         host = getattr(bound, "host", "")
         if is_public(host):
             _log.warn(
-                "telemetry.metrics_listen is bound to a public address: whoever reaches it reads "
+                "telemetry.metrics_listen is bound to a public address, where anyone can read "
                 "every series without a credential; bind it to loopback or a private address",
                 host=host,
                 port=getattr(bound, "port", 0),

@@ -46,7 +46,7 @@ def _clean(text: str) -> str:
 
 def _profile(text: str) -> str:
     if not 0 < len(text) <= 256:
-        raise ValueError("must hold 1 to 256 characters")
+        raise ValueError("must have 1 to 256 characters")
     if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
         raise ValueError("NUL is not allowed")
     return text
@@ -85,7 +85,7 @@ def _listen(text: str) -> Address | None:
 def _dials(texts: list[str]) -> tuple[Address, ...]:
     found = tuple(parse_address(text) for text in texts)
     if len(set(found)) != len(found):
-        raise ValueError("an address stands there twice")
+        raise ValueError("an address is listed twice")
     return found
 
 
@@ -111,7 +111,7 @@ def _peers(table: dict[str, str]) -> Mapping[str, Address]:
             raise ValueError("each name must be one DNS label: a-z, 0-9 and -, at most 63")
     found = {name: parse_address(text) for name, text in table.items()}
     if len(set(found.values())) != len(found):
-        raise ValueError("an address stands there twice")
+        raise ValueError("an address is listed twice")
     return found
 
 
@@ -119,7 +119,7 @@ def _directory(text: str) -> str:
     if not isabs(_clean(text)) or _tidy(text) == "/":
         raise ValueError("must be an absolute path of a directory of its own")
     if ".." in text.split("/"):
-        raise ValueError("must not hold ..")
+        raise ValueError("must not contain ..")
     return _tidy(text)
 
 
@@ -143,7 +143,7 @@ def parse_store_url(text: str) -> StoreUrl:
     if not mark:
         raise ValueError("must be a URL such as sqlite:///var/lib/svc/authority/store.db")
     if not _SCHEME.fullmatch(scheme):
-        raise ValueError("the scheme must be the word of a store drop-in")
+        raise ValueError("the scheme must be the name of a store drop-in")
     if scheme in ("postgres", "postgresql"):
         names_host = re.search(r"[?&](host|hostaddr|service)=[^&]", rest)
         if not names_host and not urlsplit(f"postgres://{rest}").netloc.rpartition("@")[2]:
@@ -193,7 +193,7 @@ def _witnesses(texts: list[str]) -> tuple[str, ...]:
     if len(found) > MAX_WITNESSES:
         raise ValueError(f"must hold at most {MAX_WITNESSES}")
     if len(set(found)) != len(found):
-        raise ValueError("a URL stands there twice")
+        raise ValueError("a URL is listed twice")
     return found
 
 
@@ -225,14 +225,14 @@ def _reachable(text: str) -> str:
         return ip_network(text, strict=True).compressed
     except ValueError:
         pass
-    raise ValueError("must hold IP addresses, or networks (10.1.0.0/16) with no host bits set")
+    raise ValueError("must contain IP addresses, or networks (10.1.0.0/16) with no host bits set")
 
 
 def _words(texts: list[str]) -> tuple[str, ...]:
     if not all(_WORD.match(text) for text in texts):
-        raise ValueError("each must be a drop-in's word: a-z, 0-9 and _, a letter first")
+        raise ValueError("each must be a drop-in's name: a-z, 0-9 and _, starting with a letter")
     if len(set(texts)) != len(texts):
-        raise ValueError("a word stands there twice")
+        raise ValueError("a name is listed twice")
     return tuple(texts)
 
 
@@ -241,7 +241,7 @@ def _resources(tables: list[dict[str, object]]) -> tuple[ResourceTable, ...]:
     seen: set[str] = set()
     for each in found:
         if each.id in seen:
-            raise ValueError(f"{each.id} stands there twice")
+            raise ValueError(f"{each.id} is listed twice")
         seen.add(each.id)
     return found
 
@@ -256,7 +256,7 @@ def _resource(at: str, table: dict[str, object]) -> ResourceTable:
     if not is_resource_id(texts["id"]):
         raise ValueError(f"{at}: id must be one DNS label: a-z, 0-9 and -, at most 63")
     if not _WORD.match(texts["kind"]):
-        raise ValueError(f"{at}: kind must be a drop-in's word, such as tcp")
+        raise ValueError(f"{at}: kind must be a drop-in's name, such as tcp")
     rest = {name: value for name, value in table.items() if name not in ("id", "kind")}
     path = f"connector.resources{at}"
     return ResourceTable(**texts, table=MappingProxyType(rest), key_path=path)
@@ -274,7 +274,7 @@ def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]
         if not kinds:
             raise ValueError(f"{scope}: kinds is required")
         if isinstance(kinds, list) and "ssh" in kinds and not table.get("onward_auth"):
-            raise ValueError(f"{scope}: onward_auth is required because kinds holds ssh")
+            raise ValueError(f"{scope}: onward_auth is required because kinds contains ssh")
     return tuple(tables)
 
 

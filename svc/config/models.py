@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, create_
 from svc.config.keys import KEYS, Key
 
 _CONFIG = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
-NOT_IN_THIS_BUILD = "not in this build; leave it out"
+NOT_IN_THIS_BUILD = "not in this build; remove it"
 
 
 def _annotated(key: Key) -> Any:

@@ -48,7 +48,7 @@ def _required(tree: Tree, role: str) -> Iterator[ConfigError]:
 def _together(tree: Tree, first: str, second: str) -> Iterator[ConfigError]:
     for here, there in ((first, second), (second, first)):
         if lookup(tree, here) is not None and lookup(tree, there) is None:
-            yield ConfigError(there, f"required with {here}: both or neither")
+            yield ConfigError(there, f"required with {here}; give both or neither")
 
 
 def _joining(tree: Tree) -> Iterator[ConfigError]:
@@ -58,7 +58,9 @@ def _joining(tree: Tree) -> Iterator[ConfigError]:
         if lookup(tree, "join.ca_pin") is None:
             yield ConfigError("join.ca_pin", "required with join.by_key")
         if lookup(tree, "join.token_file") is not None:
-            yield ConfigError("join.by_key", "a node joins by its key or by a token, not by both")
+            yield ConfigError(
+                "join.by_key", "a node joins either by its key or by a token; give only one"
+            )
 
 
 def _public(tree: Tree) -> Iterator[ConfigError]:
@@ -94,7 +96,11 @@ def _store(tree: Tree) -> Iterator[ConfigError]:
     word = "postgresql" if scheme == "postgres" else scheme
     if isinstance(stores, list) and word not in stores:
         known = word in ("sqlite", "postgresql")
-        what = f'write plugins.stores = ["{word}"]' if known else "plugins.stores has no such word"
+        what = (
+            f'write plugins.stores = ["{word}"]'
+            if known
+            else "the store is not listed in plugins.stores"
+        )
         yield ConfigError("store_url", what if known else f"unknown scheme: {what}")
 
 
@@ -104,8 +110,8 @@ def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[Co
     if SHARED in given:
         yield SharedStateDir(
             "STATE_DIRECTORY",
-            f"the unit gives the shared {SHARED}; install the unit of this release, "
-            f"which gives {SHARED}/{role}",
+            f"the systemd unit provides the shared {SHARED}; install the unit of this release, "
+            f"which provides {SHARED}/{role}",
         )
     path = lookup(tree, "state_dir")
     if not isinstance(path, str) or not path.startswith("/"):
@@ -114,4 +120,6 @@ def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[Co
     if os.path.islink(path):
         yield ConfigError("state_dir", "must not be a symbolic link")
     elif given and SHARED not in given and path not in given:
-        yield ConfigError("state_dir", "must be what the unit gives (StateDirectory=)")
+        yield ConfigError(
+            "state_dir", "must be the directory that the systemd unit provides (StateDirectory=)"
+        )

@@ -42,7 +42,7 @@ def read_file(path: str) -> str:
         why = (error.strerror or "unreadable").lower()
         raise ConfigError(whole(path), f"cannot be read: {why}") from None
     except ValueError:
-        raise ConfigError("--config", "the path holds a NUL") from None
+        raise ConfigError("--config", "the path contains a NUL character") from None
     try:
         _check_owner(path, os.fstat(descriptor))
         with open(descriptor, "rb", closefd=False) as file:
@@ -52,7 +52,7 @@ def read_file(path: str) -> str:
     if len(data) > MAX_BYTES:
         raise ConfigError(whole(path), "is larger than 1 MiB")
     if data.startswith(b"\xef\xbb\xbf"):
-        raise ConfigError(whole(path), "begins with a byte order mark; save it without")
+        raise ConfigError(whole(path), "starts with a byte order mark; save the file without it")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -65,7 +65,9 @@ def _check_owner(path: str, status: os.stat_result) -> None:
         raise ConfigError(whole(path), "is not a regular file")
     if status.st_uid not in (0, os.geteuid()):
         owner = _user(status.st_uid)
-        by_root = "root takes no file that another user can change; " if not os.geteuid() else ""
+        by_root = (
+            "root reads only files that no other user can change; " if not os.geteuid() else ""
+        )
         what = f"is owned by {owner}; {by_root}run this as {owner}, or make root its owner"
         raise ConfigError(whole(path), what)
     shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
@@ -109,10 +111,10 @@ def _syntax(message: str) -> str:
     at = _AT_LINE.search(message)
     line = f"line {at[1]}: " if at else ""
     if message.startswith(_TWICE):
-        return f"{line}a key or table is given twice"
+        return f"{line}a key or table is defined twice"
     if "end of document" in message:
-        return "is not TOML: something is not closed at its end"
-    return f"{line}is not TOML"
+        return "is not valid TOML: a string, array or table is not closed at the end of the file"
+    return f"{line}is not valid TOML"
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

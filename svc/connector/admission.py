@@ -69,15 +69,18 @@ class SeenSessions:
             OpenRefusedHere: it was seen before, or too many are remembered.
         """
         if session_uid in self._until:
-            raise refused("session_replayed", "this session was asked for before")
+            raise refused("session_replayed", "this session was already requested")
         if until_ms < self._dropped_ms:
-            raise refused("session_replayed", "the grant ended, whatever the clock says now")
+            raise refused(
+                "session_replayed",
+                "the grant is too old to be told from one already used",
+            )
         if len(self._until) >= self._most:
             kept = {uid: until for uid, until in self._until.items() if until >= now_ms}
             self._until = kept
             self._dropped_ms = max(self._dropped_ms, now_ms)
             if len(kept) >= self._most:
-                raise refused("too_many_sessions", "too many sessions were asked for at once")
+                raise refused("too_many_sessions", "too many sessions were requested at once")
         self._until[session_uid] = until_ms
 
 
@@ -146,7 +149,7 @@ class Admission:
 
     def _check_parties(self, grant: Grant, notice: OpenNotice, proxy_id: str) -> None:
         if grant.cluster != self._verifier.cluster:
-            raise refused("grant_cluster", "the grant is of another cluster")
+            raise refused("grant_cluster", "the grant belongs to another cluster")
         if grant.session_uid != notice.session_uid:
             raise refused("grant_session", "the grant is for another session")
         if grant.connector_id != self._node_id:
@@ -156,15 +159,19 @@ class Admission:
 
     def _check_times(self, grant: Grant, now_ms: int) -> None:
         if now_ms > grant.open_before_ms:
-            raise refused("grant_too_old", "the grant opens nothing any more")
+            raise refused(
+                "grant_too_old", "the grant has expired: the time to open its session is over"
+            )
         if grant.issued_at_ms < self._started_ms:
-            raise refused("grant_before_start", "the grant is from before our start")
+            raise refused(
+                "grant_before_start", "the grant was issued before this Connector started"
+            )
         if (
             grant.issued_at_ms > now_ms + MAX_AGE_MS
             or grant.open_before_ms - grant.issued_at_ms > OPEN_WITHIN_MS
             or grant.end_before_ms <= now_ms
         ):
-            raise refused("grant_times", "the grant's times do not go together")
+            raise refused("grant_times", "the grant's times are inconsistent")
 
     def _request(self, grant: Grant, notice: OpenNotice) -> SessionRequest:
         if sha256(notice.request).digest() != grant.request_sha256:
@@ -181,7 +188,7 @@ class Admission:
             grant.kind,
             grant.proxy_id,
         ):
-            raise refused("request_mismatch", "the session request asks for something else")
+            raise refused("request_mismatch", "the session request does not match the grant")
         return request
 
     def _person(
@@ -198,7 +205,7 @@ class Admission:
         ):
             raise refused("person_mismatch", "the grant is for another person or certificate")
         if grant.end_before_ms > int(person.not_after * 1000):
-            raise refused("grant_times", "the grant outlives the person's certificate")
+            raise refused("grant_times", "the grant lasts longer than the person's certificate")
         try:
             verify(person.public_key, Purpose.SESSION_REQUEST, notice.request, notice.signature)
         except SvcError as error:
@@ -208,9 +215,14 @@ class Admission:
     def _target(self, grant: Grant) -> Target:
         target = self._targets.get(grant.resource)
         if target is None:
-            raise refused("resource_not_here", "the resource is not in our configuration")
+            raise refused(
+                "resource_not_here", "the resource is not in this Connector's configuration"
+            )
         if target.kind != grant.kind:
-            raise refused("kind_mismatch", "the resource is of another kind here")
+            raise refused(
+                "kind_mismatch",
+                "the resource has a different kind in this Connector's configuration",
+            )
         return target
 
 

@@ -270,9 +270,9 @@ class TunnelCycle:
             if not old.is_retired and self._tunnels.fresh.is_over(old.shown):
                 old.leave()
             raise
-        _log.info("tunnel moved to a fresh connection", good_until=self._leg.shown.end)
+        _log.info("tunnel moved to a new connection", good_until=self._leg.shown.end)
 
 
 def _log_failure(failure: Failure) -> None:
     if not failure.check(CancelledError):
-        _log.failure("a tunnel is not kept fresh any more", failure)
+        _log.failure("a tunnel is no longer renewed", failure)

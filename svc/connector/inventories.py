@@ -45,4 +45,6 @@ class Inventories:
             OpenRefusedHere: ``assignment_changed``.
         """
         if not self._told.get(proxy_id, NO_INVENTORY).holds(grant.assigned):
-            raise refused("assignment_changed", "the grant is by another assignment than ours")
+            raise refused(
+                "assignment_changed", "the grant is for a different assignment of the resource"
+            )

@@ -131,7 +131,7 @@ class Leg:
                     raise
                 if error.reason != DuplicateProxy.reason:  # which is told already
                     _log.warn(
-                        "a Proxy was not reached; the next address is tried",
+                        "a Proxy could not be reached; trying the next address",
                         address=way.address,
                         reason=error.reason,
                         text=error.text,
@@ -209,7 +209,7 @@ class Leg:
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(
-                        "declared a resource the cluster is not giving us",
+                        "declared a resource that the cluster does not assign to this node",
                         resource=one.id,
                         reason=one.reason,
                     )

@@ -286,7 +286,9 @@ class Openings:
                 word = "target_deadline"
             else:
                 word = "target_unreachable"
-            raise refused(word, f"the target was not reached: {type(error).__name__}") from error
+            raise refused(
+                word, f"the target could not be reached: {type(error).__name__}"
+            ) from error
 
     async def _carry(self, admitted: Admitted, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying

@@ -102,14 +102,16 @@ class Proxies:
             if said not in self._said:
                 self._said.add(said)
                 _log.warn(
-                    "an address leads to a Proxy that has a connection of ours already: "
-                    "endpoints.proxy leads to fewer Proxies than "
-                    "connector.proxy_connection_count asks for, or names one twice",
+                    "an address reaches a Proxy that is already connected: endpoints.proxy "
+                    "reaches fewer Proxies than connector.proxy_connection_count requires, or "
+                    "lists one twice",
                     address=said[0],
                     proxy=proxy_id,
                     reason=DuplicateProxy.reason,
                 )
-            raise DuplicateProxy(f"{said[0]}: leads to the Proxy {proxy_id}, which is connected")
+            raise DuplicateProxy(
+                f"{said[0]}: reaches the Proxy {proxy_id}, which is already connected"
+            )
         self._said.discard(said)
         self._held[leg] = (tunnels, proxy_id)
         self._first[tunnels] = (self._used[tunnels] + 1) % len(self.ways)

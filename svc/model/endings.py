@@ -35,7 +35,7 @@ ENDINGS = MappingProxyType(
         "carry_ended": "the Connector broke it off",
         "policy_changed": "the policy no longer allows it",
         "revoked": "the person was revoked",
-        "assignment_changed": "the resource was assigned anew",
+        "assignment_changed": "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",
         CERTIFICATE_ENDED: "the person's certificate has expired",
         DRAINING: "the Proxy was stopped",

@@ -84,7 +84,7 @@ class IdentityStore:
         leaf = files.load_certificates(place / "leaf.pem", self._uid)
         above = files.load_certificates(place / "chain.pem", self._uid)
         if len(leaf) != 1:
-            raise ConfigError(str(place / "leaf.pem"), "holds more than one certificate")
+            raise ConfigError(str(place / "leaf.pem"), "contains more than one certificate")
         key = files.load_key(place / "key.pem", self._uid)
         files.check_pair(place / "key.pem", key, leaf[0])
         if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -100,7 +100,7 @@ class IdentityStore:
         path = self._trust / "root.pem"
         roots = files.load_certificates(path, self._uid)
         if len(roots) != 1:
-            raise ConfigError(str(path), "holds more than one certificate")
+            raise ConfigError(str(path), "contains more than one certificate")
         return der(roots[0])
 
     def pin(self, root: bytes) -> None:

@@ -50,7 +50,7 @@ def adopt_identity(
             or role, or not valid now; nothing was written.
     """
     if ca_pin(root) != pin.lower():
-        raise CertificateRefused("the answer holds another root than the pinned one")
+        raise CertificateRefused("the answer contains a different root from the pinned one")
     verifier = ChainVerifier(cluster, root, now)
     material = check_material(key, chain, verifier)
     material.facts.check(now(), roles)

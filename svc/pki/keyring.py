@@ -340,8 +340,8 @@ class _Reader:
                 raise CertificateRefused(f"it is the certificate of {standing.word}")
             if self._now() < standing.not_before:
                 raise CertificateRefused(
-                    f"it begins at {rfc3339(standing.not_before)}, which is later than this host's "
-                    "clock says; set the clock right"
+                    f"it is valid from {rfc3339(standing.not_before)}, which is later than "
+                    "this host's clock; correct the clock"
                 )
             if self._now() >= standing.not_after:
                 raise CertificateRefused(
@@ -355,7 +355,7 @@ class _Reader:
         path = self._directory / f"{name}.pem"
         found = files.load_certificates(path, self._uid)
         if len(found) != 1:
-            raise ConfigError(str(path), "holds more than one certificate")
+            raise ConfigError(str(path), "contains more than one certificate")
         return found[0]
 
     def _key(self, name: str, certificate: x509.Certificate) -> PrivateKey:

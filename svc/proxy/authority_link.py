@@ -123,7 +123,7 @@ class AuthorityLink(Service):
         Service.startService(self)
         self._left.startService()
         if self.dial is None:
-            _log.warn("no Authority is configured, so nothing is opened: set endpoints.authority")
+            _log.warn("no Authority is configured, so no session can open; set endpoints.authority")
             return
         self._running_loop = Deferred.fromCoroutine(self._run())
         self._running_loop.addErrback(self._log_end)
@@ -138,7 +138,7 @@ class AuthorityLink(Service):
 
     def _log_end(self, failure: Failure) -> None:
         if failure.check(CancelledError) is None:
-            _log.failure("the way to Authority failed", failure)
+            _log.failure("the connection to Authority failed", failure)
 
     def on_connected(self, told: Callable[[], object]) -> None:
         """Call *told* after each greeting that Authority answered."""
@@ -157,7 +157,7 @@ class AuthorityLink(Service):
         """
         if self.dial is None:
             raise Unavailable(
-                "no Authority is configured at this Proxy; ask who runs it", reason=UNCONFIGURED
+                "no Authority is configured on this Proxy; tell its operator", reason=UNCONFIGURED
             )
         if self._followed is None:
             raise Unavailable(
@@ -236,13 +236,14 @@ class AuthorityLink(Service):
     def _log_over(self, why: SvcError, at: int) -> None:
         address = str(self.pool.members[at])
         _log.warn(
-            "authority connection over", reason=why.reason, text=why.text, address=address
+            "the connection to Authority ended", reason=why.reason, text=why.text, address=address
         )  # fmt: skip
         if why.reason == "revoked_node":
             self.revoked()
         if why.reason == LeaseLost.reason and self.pool.is_alone:
             _log.error(
-                "the only Authority named does not lead: name each by an address of its own",
+                "the only configured Authority is not the leader; configure an address for "
+                "each Authority",
                 key="endpoints.authority", address=address, reason=why.reason,
             )  # fmt: skip
 
@@ -294,7 +295,7 @@ class AuthorityLink(Service):
             if before.at == at:
                 # Of another instance nothing is good any more: registrations are made anew.
                 leaving = close_when_idle(before.channel, self.clock)
-            self._left.spawn("leaving a connection to Authority", leaving)
+            self._left.spawn("closing a connection to Authority", leaving)
 
     def _shown(self) -> Shown | None:
         return None if self._followed is None else self._followed.shown
@@ -306,7 +307,7 @@ class AuthorityLink(Service):
             await self._reached(self._shown())
         finally:
             self._dialing.release()
-        _log.info("authority connected anew", authority=_authority_id(self.lanes))
+        _log.info("reconnected to Authority", authority=_authority_id(self.lanes))
 
     async def _follow_leader(self) -> None:
         """Move whenever another member is heard to lead; for as long as a connection stands."""

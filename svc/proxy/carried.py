@@ -193,7 +193,7 @@ class Carried(Protocol):
 
     def _broken(self, failure: Failure) -> None:
         if not failure.check(SvcError, CancelledError):
-            _log.failure("a session's join failed", failure)
+            _log.failure("connecting a session's two sides failed", failure)
         if self._joining is not None:
             self._joining = None
             # Told at once, if it was the client's call that ended.
@@ -234,4 +234,4 @@ def _lost(call: IRpcCall | None) -> SvcError | None:
 def _broken(reason: str) -> SvcError:
     is_tunnel = reason.startswith(_TUNNEL)
     fault = Fault.UNAVAILABLE if is_tunnel else _FAULTS.get(reason, Fault.ABORTED)
-    return SvcError("the session was broken off", reason=reason, fault=fault)
+    return SvcError("the session was aborted", reason=reason, fault=fault)

@@ -177,7 +177,7 @@ class SpoolDelivery:
                 raise
             known.is_refused = True
             _log.error(
-                "Authority takes no rows of a spool; they stay on the disk",
+                "Authority does not accept rows of a spool; they stay on the disk",
                 spool=extent.spool_id, reason=e.reason, text=e.text,
             )  # fmt: skip
         finally:
@@ -207,7 +207,7 @@ class SpoolDelivery:
         wait = error.retry_after or _REFUSED_WAIT
         if error.fault is Fault.UNIMPLEMENTED:
             wait = _UNSERVED_WAIT
-        _log.warn("Authority takes no audit rows now", reason=error.reason, seconds=wait)
+        _log.warn("Authority is not accepting audit rows", reason=error.reason, seconds=wait)
         self._later(wait)
         self._put_off = True
 

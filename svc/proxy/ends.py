@@ -116,7 +116,7 @@ class EndsJournal:
         try:
             found = await self.in_thread(self.file.load)
         except OSError as e:
-            _log.error("ends of sessions cannot be read", reason=e.strerror or str(e))
+            _log.error("recorded ends of sessions cannot be read", reason=e.strerror or str(e))
         self._kept = {one.ended.session_uid: one for one in found}
         self._lines = len(found)
         return tuple(self._kept.values())
@@ -142,7 +142,7 @@ class EndsJournal:
             self._failed = None
         except OSError as e:
             _log.error(
-                "ends of sessions cannot be written down", reason=e.strerror or str(e),
+                "the end of sessions cannot be recorded", reason=e.strerror or str(e),
                 file=str(self.file.path),
             )  # fmt: skip
             self._failed = disk_full() if durable.is_full(e) else _unwritten()
@@ -190,7 +190,7 @@ class EndsJournal:
 
 def _unwritten() -> SvcError:
     return Unavailable(
-        "ends of sessions cannot be written down, so no session begins; try again",
+        "the end of sessions cannot be recorded, so no session can open; try again",
         reason="audit_unavailable",
     )
 
@@ -212,4 +212,4 @@ def _read(data: bytes) -> Iterator[Owed]:
             [ended] = read_ended(pb.EndSessionsRequest.FromString(message))
             yield Owed(ended, person_id.decode())
         except (Malformed, DecodeError, ValueError) as e:
-            _log.warn("an end of a session cannot be read", reason=type(e).__name__)
+            _log.warn("a recorded end of a session cannot be read", reason=type(e).__name__)

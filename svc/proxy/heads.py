@@ -103,7 +103,7 @@ class AuditHeads:
             if broken.reason == "audit_rolled_back":
                 self._alarm(broken)
         except SvcError as refused:
-            _log.debug("a client's audit head is not taken", reason=refused.reason)
+            _log.debug("a client's audit head was not accepted", reason=refused.reason)
 
     async def _take(self, line: bytes) -> Taken | None:
         """Take one; None where the disk did not, which is tried again."""
@@ -114,13 +114,13 @@ class AuditHeads:
             return None
         if line == self._unkept or taken in (Taken.NEWER, Taken.RESTORED):
             if self._refusal is not None:
-                _log.info("audit heads are kept again")
+                _log.info("audit heads can be stored again")
             self._unkept, self._refusal = b"", None
         if taken is Taken.RESTORED:
             head = self.greatest.kept
             assert head is not None
             _log.warn(
-                "the audit log goes on from an older store, as a signed record says",
+                "the audit log continues from an older store, as a signed record confirms",
                 record=head.head.tree_size,
             )
         if self.greatest.restoration:
@@ -132,7 +132,7 @@ class AuditHeads:
     def _not_kept(self, line: bytes, error: OSError) -> None:
         if self._refusal is None:
             _log.error(
-                "an audit head cannot be kept, so no session begins",
+                "an audit head cannot be stored, so no session can open",
                 reason=error.strerror or str(error), file=str(error.filename or self.greatest.path),
             )  # fmt: skip
         self._unkept = line
@@ -140,7 +140,7 @@ class AuditHeads:
             self._refusal = disk_full()
         else:
             self._refusal = Unavailable(
-                "the Proxy cannot keep the audit head that Authority told it, so no session begins",
+                "the Proxy cannot store the audit head sent by Authority, so no session can open",
                 reason="audit_unavailable",
             )
 
@@ -155,11 +155,11 @@ class AuditHeads:
         size = 0 if kept is None else kept.head.tree_size
         behind = AuditBroken(
             f"Authority's audit log is behind the signed head over {size} records that is kept "
-            "here; ask who runs it to see svc authority audit verify",
+            "here; ask its operator to run svc authority audit verify",
             reason="audit_rolled_back",
         )
         self._alarm(behind)
         raise behind
 
     def _alarm(self, broken: AuditBroken) -> None:
-        _log.error("the audit log was put back", reason=broken.reason, text=broken.text)
+        _log.error("the audit log was rolled back", reason=broken.reason, text=broken.text)

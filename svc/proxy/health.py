@@ -52,7 +52,7 @@ class Health:
         if not self._draining:
             if len(self._watching) >= MAX_WATCHERS:
                 raise SvcError(
-                    "too many watch the health of this listener; ask now and then",
+                    "too many health watches on this listener; use Check instead of Watch",
                     reason="too_many_watchers",
                     fault=Fault.EXHAUSTED,
                 )

@@ -143,7 +143,7 @@ class RelayLanes:
                 self.anonymous.charge(OPEN_NAME, peer.host)
             return source_of(peer.host)
         if not peer.chain:
-            raise Unauthenticated("this lane takes a node's certificate")
+            raise Unauthenticated("this lane requires a node's certificate")
         principal = self.verifier.verify(peer.chain, NODE_ROLES).principal
         self.check_not_revoked(principal)
         return principal.id
@@ -156,7 +156,7 @@ class RelayLanes:
         if not port:
             self.meters.outcome(label, "unconfigured")
             raise SvcError(
-                "no Authority serves this lane now; try again",
+                "no Authority is serving this lane; try again",
                 reason="authority_unreachable",
                 fault=Fault.UNAVAILABLE,
             )
@@ -215,7 +215,7 @@ class _Place:
     def give_up(self) -> None:
         """Somebody else is to have the place."""
         if not self.ended.called:
-            self.ended.errback(LaneFull("somebody else waits for this lane; try again"))
+            self.ended.errback(LaneFull("the place was given to another caller; try again"))
         if self.dialing is not None:
             self.dialing.cancel()
 

@@ -120,7 +120,7 @@ class Listings:
 
     def _check_open(self) -> None:
         if self._is_draining:
-            raise Unavailable("this Proxy is stopping; ask another", reason="draining")
+            raise Unavailable("this Proxy is stopping; try another", reason="draining")
 
     def _forget(self, coming: Deferred[None]) -> None:
         if coming in self._waiting:

@@ -122,7 +122,7 @@ class LiveSessions:
         try:
             check_of(live)()
         except Denied as refusal:
-            _log.info("a session may not go on", session=uid, reason=refusal.reason)
+            _log.info("a session may not continue", session=uid, reason=refusal.reason)
             live.break_off(refusal.reason)
         except SvcError as e:
-            _log.debug("a session cannot be looked at now", session=uid, reason=e.reason)
+            _log.debug("a session cannot be checked", session=uid, reason=e.reason)

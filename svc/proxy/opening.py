@@ -26,7 +26,7 @@ async def read_open(call: IRpcCall, clock: IReactorTime, what: str) -> bytes:
     """
     data = await bounded(clock, _FIRST_FRAME_SECS, call.receive(), what)
     if data is None:
-        raise Malformed(f"{what}: no message came")
+        raise Malformed(f"{what}: no message arrived")
     kind, payload = parse_frame(data)
     if kind is not FrameKind.OPEN:
         raise Malformed(f"{what}: the first frame does not open")

@@ -108,7 +108,7 @@ class PoolProbes(Service):
     def _leave(self, at: int) -> None:
         channel = self._kept.pop(at, None)
         if channel is not None:
-            self._left.spawn("leaving a probe's connection", channel.close())
+            self._left.spawn("closing a probe's connection", channel.close())
 
     def _tell(self, at: int, failed: Exception | None) -> None:
         """Once for each change, by address: the probes come again and again."""
@@ -122,7 +122,7 @@ class PoolProbes(Service):
             _log.info("an Authority of the pool answers again", address=address)
         else:
             _log.warn(
-                "an Authority of the pool is not reached",
+                "an Authority of the pool cannot be reached",
                 key="endpoints.authority", address=address, reason=reason, text=str(failed),
             )  # fmt: skip
 

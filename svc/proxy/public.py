@@ -91,7 +91,7 @@ class PublicServices:
                 fault=Fault.PRECONDITION,
             )
         if not peer.chain:
-            raise Unauthenticated("this needs a client certificate")
+            raise Unauthenticated("a client certificate is required")
         name = method.rpartition("/")[2]
         if service == _SESSION:
             self.sessions.admit(name, peer)

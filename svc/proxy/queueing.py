@@ -57,7 +57,7 @@ class RegistrationQueue:
             if not self._of[node_id]:
                 del self._of[node_id]
             raise SvcError(
-                "too many registrations are under way; try again later",
+                "too many registrations are in progress; try again later",
                 reason="too_many_registrations",
                 fault=Fault.EXHAUSTED,
                 retry_after=_LATER_SECS,

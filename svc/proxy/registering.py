@@ -74,7 +74,7 @@ class Outbox:
         if isinstance(said, Renewed) and said in self._unsent:
             return
         if len(self._unsent) >= MAX_UNSENT:
-            _log.warn("a Connector reads nothing; its tunnel is given up", unsent=MAX_UNSENT)
+            _log.warn("a Connector does not read; its tunnel is closed", unsent=MAX_UNSENT)
             self.failed(EndReason.TRANSPORT_ERROR)
             return
         self._unsent.append(said)
@@ -203,7 +203,9 @@ class Registering:
             signed = await self._signed()
             registration = decode_registration(signed.payload)
             if registration.node_id != self.node_id:
-                raise Malformed("tunnel: the registration is of another node than the certificate")
+                raise Malformed(
+                    "tunnel: the registration names a different node from the certificate"
+                )
             return await asking.verdict(signed), registration
         except BaseException:
             asking.over()
@@ -219,7 +221,7 @@ class Registering:
             return await bounded(self.service.clock, seconds, self._answer, "registration")
         except SvcError as e:
             if e.fault is Fault.DEADLINE:
-                raise refusal_of("malformed_registration", "no registration came") from None
+                raise refusal_of("malformed_registration", "no registration arrived") from None
             raise
         finally:
             self._answer = None
@@ -303,7 +305,7 @@ class Registering:
             )
         except SvcError as e:
             if e.reason == "deadline":
-                raise Malformed("tunnel: no hello came") from None
+                raise Malformed("tunnel: no hello arrived") from None
             raise
         said = None if data is None else decode_up(data)
         if not isinstance(said, Hello):

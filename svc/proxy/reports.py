@@ -134,7 +134,7 @@ class Reports:
         self.check()
         if not self._places.take(person_id):
             raise TooMany(
-                "too many sessions whose end Authority has not heard of; try again",
+                "too many session ends are waiting to be reported to Authority; try again",
                 retry_after=_AGAIN_SECS,
             )
         if not self.room.take(END_BYTES, person_id):

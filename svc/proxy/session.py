@@ -160,7 +160,7 @@ class SessionOpens:
 
     def _person(self, peer: Peer) -> CertificateFacts:
         if not peer.chain:
-            raise Unauthenticated("this needs a person's certificate; run `svc join`")
+            raise Unauthenticated("a person's certificate is required; run `svc join`")
         facts = self.verifier.verify(peer.chain, {Role.USER})
         self.check_not_revoked(facts.principal)
         return facts
@@ -329,7 +329,7 @@ class SessionOpens:
         if isinstance(tunnel, Miss):
             self.meters.missed("open", tunnel.value)
             raise SvcError(
-                "no Connector serves it through this Proxy now",
+                "no Connector serves it through this Proxy",
                 reason=tunnel.value,
                 fault=_MISSES[tunnel.value],
             )
@@ -342,7 +342,7 @@ class SessionOpens:
             opening.span.traceparent,
         )
         if not tunnel.inventory.holds(granted.grant.assigned):
-            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
+            raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
         carried.tunnel = tunnel
         await tunnel.endpoint(order).connect(Once(carried))
 
@@ -382,7 +382,7 @@ class SessionOpens:
 
     def _check_assigned(self, grant: Grant) -> None:
         if not self._is_assigned(grant):
-            raise Denied("the resource was assigned anew", reason=ASSIGNMENT_CHANGED)
+            raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
 
     def _check(self, opening: Opening, grant: Grant) -> None:
         """Whether a session may go on: by what is frozen in it, and what holds now."""
@@ -390,4 +390,4 @@ class SessionOpens:
         self._check_assigned(grant)
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
-            raise Denied("the policy allows it no more", reason="policy_changed")
+            raise Denied("the policy no longer allows it", reason="policy_changed")

@@ -103,7 +103,7 @@ class FloorFile:
             return Floor()
         except (OSError, ValueError, KeyError, TypeError):
             raise SvcError(
-                f"{self.path}: not readable as the snapshot floor; move it away to start anew",
+                f"{self.path}: not readable as the snapshot floor; move it away to start afresh",
                 reason="snapshot_floor",
             ) from None
 
@@ -256,14 +256,16 @@ class SnapshotHolder:
         was_late, self._is_late = self._is_late, waited > LATE_SECS
         if self._is_late and not was_late:
             _log.warn(
-                "policy snapshots are old when they come: do the clocks of this host and of "
-                "Authority agree?",
+                "policy snapshots are already old on arrival; compare the clocks of this host "
+                "and of Authority",
                 seconds=round(waited, 1),
             )
 
     def _checked(self, snapshot: Snapshot) -> Floor:
         if snapshot.cluster != self.cluster:
-            raise SnapshotRefused("the snapshot is another cluster's", reason="snapshot_cluster")
+            raise SnapshotRefused(
+                "the snapshot belongs to another cluster", reason="snapshot_cluster"
+            )
         floor = Floor(
             snapshot.policy_version,
             snapshot.entity_revision,
@@ -277,7 +279,7 @@ class SnapshotHolder:
             )
         age = self.now() - snapshot.issued_at_ms / 1000
         if age > min(snapshot.valid_secs, MAX_VALID_SECS):
-            raise SnapshotRefused("the snapshot is past its time", reason="snapshot_expired")
+            raise SnapshotRefused("the snapshot has expired", reason="snapshot_expired")
         if age < -_AHEAD_SECS:
             raise SnapshotRefused(
                 "the snapshot is from the future; compare the clocks of Authority and Proxy",
@@ -304,13 +306,14 @@ class SnapshotHolder:
         data = self._data_of(frame)
         if sha256(data).digest() != snapshot.bundle_sha256:
             raise SnapshotRefused(
-                "the bundle is not the one that was signed", reason="snapshot_digest"
+                "the bundle differs from the one that was signed", reason="snapshot_digest"
             )
         bundle = decode_bundle(data)
         said = (bundle.policy_version, bundle.entity_revision)
         if said != (snapshot.policy_version, snapshot.entity_revision):
             raise SnapshotRefused(
-                "the bundle is of another version than was signed", reason="snapshot_digest"
+                "the bundle has a different version from the one that was signed",
+                reason="snapshot_digest",
             )
         return bundle
 

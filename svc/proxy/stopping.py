@@ -71,7 +71,7 @@ class Stopping(AsyncService):
         work.routes.drain()
         await self._within(self.seconds, lambda: bool(work.sessions.open_sessions))
         if work.sessions.open_sessions:
-            _log.warn("sessions are cut off by the stop", sessions=work.sessions.open_sessions)
+            _log.warn("open sessions are ended by the stop", sessions=work.sessions.open_sessions)
         work.sessions.end_all()
         work.routes.close()
         work.sessions.direct.close()
@@ -85,7 +85,7 @@ class Stopping(AsyncService):
             await bounded(self.clock, WRITE_SECS, self._written(work), "the disk")
         except SvcError as e:
             _log.warn(
-                "the audit spool could not be ended in order",
+                "the audit spool could not be closed properly",
                 reason=e.reason, text=e.text,
                 records=work.spool.not_durable, ends=work.reports.journal.not_durable,
             )  # fmt: skip

@@ -72,7 +72,7 @@ class TunnelService:
 
     def _node(self, peer: Peer) -> Principal:
         if not peer.chain:
-            raise Unauthenticated("a tunnel takes a Connector's certificate")
+            raise Unauthenticated("a tunnel requires a Connector's certificate")
         return self.verifier.verify(peer.chain, {Role.CONNECTOR}).principal
 
     async def _register(self, call: IRpcCall) -> None:

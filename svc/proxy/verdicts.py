@@ -50,7 +50,7 @@ class Standing:
             data = await self.stream.receive()
             said = None if data is None else decode_connector_down(data)
         except SvcError as e:
-            _log.info("a registration lost Authority", reason=e.reason)
+            _log.info("a registration lost its connection to Authority", reason=e.reason)
             return None
         return said if isinstance(said, Evict) else None
 
@@ -101,7 +101,7 @@ class Asking:
         """
         said = await self._asked(signed)
         if not isinstance(said, Verdict):
-            raise self._unreachable(Unavailable("Authority gave no verdict"))
+            raise self._unreachable(Unavailable("Authority did not decide in time"))
         if not said.accepted:
             self.streams.outcome("refused")
             raise refusal_of(said.reason or "malformed_registration", said.text)
@@ -132,7 +132,7 @@ def _unreachable(streams: RelayStreams, why: SvcError) -> SvcError:
         streams.outcome("refused")
         return why
     streams.outcome("unconfigured" if why.reason == UNCONFIGURED else "dial_failed")
-    _log.warn("Authority gave no verdict", reason=why.reason, text=why.text)
+    _log.warn("Authority did not decide in time", reason=why.reason, text=why.text)
     if why.fault is Fault.INVALID:
         # It could not read what the Connector signed.
         return refusal_of("malformed_registration", why.text)

@@ -226,7 +226,7 @@ class ClientConnection(WireProtocol):
         """Tell whoever waits."""
         self._is_over = True
         if not self.ready.called:
-            why = f"no HTTP/2 connection came about ({reason}: {self.lost_because})"
+            why = f"the HTTP/2 connection could not be established ({reason}: {self.lost_because})"
             self.ready.errback(Unavailable(why, reason=reason))
         told, self._on_close = self._on_close, []
         for callback in told:

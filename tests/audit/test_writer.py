@@ -228,7 +228,7 @@ class HeadWriterTests(SynchronousTestCase):
                 self.assertEqual(waits, [KEY_RETRY_SECONDS])
                 self.clock.pump([1.0] * 60)
             self.assertEqual([one["log_level"].name for one in said], ["error"])
-            self.assertIn("certificate of the audit heads", said[0]["reason"])
+            self.assertIn("certificate that signs audit heads", said[0]["reason"])
             refused = self.failureResultOf(Deferred.fromCoroutine(writer.write()), AuditBroken)
             self.assertEqual(refused.value.reason, reason)
             writer.key = ANCHOR

@@ -189,7 +189,7 @@ class PurposeTests(SynchronousTestCase):
             self.follow()
         self.assertEqual(
             [(one["log_format"], one["key"]) for one in said],
-            [("a key in keys/ is not taken", word) for word in PURPOSES],
+            [("a key in keys/ was not accepted", word) for word in PURPOSES],
         )
         self.assertEqual(self.taken, [])
         self.work("goes on")

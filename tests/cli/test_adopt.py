@@ -84,7 +84,7 @@ class AdoptTests(AdoptCase):
         place = await self.written(5)
         refused = place.run("audit", "adopt", "--reason", "why")
         self.assertEqual(refused.status, 1)
-        self.assertIn("nothing is given up", refused.stderr)
+        self.assertIn("there is nothing to adopt", refused.stderr)
         self.assertFalse((place.state / "anchor" / WISH).exists())
 
     async def test_known_elsewhere(self) -> None:

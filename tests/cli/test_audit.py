@@ -392,7 +392,7 @@ class ShowTests(TestCase):
         self.assertIn("run: svc authority audit verify", shown.stderr)
         for statement, expected in (
             ("UPDATE audit_log SET canonical = replace(canonical, 'roll.', 'rolL.') WHERE seq = 2",
-             {"seq": 2, "damaged": "the record is not the one that was hashed"}),
+             {"seq": 2, "damaged": "the record differs from the one that was hashed"}),
             ("DELETE FROM audit_log WHERE seq < 3",
              {"seq": 1, "damaged": "missing", "last_seq": 2}),
         ):  # fmt: skip

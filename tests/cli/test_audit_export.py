@@ -175,7 +175,7 @@ class ExportTests(TestCase):
         for words, expected in (
             (("21",), "there is no record 21"),
             (("8", "--to", "7"), "there is no record 8: the head covers 7"),
-            (("8", "--to", "12"), "no head over 12 records is kept; the nearest: 7 and 20"),
+            (("8", "--to", "12"), "no head over 12 records is kept; the nearest are: 7 and 20"),
             (("--from", "21"), "no tree over 21 records"),
         ):
             outcome = place.run("audit", "prove", *words)

@@ -113,7 +113,7 @@ class RoundTripTests(BackupCase):
             self.assertFalse(secret in clear, secret)
         target = EmptyPlace(self)
         target.config.write_text(target.config.read_text().replace("/store.db", "/old.db"))
-        self.refused(target.restore(out, place.key), "where the store is to be")
+        self.refused(target.restore(out, place.key), "at the path of the store")
         self.assertEqual([name for name in _left(target) if "lock" not in name], [])
         again = read_backup(place.made()).manifest
         self.assertEqual((manifest.stamp.number, again.stamp.number), (1, 2))
@@ -205,7 +205,7 @@ class PairTests(BackupCase):
             half = Path(self.mktemp())
             shutil.copytree(first, half)
             (half / name).unlink()
-            self.broken(place, half, "alone is half a backup")
+            self.broken(place, half, "the backup is incomplete with")
             mixed = Path(self.mktemp())
             shutil.copytree(first, mixed)
             shutil.copy(second / name, mixed / name)
@@ -251,16 +251,16 @@ class PairTests(BackupCase):
             return lambda old: evolve(old, store=evolve(old.store, **more))
 
         for change, text in (
-            (file(sha256="00" * 32), "is not the file that the manifest names"),
-            (file(path="../../x"), "is not what the manifest names"),
-            (file(sort="state"), "is not what the manifest names"),
-            (lambda old: evolve(old, files=old.files[:-1]), "is not what the manifest names"),
+            (file(sha256="00" * 32), "differs from the manifest"),
+            (file(path="../../x"), "does not match the manifest"),
+            (file(sort="state"), "does not match the manifest"),
+            (lambda old: evolve(old, files=old.files[:-1]), "does not match the manifest"),
             (lambda old: evolve(old, files=(*old.files, old.files[0])), "is missing"),
-            (store(records=12), "ends elsewhere"),
-            (store(level="m0001_store_facts"), "ends elsewhere"),
-            (store(sha256="00" * 32), "what is inside is not"),
-            (lambda old: evolve(old, ca_pin="00" * 32), "another Authority or root"),
-            (lambda old: evolve(old, head=None), "does not end with the manifest's head"),
+            (store(records=12), "ends at a different record"),
+            (store(level="m0001_store_facts"), "ends at a different record"),
+            (store(sha256="00" * 32), "its contents differ"),
+            (lambda old: evolve(old, ca_pin="00" * 32), "different Authority or root"),
+            (lambda old: evolve(old, head=None), "does not end with the head in the manifest"),
             (lambda old: evolve(old, classes={}), "classes"),
         ):
             out = Path(self.mktemp())
@@ -309,8 +309,8 @@ class PairTests(BackupCase):
         place = await self.kept()
         outcome, out = place.create(out=place.base / "state" / "inside")
         self.refused(outcome, "lies in the state directory")
-        self.refused(place.create(out=place.base)[0], "is there already")
-        self.refused(place.create(out=place.base / "no" / "such")[0], "there is no directory")
+        self.refused(place.create(out=place.base)[0], "already exists")
+        self.refused(place.create(out=place.base / "no" / "such")[0], "does not exist")
         words = ("backup", "create", "--out", str(out.parent.parent / "x"), "--encrypt-to")
         for given, text in (
             (str(place.key), "private key"), ("age1nonsense", "not a public key"),
@@ -331,11 +331,11 @@ class RestoreTests(BackupCase):
         place = await self.kept()
         out = place.made()
         for target, text in (
-            (place, "is there already"),
-            (_with_store(EmptyPlace(self)), "there is a store already"),
-            (_with_store(EmptyPlace(self, POSTGRES)), "there is a store already"),
+            (place, "already exists"),
+            (_with_store(EmptyPlace(self)), "a store already exists"),
+            (_with_store(EmptyPlace(self, POSTGRES)), "a store already exists"),
             (EmptyPlace(self, cluster="c2.example.test"), "of the cluster c1.example.test"),
-            (_with_file(EmptyPlace(self)), "is there already"),
+            (_with_file(EmptyPlace(self)), "already exists"),
         ):
             before = target.files()
             self.refused(target.restore(out, place.key), text)
@@ -408,11 +408,11 @@ class RestoreTests(BackupCase):
             self.assertRaises(Killed, self.killed, target, out, place.key, step)
             self.assertFalse((target.state / "keys").exists())
             if step != "unpacked":
-                self.refused(target.restore(other, place.key), "another generation was begun")
+                self.refused(target.restore(other, place.key), "a different backup was started")
                 refused = self.assertRaises(
                     ConfigError, load_cluster_keys, None, None, StateDirectory(target.state)
                 )
-                self.assertIn("has not ended", refused.text)
+                self.assertIn("was interrupted", refused.text)
             again = target.restore(out, place.key)
             self.assertEqual(again.status, 0, f"{step}: {again.stderr}")
             self.assertEqual(target.run("audit", "export").stdout, log)
@@ -448,7 +448,7 @@ class MigrateTests(BackupCase):
         key = place.state / "keys" / "anchor.key"
         kept = key.read_bytes()
         key.write_bytes(key_pem(new_key()))
-        self.refused(place.run(*words), f"{key}: is another than the backup has")
+        self.refused(place.run(*words), f"{key}: differs from the one in the backup")
         key.unlink()
         self.refused(place.run(*words), f"{key}: is missing")
         key.write_bytes(kept)
@@ -456,11 +456,11 @@ class MigrateTests(BackupCase):
         store = place.open()
         await place.fill(store, 2)
         await store.close()
-        self.refused(place.run(*words), "take the backup again")
+        self.refused(place.run(*words), "take a new backup")
         (out / form.STORE).write_bytes(b"")
         self.refused(place.run(*words), form.STORE)
         (out / form.STORE).unlink()
-        self.refused(place.run(*words), "half a backup")
+        self.refused(place.run(*words), "the backup is incomplete")
 
 
 def _with_sealed(newer: Mapping[str, form.SealedFile], old: form.Manifest) -> form.Manifest:

@@ -193,7 +193,7 @@ class ResourceTests(TerminalTests):
         """An unknown kind or node is refused by name, and nothing is added."""
         kind = self.run_it("resources", "add", "r1", "--kind", "vnc")
         self.assertEqual((kind.status, kind.stdout), (1, ""))
-        self.assertIn("kind: one of ssh, tcp", kind.stderr)
+        self.assertIn("kind: must be one of ssh, tcp", kind.stderr)
         node = self.run_it("resources", "add", "r1", "--kind", "tcp", "--node", "nobody")
         self.assertIn("(unknown_node)", node.stderr)
         self.assertEqual(self.run_it("resources", "list", "--json").stdout, "[]\n")
@@ -272,7 +272,7 @@ class PolicyTests(TerminalTests):
         locked = self.run_it("policy", "set", "-", stdin=b"// nothing is permitted\n")
         self.assertIn("(policy_locks_out)", locked.stderr)
         missing = self.run_it("policy", "show", "7")
-        self.assertIn("policy version 7: there is none (unknown_version)", missing.stderr)
+        self.assertIn("policy version 7: does not exist (unknown_version)", missing.stderr)
         self.assertEqual(self.run_it("policy", "show").stdout, FIRST_POLICY)
 
 

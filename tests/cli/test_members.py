@@ -255,7 +255,7 @@ class PersonTests(SynchronousTestCase):
             self.assertEqual((again.status, self.groups_of("ana")), (0, ["ops"]), again.stderr)
         wider = self.place.run(*ana, "--group", "ops", "--group", "db", admin=self.authority)
         self.assertEqual((wider.status, wider.stdout), (1, ""))
-        self.assertIn("person ana: is there already, in ops; to add ana to db", wider.stderr)
+        self.assertIn("person ana: already exists, in ops; to add ana to db", wider.stderr)
         self.assertIn("--join-groups", wider.stderr)
         self.assertEqual(self.groups_of("ana"), ["ops"])
         said = self.place.run(*ana, "--group", "db", "--join-groups", admin=self.authority)
@@ -265,7 +265,7 @@ class PersonTests(SynchronousTestCase):
         """A group that nobody made is refused with how to make it, and nothing is added."""
         refused = self.place.run("persons", "add", "ana", "--group", "opps", admin=self.authority)
         self.assertEqual((refused.status, refused.stdout), (1, ""))
-        self.assertIn("group opps: not there", refused.stderr)
+        self.assertIn("group opps: does not exist", refused.stderr)
         self.assertIn("svc authority groups add opps", refused.stderr)
         listed = self.place.run("persons", "list", "--json", admin=self.authority)
         self.assertEqual(listed.stdout, "[]\n")

@@ -237,4 +237,4 @@ class LookTests(SynchronousTestCase):
     def test_answer_that_does_not_come(self) -> None:
         """A store that would make the command wait for an answer is refused."""
         refused = self.assertRaises(SvcError, StorePlace(WaitingStore(), "x://").look, "look", len)
-        self.assertIn("did not come at once", str(refused))
+        self.assertIn("did not arrive immediately", str(refused))

@@ -71,4 +71,4 @@ class KnownHeadTests(SynchronousTestCase):
         self.take(to_line(self.log.go_on(8, self.signed[2], hours=100)))
         self.assertEqual(self.head.public["records"], 9)
         self.assertEqual(len(self.said), 1)
-        self.assertIn("goes on from an older store", self.said[0])
+        self.assertIn("continues from an older store", self.said[0])

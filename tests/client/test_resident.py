@@ -246,7 +246,7 @@ class ResidentTests(ResidentCase):
         self.assertEqual((endpoint.address, endpoint.problem), (f"{place[0]}:15432", ""))
         self.assertIs(self.listening.factories["run/db1.sock"], kept)
         (event,) = [each for each in events if each["log_namespace"] == "svc_client"]
-        self.assertEqual(event["log_format"], "local endpoint complete again")
+        self.assertEqual(event["log_format"], "local endpoint available again")
         self.assertEqual((event["resource"], event["address"]), ("db1", endpoint.address))
         told = json.loads((self.state / "endpoints.json").read_text())["endpoints"][0]
         self.assertEqual((told["address"], told["problem"]), (endpoint.address, ""))
@@ -350,6 +350,6 @@ class NoTcpTests(ResidentCase):
         self.resident.listed(listed("db1", port="1"))
         (endpoint,) = self.resident.endpoints
         self.assertEqual((endpoint.address, endpoint.socket), ("", "run/db1.sock"))
-        self.assertIn("cannot tell", endpoint.problem)
+        self.assertIn("cannot report", endpoint.problem)
         self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
         self.assertEqual(self.resident.endpoints, (endpoint,))

@@ -89,7 +89,7 @@ class AnswerTests(WaitingCase):
         self.assertIn("m0001_a, m0002_b", self.said[0])
         self.clock.advance(0.1)
         self.successResultOf(starting)
-        self.assertIn("the start goes on", self.said[1])
+        self.assertIn("continuing the start", self.said[1])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def reading(self) -> Any:

@@ -171,7 +171,9 @@ class FileTests(SynchronousTestCase):
         os.chown(self.path, 65_534, -1)
         told = self.refusal()
         owner = pwd.getpwuid(65_534).pw_name
-        self.assertIn(f"is owned by {owner}; root takes no file that another user can change", told)
+        self.assertIn(
+            f"is owned by {owner}; root reads only files that no other user can change", told
+        )
         self.assertIn(f"run this as {owner}", told)
 
     def test_writable_by_others(self) -> None:

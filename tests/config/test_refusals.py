@@ -119,6 +119,6 @@ class StateDirectoryTests(SynchronousTestCase):
         """Under a unit the directory is the one the unit gives."""
         text = GOOD["proxy"].replace("/tmp/none", "/var/lib/svc/authority")
         error = refused("proxy", text, {"STATE_DIRECTORY": "/var/lib/svc/proxy"})
-        self.assertIn("state_dir: must be what the unit gives", str(error))
+        self.assertIn("state_dir: must be the directory that the systemd unit provides", str(error))
         text = GOOD["proxy"].replace("/tmp/none", "/var/lib/svc/proxy/")
         self.assertIsNone(refused("proxy", text, {"STATE_DIRECTORY": "/var/lib/svc/proxy"}))

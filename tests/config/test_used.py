@@ -151,4 +151,4 @@ class UsedTests(SynchronousTestCase):
                     ConfigError, read_settings, f"{path} = {value}\n{GOOD[role]}", role
                 )
                 self.assertIn(f"{path}: not in this build", str(refusal), role)
-                self.assertIn("leave it out", str(refusal))
+                self.assertIn("remove it", str(refusal))

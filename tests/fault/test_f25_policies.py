@@ -43,7 +43,7 @@ class GuardTests(SynchronousTestCase):
     def refusal(self, version: int) -> dict[str, Any]:
         """What the Authority's log says of a stored version, waited for."""
         child = self.gateway.child(AUTHORITY)
-        message = "a stored policy is refused; the one before stays in force"
+        message = "a stored policy was refused; the previous one stays active"
 
         def look() -> dict[str, Any] | None:
             of_it = [one for one in child.events(message) if one["version"] == version]

@@ -337,7 +337,7 @@ class EndsTests(SpoolingTests):
         with capturedLogs() as events:
             self.site.reports.ended(Ended("u1", "closed"))
             self.site.pass_time(6)
-        self.assertIn("cannot be written down", str([one["log_format"] for one in events]))
+        self.assertIn("cannot be recorded", str([one["log_format"] for one in events]))
         path.rmdir()
         self.site.pass_time(6)
         self.assertEqual([uid for uid, *_ in self.on_disk()], ["u1"])

@@ -43,7 +43,7 @@ async def main():
 react(lambda _: ensureDeferred(main()))
 """
 
-_SAID = "store_full the disk of {} is full, so nothing was written; its operator has to make room"
+_SAID = "store_full the disk of {} is full, so nothing was written; its operator must free space"
 
 
 class FullFileTests(SynchronousTestCase):

@@ -490,7 +490,7 @@ def _look(url: str) -> object:
         reading.send(None)
     except StopIteration as done:
         return done.value
-    raise AssertionError("the answer did not come at once")
+    raise AssertionError("the answer did not arrive immediately")
 
 
 def _add_group(name: str, tx: ITransaction) -> None:

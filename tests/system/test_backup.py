@@ -142,7 +142,7 @@ class SeveralTests(SynchronousTestCase):
         self.assertEqual(cluster.ran(*back).status, 6)
         cluster.command(*back, "--reason", "the database is lost")
         self.both()
-        anew = "goes on from an older store"
+        anew = "continues from an older store"
         until("the other hears", lambda: anew in cluster.child(SECOND).text())
         cluster.child(FIRST).stop()
         until("the other leads", lambda: cluster.ran("persons", "list", name=SECOND).status == 0)

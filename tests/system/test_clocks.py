@@ -82,7 +82,7 @@ class EndedTests(SynchronousTestCase):
         ):
             refused = with_clock(ada(), 13 * HOUR, *words)
             self.assertEqual(refused.status, 1, refused.stdout)
-            self.assertIn("your certificate ended at 2", refused.stderr)
+            self.assertIn("your certificate expired at 2", refused.stderr)
             self.assertIn("run `svc join` with a new token", refused.stderr)
         told = json.loads(with_clock(ada(), 13 * HOUR, "status", "--json").stdout)
         self.assertEqual(told["certificate"]["reason"], "certificate_expired")
@@ -106,11 +106,13 @@ class EndedTests(SynchronousTestCase):
         """``svc up`` warns in its log, and after the end answers a refresh at once."""
         person = shared().add_person("dora")
         soon = self.resident(
-            person, 12 * HOUR - 1800, "your certificate ends soon; run `svc join` with a new token"
+            person,
+            12 * HOUR - 1800,
+            "your certificate expires soon; run `svc join` with a new token",
         )
         self.assertEqual(soon.stop(), 0)
         ended = self.resident(
-            person, 13 * HOUR, "your certificate has ended; run `svc join` with a new token"
+            person, 13 * HOUR, "your certificate has expired; run `svc join` with a new token"
         )
         with self.assertRaises(SvcError) as refused:
             ask_resident(person.directory / "run", {"ask": "status", "refresh": True}, 10)

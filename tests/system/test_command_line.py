@@ -111,13 +111,15 @@ class OperatorTests(SynchronousTestCase):
         """A group that is not there, or one more for who is there, is refused with advice."""
         typed = self.operator("persons", "add", "ivo", "--group", "opz")
         self.assertEqual((typed.status, typed.stdout), (1, ""))
-        self.assertIn("svc: group opz: not there; make it with `svc authority groups add opz`",
-                      typed.stderr)  # fmt: skip
+        self.assertIn(
+            "svc: group opz: does not exist; create it with `svc authority groups add opz`",
+            typed.stderr,
+        )
         self.operator("groups", "add", "opz").checked()
         self.operator("persons", "add", "ivo", "--group", "opz").checked()
         wider = self.operator("persons", "add", "ivo", "--group", "ops")
         self.assertEqual((wider.status, wider.stdout), (1, ""))
-        self.assertIn("svc: person ivo: is there already, in opz; to add ivo to ops", wider.stderr)
+        self.assertIn("svc: person ivo: already exists, in opz; to add ivo to ops", wider.stderr)
         listed = self.operator("persons", "list", "--json").checked().json
         self.assertEqual([one["groups"] for one in listed if one["name"] == "ivo"], [["opz"]])
 

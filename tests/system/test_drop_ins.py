@@ -44,7 +44,7 @@ del like
 UNGATED = SOUND.replace("terms=like.terms", "terms=like.terms, opaque=OPAQUE")
 MORE = "MORE = OpaqueKind(name='more', terms=KIND.terms)\n"
 MARK = 'open({path!r}, "w").close()\n'
-NO_IDENTITY = ("join.token_file: there is no identity in state_dir yet",)
+NO_IDENTITY = ("join.token_file: no identity in state_dir yet",)
 """What a start with sound drop-ins comes to: it is refused after they were loaded."""
 
 
@@ -153,7 +153,7 @@ BROKEN = [
     start("two of a name", "kind tcp: found twice: ", put(SOUND, "tcp"), word=""),
     start("nothing in it", "IResourceKind; found none", put("x = 1\n")),
     start("two in it", "found 2 of them", put(SOUND + MORE)),
-    start("another name", "kind extra: the object found there has another name",
+    start("a different name", "kind extra: the object found there has a different name",
           put(SOUND.replace("WORD", "else"))),
     start("raising", "cannot be imported: RuntimeError: boom", put('raise RuntimeError("boom")')),
     start("leaving", "cannot be imported: SystemExit: 0", put("raise SystemExit(0)")),

@@ -119,7 +119,7 @@ class SnapshotTests(HostileCase):
             false.frames.put(frame)
 
         def refused() -> list[str]:
-            ended = [one["reason"] for one in child.events("authority connection over")]
+            ended = [one["reason"] for one in child.events("the connection to Authority ended")]
             return ended if len(ended) >= len(frames) else []
 
         ended = await eventually("the refusals", refused, [child])

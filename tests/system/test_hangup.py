@@ -11,8 +11,8 @@ from svc.testing.processes import Child, until
 from tests.system.common import ROLES, shared
 
 SAID = (
-    "SIGHUP is ignored: this build reads its configuration only at the start; restart the role "
-    "for a changed file to take effect"
+    "SIGHUP is ignored: this build reads its configuration only at the start; restart the "
+    "role to apply changes"
 )
 
 

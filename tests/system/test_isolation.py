@@ -82,7 +82,7 @@ class ResidentTests(SynchronousTestCase):
         self.assertEqual(told, ["refused"] * len(ports))
         self.assertEqual(asked_for(self.gateway), asked)
         self.assertEqual(self.gateway.status()["open_sessions"], before["open_sessions"])
-        told = self.resident.events("connection of another user reset")
+        told = self.resident.events("reset a connection from another user")
         self.assertEqual({one["uid"] for one in told}, {UID})
         self.assertGreaterEqual(len(told), len(ports))
 

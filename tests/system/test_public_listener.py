@@ -191,7 +191,7 @@ class TlsTests(SynchronousTestCase):
 
 
 class DescriptorTests(SynchronousTestCase):
-    """A Proxy that may open no further file."""
+    """A Proxy that may reached its limit of open files."""
 
     def test_none_left(self) -> None:
         """With no descriptor left it goes on, says so in few words, and answers later."""
@@ -204,7 +204,9 @@ class DescriptorTests(SynchronousTestCase):
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (handles + 8, before[1]))
 
         def warned() -> list[int]:
-            told = (one for one in child.events() if "open no further file" in one["message"])
+            told = (
+                one for one in child.events() if "reached its limit of open files" in one["message"]
+            )
             return [one["count"] for one in told]
 
         doors = [raw_tls.connected(gateway.public) for _ in range(150)]

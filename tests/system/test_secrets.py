@@ -130,7 +130,7 @@ class SecretTests(SynchronousTestCase):
         child = self.gateway.child(AUTHORITY)
         until(
             "the stored text's refusal",
-            lambda: re.search(rf'a stored policy is refused.*"version":{version}\b', child.text()),
+            lambda: re.search(rf'a stored policy was refused.*"version":{version}\b', child.text()),
             alive=[child],
         )
         found = [name for name, data in logged(self.gateway) if POLICY_WORD.encode() in data]

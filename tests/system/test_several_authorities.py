@@ -170,7 +170,7 @@ class SeveralAuthorities(SynchronousTestCase):
         self.assertEqual(gateway.metric("authority2", FORWARDED), 1, "the second Proxy's joining")
         refused = self.operator("authority3", "status")
         self.assertNotEqual(refused.status, 0)
-        self.assertIn("the leader is a1; give the command where that one runs", refused.stderr)
+        self.assertIn("the leader is a1; run the command on the leader's host", refused.stderr)
 
     def check_following(self) -> None:
         """Who stands by has the policy of who leads."""
@@ -201,7 +201,7 @@ class SeveralAuthorities(SynchronousTestCase):
     def is_taken(self, key: str) -> bool:
         """Whether the first Authority has said that it signs with a newer key of this word."""
         lines = self.gateway.roles["authority"].text().splitlines()
-        return any("a newer key is signed with" in one and f'"{key}"' in one for one in lines)
+        return any("signing with a newer key" in one and f'"{key}"' in one for one in lines)
 
     def check_same_owner(self) -> None:
         """Another process under the name of one that lives ends, and says why."""

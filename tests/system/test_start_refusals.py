@@ -93,11 +93,11 @@ FILES = [
           prepare=lambda own: (own / "c.toml").symlink_to("/dev/null")),
     Start("writable by others", role("proxy"), PROXY, ("c.toml: other users may write", "chmod"),
           prepare=with_mode(0o646)),
-    Start("byte order mark", role("proxy"), "\ufeff" + PROXY, ("c.toml: begins with a byte",)),
+    Start("byte order mark", role("proxy"), "\ufeff" + PROXY, ("c.toml: starts with a byte",)),
     Start("too large", role("proxy"), "#" * (1 << 20) + PROXY, ("c.toml: is larger than 1 MiB",)),
     Start("not UTF-8", role("proxy"), PROXY, ("c.toml: line 6: is not UTF-8",),
           prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff")),
-    Start("unclosed table", role("proxy"), "[telemetry", ("c.toml: ", "is not TOML")),
+    Start("unclosed table", role("proxy"), "[telemetry", ("c.toml: ", "is not valid TOML")),
 ]  # fmt: skip
 
 VARIABLES = [
@@ -120,14 +120,14 @@ VARIABLES = [
           ("STATE_DIRECTORY: ", "/var/lib/svc/authority"), 238,
           {"STATE_DIRECTORY": "/var/lib/svc"}),
     Start("another directory than the unit's", role("proxy"), PROXY,
-          ("state_dir: must be what the unit gives",),
+          ("state_dir: must be the directory that the systemd unit provides",),
           environ={"STATE_DIRECTORY": "/var/lib/svc/proxy"}),
 ]  # fmt: skip
 
 TOKENS = [
     Start("no identity, no token", role("proxy"), PROXY,
-          ("join.token_file: there is no identity in state_dir yet",
-           "`svc authority nodes add` prints both")),
+          ("join.token_file: no identity in state_dir yet",
+           "`svc authority nodes add` prints the token")),
     Start("no token file", role("proxy"), PROXY + JOINING,
           ("join.token_file: ", "/token: no such file")),
     Start("empty", role("connector"), CONNECTOR + JOINING,
@@ -150,9 +150,9 @@ TOKENS = [
 
 MACHINE = [
     Start("no cluster keys", role("authority"), AUTHORITY,
-          ("state_dir: ", "there are no cluster keys; make them with `svc init`")),
+          ("state_dir: ", "contains no cluster keys; create them with `svc init`")),
     Start("directory open to others", role("proxy"), PROXY,
-          ("state_dir: ", "must belong to this user alone (mode 0700)"),
+          ("state_dir: ", "must be accessible to this user only (mode 0700)"),
           prepare=lambda own: (own / "state").mkdir(0o755)),
     Start("state is a file", role("proxy"), PROXY, ("state_dir: ", "/state: "),
           prepare=lambda own: (own / "state").touch()),
@@ -226,7 +226,7 @@ class RefusalTests(SynchronousTestCase):
         """With JSON logs the refusal is one JSON object, under the profile where it is known."""
         environ = {"SVC_LOG_FORMAT": "json"}
         early = ('{"timestamp":"', '"level":"ERROR"', '"text":"telemetri: unknown key; did you')
-        late = ('"profile":"blue"', '"reason":"config"', '"text":"join.token_file: there is no')
+        late = ('"profile":"blue"', '"reason":"config"', '"text":"join.token_file: no')
         self.refused(
             Start("early", role("proxy"), PROXY + "[telemetri]", early, environ=environ),
             Start("late", role("proxy"), 'profile = "blue"\n' + PROXY, late, environ=environ),

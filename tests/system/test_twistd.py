@@ -191,7 +191,7 @@ class RefusalTests(SynchronousTestCase):
                       ("svc: RUST_LOG: item 1: unknown level",),
                       environ={"RUST_LOG": "svc=loud"}),
                 Start("identity", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
-                      ('{"timestamp":"', '"text":"join.token_file: there is no identity'),
+                      ('{"timestamp":"', '"text":"join.token_file: no identity'),
                       environ={"SVC_LOG_FORMAT": "json"}),
                 Start("shared directory", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
                       ("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"), 238,
