@@ -35,10 +35,10 @@ from attrs import frozen
 
 NUMBER = struct.Struct("=i")
 MAX_ORDER = 1 << 17
-SITE_PACKAGES = "TEST_SITE_PACKAGES"
+SITE_PACKAGES = "SVC_TEST_SITE_PACKAGES"
 """Names a folder in which a child finds distributions, as if they were installed beside svc."""
 
-CLOCK_OFFSET = "TEST_CLOCK_OFFSET"
+CLOCK_OFFSET = "SVC_TEST_CLOCK_OFFSET"
 """Seconds by which a child's clock is ahead, or behind if they are negative."""
 
 _PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
