@@ -145,8 +145,8 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
 
 
 def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
-    kind = (n for n, first in enumerate(_FIRST) if group[0].startswith(first))
-    return next(kind, len(_FIRST)), -len(group), group[0]
+    kinds = (n for n, first in enumerate(_FIRST) if any(one.startswith(first) for one in group))
+    return next(kinds, len(_FIRST)), -len(group), group[0]
 
 
 def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Outcome]:
@@ -209,6 +209,7 @@ def main(words: Sequence[str]) -> int:
     """Run what was asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="tests.runner")
     parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="say which took most")
     parser.add_argument("names", nargs="*", default=["tests"])
     asked = parser.parse_args(words)
     # All share the PostgreSQL server of this run.
@@ -219,14 +220,18 @@ def main(words: Sequence[str]) -> int:
     base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
     tempfile.tempdir = None  # asked for anew by whoever is told another environment
     total: Counter[str] = Counter()
-    cpu_secs, bad = 0.0, []
+    cpu_secs, bad, ended = 0.0, [], []
     for outcome in run(waiting, asked.jobs, base):
         print(outcome, outcome.told, sep="\n" if outcome.told else "", flush=True)
         total.update(outcome.counts)
         cpu_secs += outcome.cpu_secs
+        ended.append(outcome)
         if not outcome.is_good:
             bad.append(outcome)
     print(f"Ran {total.total()} tests in {monotonic() - began:.0f} s, {cpu_secs:.0f} s of CPU time")
+    if asked.slowest:
+        dearest = sorted(ended, key=lambda one: one.cpu_secs, reverse=True)[: asked.slowest]
+        print("The dearest, by CPU time:", *dearest, sep="\n")
     counted = ", ".join(f"{word}={count}" for word, count in sorted(total.items()))
     if bad:
         print(f"FAILED ({counted}); what they left is in {base}:", *bad, sep="\n")

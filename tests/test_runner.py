@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,12 @@ class GroupTests(SynchronousTestCase):
         self.assertIn("tests.system.test_twistd", together)
         self.assertNotIn("tests.system.test_kills", together)
         self.assertIn("tests.fault.test_f01_kills", of["tests.system.test_kills"])
+        self.assertIn("tests.fault.test_f25_policies", together)
+        self.assertLess(
+            list(of.values()).index(together),
+            list(of.values()).index(of["tests.fault.test_f12_chain"]),
+            "what takes long begins first, whatever else is in its process",
+        )
         self.assertEqual(of["tests.system.test_init"], ("tests.system.test_init",))
         self.assertEqual(set(of["tests.wire.test_any"]), set(modules(["tests.wire"])))
 
@@ -82,7 +89,7 @@ class OutcomeTests(SynchronousTestCase):
             (base / "tests" / f"test_{name}.py").write_text(text)
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(base)}
         done = subprocess.run(
-            [sys.executable, "-m", "tests.runner", "-j", "2"],
+            [sys.executable, "-m", "tests.runner", "-j", "2", "--slowest", "1"],
             cwd=base,
             env=environ,
             capture_output=True,
@@ -99,6 +106,8 @@ class OutcomeTests(SynchronousTestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("Ran 4 tests in ", said)
         self.assertIn("PASSED (skips=2, successes=2)", said)
+        [dearest] = re.findall(r"by CPU time:\n(.*)\nPASSED", said)
+        self.assertRegex(dearest, r"^ok +2 tests .* cpu +tests\.test_[ab]$")
         self.assertIn("no ladder", said)
 
     def test_bad(self) -> None:
