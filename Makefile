@@ -68,7 +68,12 @@ $(NODE)/node_modules/.made: $(NODE)/package-lock.json
 	cd $(NODE) && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/.made \
 	|| echo "make: npm ci failed in $(NODE)"
 
-test: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
+# One room is tested without what it does not use: ARGS=tests.policy asks for no server and no npm.
+USES_POSTGRES := tests tests.cli% tests.compose% tests.fault% tests.interop% tests.store% tests.system% tests.upgrade%
+asks = $(if $(strip $(ARGS)),$(filter $(1),$(ARGS)),all)
+
+test: bytecode $(VENV)/.test $(if $(call asks,$(USES_POSTGRES)),$(VENV)/.postgres) \
+		$(if $(call asks,tests tests.interop%),$(NODE)/node_modules/.made)
 	@$(PY) -m tests.tools
 	$(PY) -m tests.runner -j$(JOBS) $(ARGS)
 	@$(PY) -m tests.tools
