@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import shlex
 import socket
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import main
 from svc.testing.processes import Child, Ran, TooLate, run, svc_command, until
+from tests.system.starts import svc_words
 
 _STAYS = re.compile(r" (authority|proxy|connector|all|up)$")
 _HELLO = b"hello through the gateway\n"
@@ -33,6 +36,15 @@ class InitTests(SynchronousTestCase):
         self.home.mkdir()
         self.gate = self.base / "my gate"
         self.children: list[Child] = []
+        self.has_shell = True
+
+    def typed(self, line: str) -> list[str]:
+        """A line as a shell is given it, or without one as what the fork server starts for it."""
+        if self.has_shell or line.startswith("("):
+            return ["sh", "-c", line]
+        python, safe_path, dash_m, module, *words = shlex.split(line)
+        self.assertEqual([python, safe_path, dash_m, module], svc_words())
+        return svc_command(*words)
 
     def paste(self, line: str) -> None:
         """Type one line: into a terminal of its own where it stays, else to its end.
@@ -44,7 +56,7 @@ class InitTests(SynchronousTestCase):
             tried: list[Ran] = []
 
             def went_well() -> bool:
-                tried.append(run(["sh", "-c", line], self.home))
+                tried.append(run(self.typed(line), self.home))
                 return tried[-1].status == 0
 
             try:
@@ -53,10 +65,14 @@ class InitTests(SynchronousTestCase):
                 raise AssertionError(f"{late}\n{tried[-1]}") from None
             return
         log = self.base / f"{stays[1]}.log"
-        child = Child(stays[1], ["sh", "-c", f"exec {line}"], self.home, log)
+        words = self.typed(f"exec {line}" if self.has_shell else line)
+        child = Child(stays[1], words, self.home, log)
         self.addCleanup(child.end)
         child.start()
         self.children.append(child)
+        if stays[1] in ("authority", "all"):
+            # Whatever is typed next asks it; a try costs more than to look for its socket.
+            until("its socket", lambda: any(self.gate.rglob("control.sock")), 30, [child])
 
     def init(self, *more: str) -> list[str]:
         """The commands that ``svc init`` prints."""
@@ -69,7 +85,7 @@ class InitTests(SynchronousTestCase):
 
     def address(self, listing: str) -> tuple[str, int] | None:
         """Where the echo stands, once it is served."""
-        for one in json.loads(run(["sh", "-c", listing], self.home).checked().stdout):
+        for one in json.loads(run(self.typed(listing), self.home).checked().stdout):
             if one["resource"] == "echo" and one["served"] and one["address"]:
                 host, _, port = one["address"].rpartition(":")
                 return host, int(port)
@@ -81,6 +97,7 @@ class InitTests(SynchronousTestCase):
             if line.endswith("resources list"):
                 look = partial(self.address, f"{line} --json")
                 there = until("echo to be served", look, 40, self.children)
+                self.paste(line)
             else:
                 self.paste(line)
         with socket.create_connection(there, 10) as talking:
@@ -91,7 +108,11 @@ class InitTests(SynchronousTestCase):
             self.assertEqual(child.stop(), 0, child.tail())
 
     def test_four_processes(self) -> None:
-        """Authority, Proxy, Connector and a person join by tokens and carry a session."""
+        """Authority, Proxy, Connector and a person join by tokens and carry a session.
+
+        In the short form without a shell, and so from the fork server; the other test has one.
+        """
+        self.has_shell = os.environ.get("SVC_LONG") == "1"
         self.check(self.init())
 
     def test_one_process_whose_root_key_is_elsewhere(self) -> None:
