@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from svc.python_environment import obeyed, why_not, without_them
+from svc.runtime.python_environment import obeyed, why_not, without_them
 
 _MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _HOME = os.path.dirname(os.path.dirname(_MAIN))

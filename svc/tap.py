@@ -23,7 +23,7 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from svc.errors import ConfigError, SvcError
-from svc.python_environment import obeyed, why_not
+from svc.runtime.python_environment import obeyed, why_not
 
 
 class RoleOptions(usage.Options):

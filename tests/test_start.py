@@ -11,7 +11,7 @@ from shutil import rmtree
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.python_environment import HARMLESS, obeyed, without_them
+from svc.runtime.python_environment import HARMLESS, obeyed, without_them
 from svc.start import anew, command
 from svc.testing.processes import environment
 

@@ -12,7 +12,7 @@ from contrib.lint.source import Finding, Source, dotted, functions
 _EMPTY_WORD = re.compile(r"(^|_)(manager|handler|processor|helpers?|utils?)(_|$)")
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
-_DURABLE = "svc/durable.py"
+_DURABLE = "svc/runtime/durable.py"
 _MOVES = {"os.replace", "os.renames", "shutil.move"}
 _WIDE = {"Exception", "BaseException"}
 
@@ -114,7 +114,9 @@ def renames(source: Source) -> Iterator[Finding]:
         is_path = dotted(node.func.value).endswith("path") or isinstance(node.func.value, ast.BinOp)
         is_path = is_path and node.func.attr == "replace" and len(node.args) == 1
         if is_path or node.func.attr == "rename" or dotted(node.func) in _MOVES:
-            yield source.found(node, "svc.durable moves files so that a power cut undoes nothing")
+            yield source.found(
+                node, "svc.runtime.durable moves files so that a power cut undoes nothing"
+            )
 
 
 def log_lines(source: Source) -> Iterator[Finding]:

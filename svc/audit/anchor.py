@@ -21,13 +21,13 @@ from typing import BinaryIO
 from attrs import define, field
 from zope.interface import implementer
 
-from svc import durable
 from svc.audit.heads import from_line, to_line
 from svc.audit.pruning import pruned
 from svc.errors import AuditBroken, Malformed
-from svc.given_file import given_file
 from svc.interfaces.audit import IHeadKeeper
 from svc.model.audit import SignedHead
+from svc.runtime import durable
+from svc.runtime.given_file import given_file
 
 MAX_LINE = 1 << 16
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from attrs import define, field
 from twisted.internet.defer import DeferredLock
 
-from svc import durable
 from svc.audit.heads import from_line, head_time, to_line
 from svc.audit.restored import restoration
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit import SignedHead
+from svc.runtime import durable
 
 MAX_HEAD = 32_768
 """Bytes of a head as a peer tells it, with certificate and the record of a restored store."""

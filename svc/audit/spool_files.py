@@ -18,7 +18,6 @@ from pathlib import Path
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.framing import framed
 from svc.audit.spool_refusals import closed, disk_full, full, refusal_of, why
 from svc.audit.spool_room import SEGMENT_COST, Room
@@ -30,6 +29,7 @@ from svc.model.audit import AuditRecord
 from svc.model.ids import random_id
 from svc.model.ledger import GENESIS
 from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from svc import durable
 from svc.errors import SpoolFull, SvcError, Unavailable
+from svc.runtime import durable
 
 _AGAIN_SECS = 5.0
 

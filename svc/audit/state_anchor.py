@@ -17,12 +17,12 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.state import StateBroken, StateLedger, StateView, rolled_back
 from svc.audit.writer import RunBlocking, run_inline
 from svc.interfaces.facets import IStateLog
 from svc.model.state import StateEntry, StateHead
-from svc.service import AsyncService, BackgroundTasks
+from svc.runtime import durable
+from svc.runtime.services import AsyncService, BackgroundTasks
 
 CHECKPOINT_EVERY = 256
 

@@ -22,7 +22,6 @@ from attrs import define, field
 from google.protobuf.message import DecodeError
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.framing import Damaged, Framed, frames
 from svc.audit.spool_room import SEGMENT_COST
 from svc.errors import Malformed
@@ -31,6 +30,7 @@ from svc.model.canonical import decode
 from svc.model.ids import is_random_id
 from svc.model.spool import FIRST_N, SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")
 

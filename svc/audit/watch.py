@@ -30,7 +30,7 @@ from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
-from svc.service import AsyncService, PeriodicTask, bounded
+from svc.runtime.services import AsyncService, PeriodicTask, bounded
 
 LOOK_SECS = 5.0
 """Between two looks, at most."""

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define
 
-from svc import durable
 from svc.errors import Malformed, SvcError
+from svc.runtime import durable
 
 _Wish = TypeVar("_Wish")
 

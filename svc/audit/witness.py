@@ -27,7 +27,7 @@ from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit import SignedHead
-from svc.service import AsyncService, bounded, cancel
+from svc.runtime.services import AsyncService, bounded, cancel
 
 WAITING = 64
 """So many of the newest heads wait for a sink that is away."""

@@ -23,7 +23,7 @@ from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
 from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.model.ledger import ChainHead, ChainRow
-from svc.service import AsyncService, BackgroundTasks
+from svc.runtime.services import AsyncService, BackgroundTasks
 
 HEAD_EVERY = 256
 HEAD_SECONDS = 1.0

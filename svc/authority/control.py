@@ -47,7 +47,7 @@ from svc.model.node import Node
 from svc.model.principal import Role
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
 

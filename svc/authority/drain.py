@@ -23,7 +23,7 @@ from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, 
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.outbox import Hold, QueuedRow
 from svc.model.replay import GAP_SECS
-from svc.service import AsyncService, BackgroundTasks
+from svc.runtime.services import AsyncService, BackgroundTasks
 
 BATCH = 128
 """Rows judged, and then written, at a time."""

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from svc.authority.facts import Knowledge
 from svc.authority.picture import ClusterFacts
 from svc.authority.policy_in_force import PolicyInForce
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_authority")
 

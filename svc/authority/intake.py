@@ -48,7 +48,7 @@ from svc.model.ids import Entropy
 from svc.model.node import Node, NodeState
 from svc.model.registration import Inventory
 from svc.model.signing import Signed
-from svc.service import BackgroundTasks, bounded
+from svc.runtime.services import BackgroundTasks, bounded
 
 _log = Logger(namespace="svc_authority")
 

@@ -19,7 +19,7 @@ from svc.errors import Fault, LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.forward import LEADER_METHOD, Claim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
-from svc.service import AsyncService, bounded
+from svc.runtime.services import AsyncService, bounded
 
 _DIAL_SECS = 5.0
 _CHECK_SECS = 4.0

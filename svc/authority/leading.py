@@ -22,7 +22,7 @@ from zope.interface import implementer
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.lease import Lease, Watch
-from svc.service import AsyncService, PeriodicTask
+from svc.runtime.services import AsyncService, PeriodicTask
 
 TERM_SECS = 15.0
 BEATS = 5

@@ -22,7 +22,7 @@ from svc.messages.forward import Claim, claim_message
 from svc.model.ids import is_resource_id
 from svc.model.lease import Member, Roll
 from svc.proto.gate.v1 import membership_pb2 as pb
-from svc.service import AsyncService, PeriodicTask
+from svc.runtime.services import AsyncService, PeriodicTask
 
 REMEMBERED = 4
 """For so many terms of silence a member counts: it may be starting again."""

@@ -22,7 +22,7 @@ from svc.model.canonical import Json
 from svc.model.events import REFUSALS_SUMMARY
 from svc.model.rate import Buckets, Rate
 from svc.model.tally import Refused, Tally
-from svc.service import AsyncService
+from svc.runtime.services import AsyncService
 
 _log = Logger(namespace="svc_authority")
 

@@ -18,7 +18,6 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.anchor import AnchorDirectory
 from svc.audit.exchange import HeadExchange
 from svc.audit.heads import from_line, head_time, to_line
@@ -36,7 +35,8 @@ from svc.model.audit import SignedHead, rfc3339
 from svc.model.canonical import Json, decode
 from svc.model.events import AUDIT_CUT, STORE_RESTORED
 from svc.model.ledger import ChainHead, ChainRow
-from svc.service import AsyncService
+from svc.runtime import durable
+from svc.runtime.services import AsyncService
 
 WISH = "adopt-log.json"
 """In the anchor directory."""

@@ -28,7 +28,7 @@ from svc.model.session import (
     SessionEnd,
     SessionState,
 )
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_authority")
 

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.errors import Fault, LeaseLost, StoreFull, StoreUnavailable, SvcError
-from svc.service import Readiness, bounded
+from svc.runtime.services import Readiness, bounded
 
 UNWRITABLE = "store_unwritable"
 

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from svc.backup.manifest import SealedFile
 from svc.errors import BackupBroken, UsageError
-from svc.given_file import read_given
+from svc.runtime.given_file import read_given
 
 MAX_KEYS_BYTES = 1 << 16
 _PRIVATE = ("AGE-SECRET-KEY-", "PRIVATE KEY")

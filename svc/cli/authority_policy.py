@@ -77,9 +77,9 @@ def policy_history(context: click.Context, as_json: bool) -> None:
 
 def _text(file: Path) -> str:
     """What is in *file* or, for ``-``, comes on stdin; never more than a policy may be."""
-    from svc.given_file import read_given
     from svc.policy.prescan import PolicyLimits
     from svc.policy.refusals import TOO_LARGE, refused
+    from svc.runtime.given_file import read_given
 
     most = PolicyLimits().bytes
     try:

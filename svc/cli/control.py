@@ -163,7 +163,7 @@ async def ask(
         SvcError: the Authority's refusal, its text followed by the reason word;
             or that nobody answers there, or not in time.
     """
-    from svc.service import bounded
+    from svc.runtime.services import bounded
 
     call = _asked(reactor, directory, method, request, response_type, deadline)
     return await bounded(reactor, deadline, call, "the Authority")

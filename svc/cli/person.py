@@ -192,7 +192,7 @@ async def _carried(
 ) -> int:
     from svc.client.sessions import Wish
     from svc.client.stdio import Pipes, carry
-    from svc.service import BackgroundTasks
+    from svc.runtime.services import BackgroundTasks
 
     channel, tasks = await side.connect(), BackgroundTasks()
     session = side.dialer(lambda: channel, tasks).endpoint(Wish(name, kind, user))

@@ -61,7 +61,7 @@ class Tidy:
 
     def _end(self) -> Any:
         """Called when the reactor stops, by a signal or by us; it waits for what we return."""
-        from svc.service import cancel
+        from svc.runtime.services import cancel
 
         self._stopping = True
         return cancel(self._running)

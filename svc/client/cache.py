@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from svc import durable
 from svc.client.addresses import is_ours
 from svc.errors import ConfigError
+from svc.runtime import durable
 
 VERSION = 2
 NAME = "endpoints.json"

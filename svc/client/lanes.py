@@ -13,7 +13,7 @@ from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.lanes.preface import Preface, Side
 from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.tunnel.moves import move
 from svc.tunnel.moving import MovingStream
 

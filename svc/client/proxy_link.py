@@ -29,7 +29,7 @@ from svc.messages.session import (
     encode_list_request,
 )
 from svc.rpc.freshness import Freshness, Shown, close_when_idle
-from svc.service import BackgroundTasks, bounded, cancel
+from svc.runtime.services import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_client")
 

@@ -37,7 +37,7 @@ from svc.interfaces.kinds import IResourceKind
 from svc.lanes.relay import Relay
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
-from svc.service import AsyncService, BackgroundTasks
+from svc.runtime.services import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 

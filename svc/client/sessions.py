@@ -49,7 +49,7 @@ from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
-from svc.service import bounded
+from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint
 from svc.tunnel.moving import MovingStream
 from svc.tunnel.tls import SessionTlsEndpoint

@@ -16,7 +16,7 @@ from svc.client.resident import Resident
 from svc.errors import Malformed
 from svc.interfaces.identity import IIdentity
 from svc.model.audit import rfc3339
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _REFRESH_SECS = 15.0
 

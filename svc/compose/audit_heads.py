@@ -33,8 +33,8 @@ from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
-from svc.own_thread import OwnThread
-from svc.service import AsyncService, Readiness
+from svc.runtime.services import AsyncService, Readiness
+from svc.runtime.threads import OwnThread
 
 AUDIT = (
     RolledBack.reason,

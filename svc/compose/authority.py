@@ -79,7 +79,7 @@ from svc.policy.guard import PolicyGuard
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proto.gate.v1 import admin_pb2
-from svc.service import BackgroundTasks, PeriodicTask, Readiness
+from svc.runtime.services import BackgroundTasks, PeriodicTask, Readiness
 from svc.telemetry.metrics import Metrics
 
 

@@ -43,7 +43,7 @@ from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer, newer_purpose
 from svc.pki.root import PurposeKey
 from svc.proto.gate.v1 import admin_pb2
-from svc.service import AsyncMultiService, AsyncService, Readiness
+from svc.runtime.services import AsyncMultiService, AsyncService, Readiness
 
 _log = Logger(namespace="svc_authority")
 

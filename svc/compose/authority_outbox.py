@@ -16,7 +16,7 @@ from svc.authority.own_spool import OwnSpool
 from svc.authority.rates import AskRates
 from svc.compose.authority_parts import Parts
 from svc.model.outbox import Hold
-from svc.service import PeriodicTask
+from svc.runtime.services import PeriodicTask
 
 
 @define

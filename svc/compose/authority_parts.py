@@ -25,7 +25,7 @@ from svc.pki.join import enroll_authority
 from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
 from svc.policy.vocabulary import Vocabulary
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.telemetry.metrics import Metrics
 
 _NONE: Mapping[str, Admit] = MappingProxyType({})

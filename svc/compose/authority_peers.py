@@ -34,7 +34,7 @@ from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.channel import dial
-from svc.service import AsyncService, Readiness
+from svc.runtime.services import AsyncService, Readiness
 from svc.wire.limits import WireLimits
 
 _log = Logger(namespace="svc_authority")

@@ -20,7 +20,7 @@ from svc.model.audit import Event
 from svc.model.canonical import Json
 from svc.model.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY
 from svc.model.lease import Lease
-from svc.service import AsyncService, PeriodicTask, Readiness, bounded
+from svc.runtime.services import AsyncService, PeriodicTask, Readiness, bounded
 
 CHECK_SECS = 5.0
 """Between two checks of an Authority's readiness (G-OPEN-39)."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from svc import __version__, durable
+from svc import __version__
 from svc.backup import manifest as form
 from svc.backup.archive import Packer, Source
 from svc.backup.classes import standings
@@ -31,6 +31,7 @@ from svc.interfaces.copies import IStoreCopy
 from svc.model.audit import SignedHead, chain_hash
 from svc.model.migration import MigrationStatus, Standing
 from svc.pki import files
+from svc.runtime import durable
 
 COUNTER = "backups.json"
 """In the anchor directory: the number of the newest generation."""

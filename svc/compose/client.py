@@ -38,7 +38,7 @@ from svc.pki.tls import client_context
 from svc.rpc.channel import dial
 from svc.rpc.connection import Keepalive
 from svc.rpc.freshness import Freshness
-from svc.service import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
+from svc.runtime.services import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
 from svc.tunnel.times import dial_secs
 
 HOME_DIRECTORY = ".svc"

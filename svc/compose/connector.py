@@ -45,7 +45,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.rpc.channel import dial
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.service import AsyncMultiService, BackgroundTasks, Readiness
+from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.machine import backoff
 

@@ -10,7 +10,7 @@ from svc.errors import Malformed
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 
 async def opened_lane(channel: IRpcChannel, lane: Lane, clock: IReactorTime, seconds: float) -> Any:

@@ -29,7 +29,7 @@ from svc.rpc.crowd import Crowd
 from svc.rpc.endings import Endings
 from svc.rpc.server import RpcServerFactory, admit_all
 from svc.rpc.tls import TlsServerFactory
-from svc.service import AsyncService, Listener
+from svc.runtime.services import AsyncService, Listener
 from svc.wire.limits import WireLimits, anonymous
 
 

@@ -36,7 +36,7 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.channel import dial
 from svc.rpc.connection import Keepalive
 from svc.rpc.freshness import Freshness
-from svc.service import AsyncMultiService, AsyncService
+from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes, dial_secs
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
-from svc import durable
 from svc.compose.client import CONFIG_NAME
 from svc.compose.joining import (
     Asking,
@@ -32,7 +31,8 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.pki.join import adopt_identity
 from svc.pki.verify import ca_pin, root_cluster
-from svc.service import bounded
+from svc.runtime import durable
+from svc.runtime.services import bounded
 
 _JOIN_SECS = 50.0
 _NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)

@@ -23,7 +23,14 @@ from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import RpcService
 from svc.lanes.pipes import MAX_PIPES
-from svc.service import AllReady, AsyncMultiService, AsyncService, Listener, Readiness, bounded
+from svc.runtime.services import (
+    AllReady,
+    AsyncMultiService,
+    AsyncService,
+    Listener,
+    Readiness,
+    bounded,
+)
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
 from svc.telemetry.tracing import Tracing, make_tracer

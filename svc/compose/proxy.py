@@ -68,7 +68,7 @@ from svc.proxy.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.stopping import Stopping, Work
 from svc.proxy.summaries import EVERY_SECS, RefusalSummaries
 from svc.proxy.tunnels import TunnelService
-from svc.service import (
+from svc.runtime.services import (
     AsyncMultiService,
     AsyncService,
     BackgroundTasks,

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve
 
-from svc import durable
 from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.heads import head_time
 from svc.audit.restored import restorations
@@ -43,6 +42,7 @@ from svc.interfaces.copies import IStoreFilling
 from svc.model.audit import SignedHead, chain_hash
 from svc.model.ledger import ChainHead
 from svc.pki import files
+from svc.runtime import durable
 
 MARK = "whole.json"
 """In the directory of a restore: everything is there and verified, of this generation."""

@@ -16,7 +16,6 @@ from twisted.application.service import Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 
-from svc import durable
 from svc.compose.accepting import FewAtOnce
 from svc.config import Address
 from svc.errors import ConfigError, PluginError
@@ -24,7 +23,8 @@ from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.tracing import NO_TRACES, Traces
 from svc.model.ids import Entropy
 from svc.plugin import Loaded, load
-from svc.service import Listener
+from svc.runtime import durable
+from svc.runtime.services import Listener
 
 
 @frozen

@@ -20,14 +20,14 @@ from svc.compose.runtime import Runtime, StateDirectory
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.own_thread import OwnThread
 from svc.pki.identity_store import IdentityStore
 from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.ends import EndsFile, EndsJournal
 from svc.proxy.heads import AuditHeads
 from svc.proxy.reports import Reports
 from svc.proxy.stopping import WRITE_SECS
-from svc.service import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
+from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
+from svc.runtime.threads import OwnThread
 
 SPOOL = "spool"
 ENDS = "ends"

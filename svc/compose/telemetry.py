@@ -24,7 +24,7 @@ from svc.model.tunnels import (
 from svc.proxy.lanes import LaneMeters
 from svc.proxy.refusals import RelayStreams
 from svc.proxy.session import SessionMeters
-from svc.service import AllReady, Listener
+from svc.runtime.services import AllReady, Listener
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import telemetry_site
 from svc.telemetry.metrics import Metrics

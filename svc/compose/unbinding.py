@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from svc.compose.listeners import RpcListener
-from svc.service import AsyncMultiService, Listener
+from svc.runtime.services import AsyncMultiService, Listener
 
 
 async def end(tree: AsyncMultiService) -> None:

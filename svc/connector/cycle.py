@@ -29,7 +29,7 @@ from svc.model.registration import DeclaredResource, Registration
 from svc.model.signing import Signed
 from svc.model.tunnels import EndReason
 from svc.rpc.freshness import Freshness, Shown
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes
 

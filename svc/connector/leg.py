@@ -44,7 +44,7 @@ from svc.rpc.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
 from svc.rpc.freshness import Shown
-from svc.service import BackgroundTasks, bounded
+from svc.runtime.services import BackgroundTasks, bounded
 
 if TYPE_CHECKING:
     from svc.connector.cycle import Tunnels

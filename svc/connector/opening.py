@@ -39,7 +39,7 @@ from svc.model.endings import (
     grant_ending,
 )
 from svc.model.repeats import Repeats
-from svc.service import bounded
+from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from svc.connector.cycle import Tunnels
 from svc.connector.opening import Openings
 from svc.errors import SvcError
-from svc.service import AsyncService, bounded
+from svc.runtime.services import AsyncService, bounded
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.times import TunnelTimes
 

@@ -19,7 +19,7 @@ from zope.interface import implementer
 from svc.client.control import SOCKET
 from svc.compose.client import RUN_DIRECTORY
 from svc.errors import Unavailable
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _SECS = 20.0
 

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.tcp import Connection
 
-from svc import outlet
+from svc.runtime import outlet
 
 READ_BYTES = 128 * 1024
 """The most that is read at once: a turn of the reactor is no longer than this takes to encrypt."""

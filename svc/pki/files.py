@@ -1,7 +1,7 @@
 """Private files of keys and certificates: read only what is ours alone.
 
 Every refusal is a ConfigError that names the path.  Calls block for the disk;
-they happen at start and at renewals.  Writing is :mod:`svc.durable`.
+they happen at start and at renewals.  Writing is :mod:`svc.runtime.durable`.
 """
 
 from __future__ import annotations

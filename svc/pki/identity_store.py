@@ -19,11 +19,11 @@ from attrs import field, frozen
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from svc import durable
 from svc.errors import ConfigError
 from svc.pki import files
 from svc.pki.issue import der
 from svc.pki.root import new_key
+from svc.runtime import durable
 
 KEPT_GENERATIONS = 2
 _SERIAL = re.compile(r"[0-9a-f]{1,40}\Z")

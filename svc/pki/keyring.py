@@ -15,7 +15,6 @@ from attrs import evolve
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from svc import durable
 from svc.errors import ConfigError
 from svc.model.audit import rfc3339
 from svc.model.certificate import CertificateRefused
@@ -24,6 +23,7 @@ from svc.model.signing import PrivateKey
 from svc.pki import files, issue, profile
 from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key, new_key
 from svc.pki.verify import check_root, check_standing, root_cluster
+from svc.runtime import durable
 
 
 def create_cluster(

@@ -26,7 +26,7 @@ from svc.pki import profile
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
-from svc.service import bounded, cancel
+from svc.runtime.services import bounded, cancel
 
 _log = Logger(namespace="svc_pki")
 

@@ -23,7 +23,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.spooled import SPOOLED_METHOD, SpoolState, read_state, spooled_message
 from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 

@@ -19,14 +19,14 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.framing import Framed, framed, frames
 from svc.audit.spool import InThread
 from svc.audit.spool_refusals import disk_full
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.messages.control import Ended, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime import durable
+from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 

@@ -15,10 +15,10 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc import durable
 from svc.audit.greatest import GreatestHead, Taken, parse_head
 from svc.audit.spool_refusals import disk_full
 from svc.errors import AuditBroken, SvcError, Unavailable
+from svc.runtime import durable
 
 LAG_SECS = 30.0
 """An Authority that does not write itself may be so far behind with its heads, not more."""

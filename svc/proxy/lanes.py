@@ -30,7 +30,7 @@ from svc.proxy.budget import AnonymousCalls
 from svc.proxy.opening import read_open
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_proxy")
 

@@ -23,7 +23,7 @@ from svc.model.access import Entity
 from svc.model.certificate import CertificateFacts
 from svc.model.questions import may_view
 from svc.policy.engine import CompiledPolicy
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_proxy")
 

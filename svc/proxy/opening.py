@@ -7,7 +7,7 @@ from twisted.internet.interfaces import IReactorTime
 from svc.errors import Malformed
 from svc.interfaces.rpc import IRpcCall
 from svc.rpc.frames import FrameKind, parse_frame
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 _FIRST_FRAME_SECS = 10.0
 

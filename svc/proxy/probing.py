@@ -23,7 +23,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.forward import LEADER_METHOD, Claim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.proxy.authority_link import AuthorityLink
-from svc.service import BackgroundTasks, PeriodicTask, bounded
+from svc.runtime.services import BackgroundTasks, PeriodicTask, bounded
 
 PROBE_SECS = 5.0
 """From a member's answer to the next question to it (G-OPEN-51)."""

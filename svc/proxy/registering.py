@@ -39,7 +39,7 @@ from svc.model.signing import Signed
 from svc.model.tunnels import EndReason
 from svc.proxy.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
 from svc.proxy.verdicts import Asking, Standing
-from svc.service import BackgroundTasks, bounded
+from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
 

@@ -38,7 +38,7 @@ from svc.messages.control import (
 from svc.model.shares import Shares
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.ends import END_BYTES, EndsJournal, Owed
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 _Answer = TypeVar("_Answer", pb.EndSessionsResponse, pb.DepartureAnswer)

@@ -18,7 +18,6 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc import durable
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
@@ -27,6 +26,7 @@ from svc.model.signing import Purpose
 from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.claims import log_claims
 from svc.policy.engine import CompiledPolicy
+from svc.runtime import durable
 
 _log = Logger(namespace="svc_proxy")
 

@@ -21,7 +21,7 @@ from svc.proxy.listing import Listings
 from svc.proxy.reports import Reports
 from svc.proxy.session import SessionOpens
 from svc.proxy.summaries import RefusalSummaries
-from svc.service import AsyncService, bounded
+from svc.runtime.services import AsyncService, bounded
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")

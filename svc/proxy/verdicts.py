@@ -29,7 +29,7 @@ from svc.model.ids import random_id
 from svc.model.signing import Signed
 from svc.proxy.authority_link import UNCONFIGURED
 from svc.proxy.refusals import RelayStreams, refusal_of
-from svc.service import bounded
+from svc.runtime.services import bounded
 
 if TYPE_CHECKING:
     from svc.proxy.tunnels import TunnelService

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svc import outlet
+from svc.runtime import outlet
 
 
 class Outlet(outlet.Outlet):

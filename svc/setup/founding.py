@@ -15,7 +15,6 @@ from typing import Any
 from attrs import evolve
 from google.protobuf.message import Message
 
-from svc import durable
 from svc.compose.joining import join_node
 from svc.compose.process import Process, make_process
 from svc.compose.runtime import Runtime
@@ -25,7 +24,8 @@ from svc.config.values import StoreUrl
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.service import bounded
+from svc.runtime import durable
+from svc.runtime.services import bounded
 from svc.setup.making import staged, write
 from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, Plan
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from svc import durable
 from svc.config import load_settings, read_settings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.model.ids import Entropy
 from svc.pki.files import make_private_directory
 from svc.pki.keyring import create_cluster, root_key_pem
 from svc.pki.profile import DAY
+from svc.runtime import durable
 from svc.setup.plan import AUTHORITY, Plan
 from svc.setup.texts import FIRST_POLICY, configurations, holder_configuration
 

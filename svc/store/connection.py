@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from attrs import define, frozen
 
-from svc import durable
 from svc.errors import StoreFull, StoreUnavailable
 from svc.model.migration import AppliedMigration
+from svc.runtime import durable
 from svc.store.location import file_uri
 from svc.store.sql.schema import Schema
 from svc.store.sql.statements import Row, storable

@@ -16,11 +16,11 @@ from typing import Any
 from attrs import define, field, frozen
 from zope.interface import implementer
 
-from svc import durable
 from svc.errors import AlreadyExists, Malformed, StoreUnavailable
 from svc.interfaces.copies import CopyHead, IStoreCopy, IStoreFilling
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.model.canonical import Json
+from svc.runtime import durable
 from svc.store.connection import (
     SqliteDatabase,
     SqliteStatements,

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 
 from svc.config.forms import parse_otel_endpoint
 from svc.errors import ConfigError, SvcError
-from svc.service import AsyncService, bounded
+from svc.runtime.services import AsyncService, bounded
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

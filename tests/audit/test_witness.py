@@ -33,7 +33,7 @@ from svc.audit.witness import (
 from svc.audit.witness_http import MAX_ANSWER, HttpSink
 from svc.errors import AuditBroken, Unavailable
 from svc.interfaces.audit import IHeadSink
-from svc.own_thread import OwnThread
+from svc.runtime.threads import OwnThread
 from svc.testing.head_sink_contract import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
 

@@ -18,7 +18,7 @@ from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.audit import IChain
 from svc.model.audit import SignedHead
 from svc.model.ledger import ChainHead, ChainRow
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
 from tests.proof import proves
 

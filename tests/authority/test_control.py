@@ -35,7 +35,7 @@ from svc.model.rate import Rate
 from svc.model.session import Session, SessionState
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.authority.spools import Origin

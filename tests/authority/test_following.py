@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.following import Following
 from svc.messages.snapshot import decode_snapshot
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.authority.house import House, value_of
 
 

@@ -29,7 +29,7 @@ from svc.model.registration import DeclaredResource, Inventory, Registration, Wi
 from svc.model.resource import Assigned, Resource
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.logged import logged
 from tests.pki.support import CLUSTER

@@ -26,7 +26,7 @@ from svc.pki.keyring import create_cluster, load_keys, newer_purpose, renew_purp
 from svc.pki.profile import DAY, PURPOSE_LIFETIME, PURPOSES
 from svc.pki.root import PurposeKey
 from svc.pki.verify import ChainVerifier
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.store.memory import memory_store
 from tests.authority.house import House, in_line, refusal_of, value_of
 from tests.pki.support import CLUSTER

@@ -29,7 +29,7 @@ from svc.model.audit import SignedHead, chain_hash
 from svc.model.events import ROLE_START
 from svc.model.ledger import ChainHead
 from svc.model.signing import Purpose
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.store.memory import memory_store
 from tests.cli.desk import recorder
 from tests.pki.support import CLUSTER, World

@@ -31,7 +31,7 @@ from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.authority.house import ADA, EVE, POLICY, Call, House, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.proof import proves

@@ -17,7 +17,7 @@ from svc.model.events import GROUP_ADD
 from svc.model.signing import Purpose
 from svc.model.state import group_entry
 from svc.pki.root import make_cluster
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.authority.house import outcome, refusal_of, value_of
 from tests.authority.test_state import ROOT, StateCase
 from tests.pki.support import CLUSTER, Counted

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.store_writes import UNWRITABLE, WRITES, StoreWrites
 from svc.errors import AuditBroken, LeaseLost, StoreFull, StoreUnavailable, SvcError
-from svc.service import Readiness
+from svc.runtime.services import Readiness
 
 FULL = StoreFull.on("the Authority")
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.roles import Running
 from svc.errors import SvcError, UnknownApplied
-from svc.service import AsyncMultiService, AsyncService
+from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.tap import Root
 from tests.proof import proves
 

@@ -12,9 +12,9 @@ import click
 from svc.cli import svc
 from svc.cli.keys import KEYS, unknown
 from svc.model.token import parse_token
+from tests.cli.authority.test_catalog import TerminalTests
+from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import POLICY, terminal
-from tests.cli.test_catalog import TerminalTests
-from tests.cli.test_members import SEEN
 
 CARRIED = {
     "svc authority": "runs a role",

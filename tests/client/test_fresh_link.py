@@ -13,7 +13,7 @@ from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed
 from svc.model.principal import Role
 from svc.rpc.freshness import Freshness
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.client.test_proxy_link import MemoryChannel
 from tests.pki.renewing import renew
 from tests.pki.support import World

@@ -12,7 +12,7 @@ from svc.client.proxy_link import ProxyLink, Way, list_once, merge
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed, Listing, encode_listing
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 
 
 def one(name: str, served: bool = True) -> Listed:

@@ -19,7 +19,7 @@ from svc.errors import Denied, SvcError, Unavailable
 from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp
 from svc.messages.session import Listed
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from tests.client.memory import DECISION, Gate, Listening, LocalTransport
 from tests.proof import proves
 

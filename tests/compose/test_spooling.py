@@ -15,11 +15,11 @@ from twisted.trial.unittest import TestCase
 from svc.audit.spool import Spool
 from svc.compose.spooling import Spooling, SpoolThread
 from svc.errors import Unavailable
-from svc.own_thread import OwnThread
 from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.ends import EndsFile, EndsJournal
 from svc.proxy.stopping import WRITE_SECS
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import OwnThread
 from tests.audit.spools import FaultyDisk, files, record
 
 reactor: Any = installed

@@ -16,7 +16,7 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki.identity import check_material
 from svc.pki.root import new_key
-from svc.service import Listener
+from svc.runtime.services import Listener
 from svc.telemetry.metrics import Metrics
 from tests.pki.support import World
 from tests.proof import proves

@@ -37,7 +37,7 @@ from svc.model.registration import Accepted, DeclaredResource, Withheld
 from svc.model.signing import Purpose, Signed
 from svc.model.tunnels import EndReason, TunnelEvent
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason

@@ -142,7 +142,7 @@ class HabitTests(LintCase):
         """A rename of one's own is refused in every form; text may be replaced."""
         for line in ("os.replace(a, b)", "a.rename(b)", "path.replace(b)", "os.rename(a, b)"):
             self.assert_found(renames, line)
-            self.assert_clean(renames, line, "svc/durable.py")
+            self.assert_clean(renames, line, "svc/runtime/durable.py")
         self.assert_clean(renames, "text.replace('a', 'b')")
 
     def test_no_stubs(self) -> None:

@@ -17,7 +17,7 @@ from zope.interface import directlyProvides
 
 from svc.lanes.bulk import READ_BYTES, Outlet
 from svc.lanes.relay import Relay
-from svc.outlet import FULL_BYTES
+from svc.runtime.outlet import FULL_BYTES
 from tests.lanes.sockets import HandDriven
 
 LARGE = bytes(range(256)) * 128

@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc import durable
 from svc.errors import ConfigError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
@@ -17,6 +16,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import adopt_identity, enroll_authority
 from svc.pki.root import new_key
+from svc.runtime import durable
 from tests.pki.candidate import make_identity_old
 from tests.pki.support import CLUSTER, World
 

@@ -72,7 +72,7 @@ from svc.proxy.tunnels import TunnelService
 from svc.rpc.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
 from svc.rpc.server import RpcServerFactory
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
 from svc.wire.limits import WireLimits

@@ -21,7 +21,7 @@ from svc.pki.identity import TransportIdentity
 from svc.proxy.reports import MAX_ENDS
 from svc.proxy.stopping import Stopping
 from svc.rpc.frames import open_frame
-from svc.service import PeriodicTask
+from svc.runtime.services import PeriodicTask
 from tests.audit.spools import files, names
 from tests.proxy.pieces import ProxyTests, Talk
 from tests.telemetry.recorded import Recorded

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway import init_gateway
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY
-from tests.cli.backups import RECIPIENT, key_file
+from tests.cli.authority.backups import RECIPIENT, key_file
 from tests.fault.cluster import Cluster
 from tests.fault.tally import in_long_form
 from tests.proof import proves

@@ -10,7 +10,7 @@ from twisted.internet.testing import StringTransport
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.service import Readiness
+from svc.runtime.services import Readiness
 from svc.telemetry.listener import MAX_BODY, REQUEST_SECS, TelemetryChannel, telemetry_site
 from svc.telemetry.metrics import Metrics
 from tests.proof import proves

@@ -14,11 +14,11 @@ from twisted.trial.unittest import TestCase
 
 from svc.authority.records import ANONYMOUS
 from svc.model.events import ENROLL_REFUSED
+from tests.cli.authority.logs import LoggedPlace
 from tests.cli.desk import CLUSTER
-from tests.cli.logs import LoggedPlace
 from tests.proof import proves
 
-PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
+PROGRAM = Path(__file__).parents[3] / "contrib" / "verify_audit.py"
 
 
 class ExportTests(TestCase):

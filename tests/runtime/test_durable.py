@@ -9,10 +9,10 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc import durable
+from svc.runtime import durable
 from tests.tools import stock_tool
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _CALLS = "openat,fsync,rename,renameat,renameat2"
 
 

@@ -14,8 +14,8 @@ from svc.authority.policies import FIRST_POLICY
 from svc.authority.registrations import Registered
 from svc.messages.control import AGAIN
 from svc.model.resource import Undeclared
+from tests.cli.authority.test_members import NEW, SEEN
 from tests.cli.desk import CLUSTER, PIN, POLICY, STATUS, Authority, Place
-from tests.cli.test_members import NEW, SEEN
 from tests.proof import proves
 
 OTHER = evolve(NEW, name="db-2", role="connector")

@@ -18,7 +18,7 @@ from svc.compose.authority_follow import Follower
 from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.audit import chain_hash
 from svc.policy.engine import CompiledPolicy
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.store.memory import memory_store
 from tests.authority.house import KINDS, POLICY, WORDS, House
 from tests.pki.support import CLUSTER

@@ -28,7 +28,7 @@ from svc.config import load_settings
 from svc.errors import ConfigError
 from svc.pki.files import key_pem
 from svc.pki.root import new_key
-from tests.cli.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
+from tests.cli.authority.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
 from tests.proof import proves
 from tests.store.places import ROOT
 

@@ -15,16 +15,16 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import TestCase
 
-from svc import given_file
 from svc.authority.records import person as person_actor
 from svc.model.events import SESSION_REFUSED, SESSION_START
 from svc.model.ledger import EntitySlice
 from svc.model.person import Person
 from svc.pki.root import make_cluster
 from svc.policy.entities import PersonFacts, cedar_json, entity_of, slice_digest
+from svc.runtime import given_file
+from tests.cli.authority.logs import ANA, DECISION, LoggedPlace
+from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import CLUSTER, NOW
-from tests.cli.logs import ANA, DECISION, LoggedPlace
-from tests.cli.test_members import SEEN
 from tests.pki.support import Counted
 from tests.proof import proves
 

@@ -23,10 +23,10 @@ from svc.model.person import Person
 from svc.model.signing import Purpose
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import ClusterKeys
-from svc.service import BackgroundTasks
+from svc.runtime.services import BackgroundTasks
 from svc.store.factory import SqliteFactory
+from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import CLUSTER, NODE, NOW, Place, recorder
-from tests.cli.test_members import SEEN
 from tests.pki.support import World
 
 ANA = Person("p" * 26, "ana")

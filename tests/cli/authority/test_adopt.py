@@ -12,10 +12,10 @@ from twisted.trial.unittest import TestCase
 
 from svc.authority.restoring import MAX_REASON, WISH, restore_wish_file
 from svc.compose.audit_heads import GREATEST
-from tests.cli.logs import LoggedPlace
+from tests.cli.authority.logs import LoggedPlace
 from tests.proof import proves
 
-PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
+PROGRAM = Path(__file__).parents[3] / "contrib" / "verify_audit.py"
 
 
 class AdoptCase(TestCase):

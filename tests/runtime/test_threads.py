@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from svc.errors import Unavailable
-from svc.own_thread import OwnThread
+from svc.runtime.threads import OwnThread
 
 reactor: Any = installed
 

@@ -25,8 +25,8 @@ from svc.pki.join import enroll_authority
 from svc.pki.keyring import create_cluster
 from svc.store.factory import SqliteFactory
 from svc.store.postgres import PostgresFactory
+from tests.cli.authority.logs import LoggedPlace
 from tests.cli.desk import CLUSTER, Outcome, Place, recorder
-from tests.cli.logs import LoggedPlace
 from tests.pki.support import Counted, World
 from tests.postgres import empty_database
 

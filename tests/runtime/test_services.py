@@ -19,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.errors import Fault, ListenRefused, SvcError
-from svc.service import (
+from svc.runtime.services import (
     AllReady,
     AsyncMultiService,
     AsyncService,

@@ -13,8 +13,8 @@ from svc.audit.spool_rows import RowMaker
 from svc.model.ledger import GENESIS
 from svc.model.outbox import Hold, Offered
 from svc.model.spool import SpoolPlace, SpoolRow
+from tests.cli.authority.logs import EVIL, LoggedPlace
 from tests.cli.desk import NOW, Authority
-from tests.cli.logs import EVIL, LoggedPlace
 from tests.pki.support import Counted
 from tests.proof import proves
 
