@@ -30,10 +30,10 @@ from svc.config import RoleSettings
 from svc.config.reading import load_settings
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
-from svc.model.access import EntityUid
-from svc.model.audit import Head, rfc3339
-from svc.model.node import Leaf, Node
-from svc.model.questions import context_at, may_open
+from svc.model.audit.record import Head, rfc3339
+from svc.model.cluster.node import Leaf, Node
+from svc.model.policy.access import EntityUid
+from svc.model.policy.requests import context_at, may_open
 from svc.model.signing import Purpose
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity

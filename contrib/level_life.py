@@ -20,20 +20,20 @@ from svc.authority.origins import OriginKeys
 from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.records import Recorder, operator, person
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.access import EntityUid
-from svc.model.audit import Actor, AuditRecord
-from svc.model.events import REQUEST_DECISION, SESSION_END, SESSION_START
+from svc.model.audit.events import REQUEST_DECISION, SESSION_END, SESSION_START
+from svc.model.audit.ledger import GENESIS, EntitySlice
+from svc.model.audit.outbox import Hold, Offered
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.replay import Hole, SpoolMemory
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.cluster.lease import Member
+from svc.model.cluster.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.ids import event_id, node_id, person_id, random_id
-from svc.model.lease import Member
-from svc.model.ledger import GENESIS, EntitySlice
-from svc.model.node import JoinToken, Leaf, Node, TokenRole
-from svc.model.outbox import Hold, Offered
-from svc.model.person import IssuedCertificate, Person
-from svc.model.questions import context_at, may_open
-from svc.model.replay import Hole, SpoolMemory
-from svc.model.resource import Resource, Undeclared
-from svc.model.session import Session, SessionEnd
-from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.policy.access import EntityUid
+from svc.model.policy.requests import context_at, may_open
+from svc.model.session.session import Session, SessionEnd
 from svc.policy.entities import cedar_json
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.store.sql.statements import Statements

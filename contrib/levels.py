@@ -31,7 +31,7 @@ from contrib.level_life import Life
 from svc.compose.store_place import StorePlace, store_place
 from svc.errors import SvcError
 from svc.interfaces.store import IStoreFactory, StoreNeeds
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.plugin import load
 from svc.store.connection import SqliteDatabase, open_memory, read_ledger
 from svc.store.copy_sqlite import SqliteCopy, tables

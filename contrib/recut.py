@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.model.rehearsal import WHOLE, schema_changes
+from svc.model.store.rehearsal import WHOLE, schema_changes
 from svc.store.connection import open_reader
 from svc.store.factory import SqliteFactory
 from svc.store.sqlite_rehearsal import look

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import react
 
 from svc.interfaces.store import ITransaction, StoreNeeds
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 

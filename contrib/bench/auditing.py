@@ -31,10 +31,10 @@ from svc.compose.heads import head_verifier
 from svc.compose.state import origin_verifier
 from svc.compose.store_place import StorePlace
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import Actor, AuditRecord, Head, chain_hash, rfc3339
-from svc.model.events import SESSION_START
-from svc.model.ledger import EntitySlice
+from svc.model.audit.events import SESSION_START
+from svc.model.audit.ledger import EntitySlice
+from svc.model.audit.record import Actor, AuditRecord, Head, chain_hash, rfc3339
+from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.signing import Purpose
 from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite

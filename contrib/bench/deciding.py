@@ -18,7 +18,7 @@ from attrs import frozen
 from cedarpy import Entities, PolicySet, Schema, is_authorized
 
 from contrib.bench.rows import Goal, Row, less_is_better
-from svc.model.access import AccessRequest, Entity, EntityUid
+from svc.model.policy.access import AccessRequest, Entity, EntityUid
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import (

@@ -28,15 +28,15 @@ from svc.authority.origins import OriginKeys
 from svc.authority.records import Recorder, operator
 from svc.compose.state import origin_key, origin_verifier
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
-from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import Actor, AuditRecord, chain_hash
-from svc.model.events import REQUEST_DECISION
+from svc.model.audit.events import REQUEST_DECISION
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Offered
+from svc.model.audit.record import Actor, AuditRecord, chain_hash
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.cluster.node import Leaf, Node
 from svc.model.ids import event_id, random_id
-from svc.model.ledger import GENESIS
-from svc.model.node import Leaf, Node
-from svc.model.outbox import Offered
-from svc.model.questions import context_at
-from svc.model.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.requests import context_at
 from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite

@@ -29,10 +29,10 @@ from svc.audit.spool import Spool
 from svc.audit.spool_files import SpoolFiles
 from svc.audit.spool_room import Room
 from svc.audit.spool_rows import RowMaker
-from svc.model.audit import Actor, AuditRecord
-from svc.model.events import REFUSALS_SUMMARY
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.spool import row_signer
 from svc.model.ids import event_id
-from svc.model.spool import row_signer
 
 _WRITERS = (1, 10, 100)
 _SECS = 1.0

@@ -25,7 +25,7 @@ from svc.audit.heads import from_line, to_line
 from svc.audit.pruning import pruned
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.audit import IHeadKeeper
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 from svc.runtime import durable
 from svc.runtime.given_file import given_file
 

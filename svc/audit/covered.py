@@ -21,8 +21,8 @@ from svc.audit.proofs import (
 )
 from svc.audit.verify import ChainFault, check_record, follow
 from svc.errors import NoSuchRow
-from svc.model.audit import GENESIS, SignedHead
-from svc.model.ledger import ChainRow, PersonalValue
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import GENESIS, SignedHead
 
 BATCH = 1024
 """Records in memory at a time."""

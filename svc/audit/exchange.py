@@ -21,7 +21,7 @@ from svc.audit.writer import RunBlocking
 from svc.errors import AlreadyExists, AuditBroken, Malformed
 from svc.interfaces.audit import HeadVerifier, IHeadKeeper
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 
 KEPT = 4096
 """So many of the newest heads are in the store."""

@@ -16,7 +16,7 @@ from svc.audit.covered import Entry
 from svc.audit.heads import to_line
 from svc.audit.show import as_json
 from svc.audit.verify import ChainFault
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json, decode
 
 EXPORT_FORM = "svc-audit-export-v1"

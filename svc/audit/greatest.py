@@ -19,7 +19,7 @@ from svc.audit.restored import restoration
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 from svc.runtime import durable
 
 MAX_HEAD = 32_768

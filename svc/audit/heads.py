@@ -17,7 +17,7 @@ from typing import NoReturn
 from attrs import asdict, frozen
 
 from svc.errors import AuditBroken, Malformed
-from svc.model.audit import Head, RestoredProof, SignedHead, rfc3339
+from svc.model.audit.record import Head, RestoredProof, SignedHead, rfc3339
 from svc.model.canonical import Json, decode, encode
 from svc.model.certificate import SignerCallable
 from svc.model.signing import Signed

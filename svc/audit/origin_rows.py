@@ -13,11 +13,11 @@ from attrs import define, field
 
 from svc.audit.verify import PLACED, ChainFault
 from svc.errors import Malformed
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.replay import SpoolMemory, Standing, accept
+from svc.model.audit.spool import SpoolRow, place_of, row_hash, verify_row
 from svc.model.canonical import decode
-from svc.model.ledger import ChainRow
-from svc.model.replay import SpoolMemory, Standing, accept
 from svc.model.signing import BadSignature
-from svc.model.spool import SpoolRow, place_of, row_hash, verify_row
 
 KeyOf = Callable[[str, str], bytes | None]
 """``key_of(origin, key_id)``: the raw audit key of that node, where it has that id and a signed

@@ -17,7 +17,7 @@ from threading import Lock
 from attrs import define, field
 
 from svc.errors import AuditBroken
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
 
 Rows = Callable[[int, int], Iterable[ChainRow]]
 """At most so many links from a sequence number on, in order."""

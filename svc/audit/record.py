@@ -21,12 +21,20 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from svc.errors import Fault, Malformed, SvcError
-from svc.model.access import AccessRequest, request_form
-from svc.model.audit import AuditRecord, Event, Field, SealedRecord, Sensitivity, Shape, rfc3339
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.record import (
+    AuditRecord,
+    Event,
+    Field,
+    SealedRecord,
+    Sensitivity,
+    Shape,
+    rfc3339,
+)
 from svc.model.canonical import Json, encode
 from svc.model.ids import Entropy
-from svc.model.ledger import PersonalValue
-from svc.model.terms import AttributeTerm
+from svc.model.policy.access import AccessRequest, request_form
+from svc.model.policy.terms import AttributeTerm
 
 SALT_BYTES = 16
 MAX_TEXT = 4096

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from svc.model.audit import Field
-from svc.model.endings import ENDINGS
-from svc.model.events import CATALOGUE, CATALOGUE_VERSION, DETAILS
+from svc.model.audit.events import CATALOGUE, CATALOGUE_VERSION, DETAILS
+from svc.model.audit.record import Field
+from svc.model.session.ending import ENDINGS
 
 _HEAD = """\
 # The audit log

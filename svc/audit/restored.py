@@ -16,9 +16,9 @@ from svc.audit.heads import head_time
 from svc.audit.merkle import Tree, leaf_hash
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit import SignedHead
+from svc.model.audit.events import STORE_RESTORED
+from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json, decode
-from svc.model.events import STORE_RESTORED
 
 
 @frozen

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from svc.audit.record import MAX_TEXTS, is_tidy
 from svc.errors import Malformed
-from svc.model.audit import Shape
+from svc.model.audit.record import Shape
 from svc.model.canonical import Json
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")

@@ -5,7 +5,7 @@ force, and the record is one that its signer may write, in the very form that
 sealing gives it, about members of the cluster.  Whoever has a Proxy's key can
 thus write nothing but what a Proxy says, in its own name, and no text of his own
 choice.  Pure; whether a good row is new is asked of the
-memory of its spool (``svc.model.replay``).
+memory of its spool (``svc.model.audit.replay``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from svc.audit.record import MAX_RECORD, PERSONAL, is_storable
 from svc.audit.row_forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.verify import is_hidden, marker
 from svc.errors import Malformed
-from svc.model.audit import Event, Sensitivity
-from svc.model.budget import BUDGETS
-from svc.model.canonical import Json, decode
-from svc.model.events import (
+from svc.model.audit.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
     BY_NAME,
@@ -32,13 +29,24 @@ from svc.model.events import (
     SPOOL_CLOSE,
     SPOOL_OPEN,
 )
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Hold
+from svc.model.audit.record import Event, Sensitivity
+from svc.model.audit.spool import (
+    FIRST_N,
+    LARGEST_N,
+    SpoolPlace,
+    SpoolRow,
+    place_of,
+    row_hash,
+    verify_row,
+)
+from svc.model.canonical import Json, decode
+from svc.model.cluster.node import Node
 from svc.model.ids import is_opaque_id
-from svc.model.ledger import GENESIS
-from svc.model.node import Node
-from svc.model.outbox import Hold
+from svc.model.policy.terms import AttributeTerm
 from svc.model.signing import BadSignature
-from svc.model.spool import FIRST_N, LARGEST_N, SpoolPlace, SpoolRow, place_of, row_hash, verify_row
-from svc.model.terms import AttributeTerm
+from svc.ratelimit.limits import BUDGETS
 
 _OF_A_SPOOL = (SPOOL_OPEN, SPOOL_CLOSE)
 _OWN = frozenset(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from attrs import frozen
 
 from svc.errors import Malformed, SvcError
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 from svc.model.canonical import Json
 
 _AGO = re.compile(r"([0-9]{1,9})([smhdw])\Z")

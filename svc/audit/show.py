@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from svc.audit.record import PERSONAL
 from svc.audit.verify import is_hidden
 from svc.errors import Malformed
+from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.canonical import Json, decode
-from svc.model.ledger import ChainRow, PersonalValue
 
 NameOf = Callable[[str, str], str | None]
 """``name_of(kind, id)``: what an actor is called today, or None."""

@@ -18,8 +18,8 @@ from svc.audit.covered import Entry
 from svc.audit.record import PERSONAL
 from svc.audit.show import as_json
 from svc.audit.verify import ChainFault
+from svc.model.audit.ledger import PersonalValue
 from svc.model.canonical import Json
-from svc.model.ledger import PersonalValue
 
 _SEVERITY = {"info": 3, "warning": 6, "error": 9}
 _UNFIT = re.compile(r"[^ -~]")

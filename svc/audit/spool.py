@@ -21,7 +21,7 @@ from svc.audit.spool_refusals import full
 from svc.audit.stored_spool import Numbered
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IAuditSink
-from svc.model.audit import AuditRecord
+from svc.model.audit.record import AuditRecord
 
 _log = Logger(namespace="svc_audit")
 

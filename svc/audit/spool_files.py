@@ -25,10 +25,10 @@ from svc.audit.spool_rows import RowMaker
 from svc.audit.stored_spool import Numbered, Segment, StoredSpool, stored_spools
 from svc.errors import SvcError
 from svc.messages.spooled import row_message
-from svc.model.audit import AuditRecord
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import AuditRecord
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.ids import random_id
-from svc.model.ledger import GENESIS
-from svc.model.spool import SpoolPlace, SpoolRow, row_hash
 from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")

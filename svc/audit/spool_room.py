@@ -11,7 +11,7 @@ from threading import Lock
 
 from attrs import define, field
 
-from svc.model.shares import KEPT, Shares
+from svc.ratelimit.quota import KEPT, Shares
 
 SEGMENT_COST = 8192
 """Counted for each file beside what is in it: many small ones fill a disk too."""

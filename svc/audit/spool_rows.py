@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from svc.audit.record import Sealer
 from svc.messages.spooled import check_row
-from svc.model.audit import Actor, AuditRecord, Event
+from svc.model.audit.events import SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.spool import SpoolPlace, SpoolRow, audit_key_id, row_signer
 from svc.model.canonical import Json
-from svc.model.events import SPOOL_CLOSE, SPOOL_OPEN
 from svc.model.ids import Entropy, event_id
-from svc.model.spool import SpoolPlace, SpoolRow, audit_key_id, row_signer
 
 
 @define

@@ -25,12 +25,9 @@ from attrs import define, evolve, field, frozen
 
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.facets import IStateLog
-from svc.model.audit import chain_hash
-from svc.model.canonical import Json, decode
-from svc.model.certificate import SignerCallable
-from svc.model.ledger import GENESIS
-from svc.model.signing import Signed
-from svc.model.state import (
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import chain_hash
+from svc.model.audit.state import (
     StateChange,
     StateEntry,
     StateHead,
@@ -38,6 +35,9 @@ from svc.model.state import (
     policy_version,
     read_change,
 )
+from svc.model.canonical import Json, decode
+from svc.model.certificate import SignerCallable
+from svc.model.signing import Signed
 
 BATCH = 512
 REMEMBERED = 4096

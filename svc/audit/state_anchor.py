@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from svc.audit.state import StateBroken, StateLedger, StateView, rolled_back
 from svc.audit.writer import RunBlocking, run_inline
 from svc.interfaces.facets import IStateLog
-from svc.model.state import StateEntry, StateHead
+from svc.model.audit.state import StateEntry, StateHead
 from svc.runtime import durable
 from svc.runtime.services import AsyncService, BackgroundTasks
 

@@ -26,9 +26,9 @@ from svc.audit.framing import Damaged, Framed, frames
 from svc.audit.spool_room import SEGMENT_COST
 from svc.errors import Malformed
 from svc.messages.spooled import MAX_BATCH_BYTES, MAX_ROWS, batch, read_row, row_size
+from svc.model.audit.spool import FIRST_N, SpoolRow
 from svc.model.canonical import decode
 from svc.model.ids import is_random_id
-from svc.model.spool import FIRST_N, SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.runtime import durable
 

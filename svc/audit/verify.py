@@ -20,9 +20,9 @@ from svc.audit.merkle import Tree, leaf_hash
 from svc.audit.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
-from svc.model.events import SESSION_REFUSED, SESSION_START
-from svc.model.ledger import ChainRow, PersonalValue
+from svc.model.audit.events import SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
 
 PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
 """``personal_of(first, last)``: what is not erased of the records *first* to *last*."""

@@ -28,8 +28,8 @@ from svc.audit.witness import ANSWER_SECS
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
-from svc.model.audit import SignedHead
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead
 from svc.runtime.services import AsyncService, PeriodicTask, bounded
 
 LOOK_SECS = 5.0

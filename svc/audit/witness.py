@@ -26,7 +26,7 @@ from svc.audit.heads import to_line
 from svc.audit.writer import RunBlocking, run_inline
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 from svc.runtime.services import AsyncService, bounded, cancel
 
 WAITING = 64

@@ -21,8 +21,8 @@ from svc.audit.heads import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.merkle import Tree, leaf_hash, resume
 from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
-from svc.model.audit import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.runtime.services import AsyncService, BackgroundTasks
 
 HEAD_EVERY = 256

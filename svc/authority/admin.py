@@ -18,7 +18,7 @@ from svc.authority.operators import EDIT_POLICY, Operators
 from svc.authority.outbox_desk import OutboxDesk
 from svc.authority.policies import PolicyDesk
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
-from svc.model.audit import Actor
+from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _Request = TypeVar("_Request", bound=Message)

@@ -14,11 +14,11 @@ from svc.authority.picture import ClusterFacts
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.tunnel import decode_registration
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.registration import Registration, Withheld
+from svc.model.cluster.resource import Assigned, Undeclared
 from svc.model.ids import is_resource_id
-from svc.model.node import Node, NodeState
 from svc.model.principal import Role
-from svc.model.registration import Registration, Withheld
-from svc.model.resource import Assigned, Undeclared
 from svc.model.signing import Purpose, Signed, verify
 
 MALFORMED = "malformed_registration"

@@ -21,10 +21,10 @@ from svc.authority.records import Recorder, operator
 from svc.authority.signed_rows import rows_now
 from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit import Actor
+from svc.model.audit.events import STATE_ADOPT
+from svc.model.audit.record import Actor
+from svc.model.audit.state import MAX_ROWS, StateEntry
 from svc.model.canonical import encode
-from svc.model.events import STATE_ADOPT
-from svc.model.state import MAX_ROWS, StateEntry
 
 
 class NotAdopted(SvcError):

@@ -14,12 +14,12 @@ from svc.authority.signed_rows import SignedRows, resource_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor
-from svc.model.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
+from svc.model.audit.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
+from svc.model.audit.record import Actor
+from svc.model.audit.state import resource_entry
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.ids import is_resource_id, random_id
-from svc.model.node import Node, NodeState
-from svc.model.resource import Resource, Undeclared
-from svc.model.state import resource_entry
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _LABEL = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")

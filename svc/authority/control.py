@@ -43,7 +43,7 @@ from svc.messages.control import (
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.messages.spooled import read_spooled, state_message
-from svc.model.node import Node
+from svc.model.cluster.node import Node
 from svc.model.principal import Role
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2

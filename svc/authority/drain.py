@@ -21,8 +21,8 @@ from svc.authority.records import Recorder
 from svc.authority.signed_rows import StateUnsigned
 from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.outbox import Hold, QueuedRow
-from svc.model.replay import GAP_SECS
+from svc.model.audit.outbox import Hold, QueuedRow
+from svc.model.audit.replay import GAP_SECS
 from svc.runtime.services import AsyncService, BackgroundTasks
 
 BATCH = 128

@@ -17,11 +17,20 @@ from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import SignedRows, StateUnsigned
 from svc.errors import SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit import Event
+from svc.model.audit.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.outbox import AcceptedRow, Claim, Hold, QueuedRow
+from svc.model.audit.record import Event
+from svc.model.audit.replay import (
+    Hole,
+    SpoolMemory,
+    Standing,
+    accept,
+    announce,
+    beside,
+    due,
+    ranges,
+)
 from svc.model.canonical import Json
-from svc.model.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
-from svc.model.outbox import AcceptedRow, Claim, Hold, QueuedRow
-from svc.model.replay import Hole, SpoolMemory, Standing, accept, announce, beside, due, ranges
 
 
 @frozen

@@ -36,20 +36,20 @@ from svc.errors import (
 )
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.certificate import IssuedCertificate
-from svc.model.clocks import ClockWrong, check_clock
-from svc.model.events import (
+from svc.model.audit.events import (
     ENROLL_REFUSED,
     NODE_ENROLL,
     PERSON_ENROLL,
 )
-from svc.model.node import JoinToken as TokenRow
-from svc.model.node import KeptToken, Node, Renewal, Spending, TokenRole
-from svc.model.person import IssuedCertificate as PersonCertificate
-from svc.model.person import PersonState
+from svc.model.audit.state import StateEntry, token_entry
+from svc.model.certificate import IssuedCertificate
+from svc.model.clocks import ClockWrong, check_clock
+from svc.model.cluster.node import JoinToken as TokenRow
+from svc.model.cluster.node import KeptToken, Node, Renewal, Spending, TokenRole
+from svc.model.cluster.person import IssuedCertificate as PersonCertificate
+from svc.model.cluster.person import PersonState
+from svc.model.cluster.token import JoinToken, TokenGrant, parse_token
 from svc.model.principal import Role
-from svc.model.state import StateEntry, token_entry
-from svc.model.token import JoinToken, TokenGrant, parse_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 

@@ -16,11 +16,11 @@ from svc.authority.records import Recorder
 from svc.authority.signed_rows import expected_now
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor
-from svc.model.events import KEY_EXPECT, KEY_WITHDRAW
+from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW
+from svc.model.audit.record import Actor
+from svc.model.audit.state import expected_entry
+from svc.model.cluster.node import ExpectedKey, Spending, TokenRole
 from svc.model.ids import Entropy, random_id
-from svc.model.node import ExpectedKey, Spending, TokenRole
-from svc.model.state import expected_entry
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 KEY_BYTES = 32

@@ -19,14 +19,14 @@ from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
-from svc.model.access import EntityUid
-from svc.model.events import SESSION_ABANDONED, SESSION_END
+from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.audit.ledger import ChainRow
+from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
-from svc.model.ledger import ChainRow
-from svc.model.node import Node
+from svc.model.policy.access import EntityUid
+from svc.model.policy.requests import may_view
 from svc.model.principal import Role
-from svc.model.questions import may_view
-from svc.model.session_request import is_fresh, stale
+from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, verify
 
 _ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})

@@ -18,8 +18,8 @@ from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import SignedRows
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
-from svc.model.node import Node, NodeState
-from svc.model.person import Person, PersonState
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.person import Person, PersonState
 from svc.model.principal import Principal, Role
 
 _L = TypeVar("_L")

@@ -9,7 +9,7 @@ from attrs import define, field
 from svc.audit.anchor import RESTORED_KEPT
 from svc.audit.heads import to_line
 from svc.audit.restored import Restoration, restoration
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 
 
 async def _deaf(_: bytes) -> None:

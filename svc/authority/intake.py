@@ -43,10 +43,10 @@ from svc.messages.control import (
     encode_connector_down,
 )
 from svc.messages.tunnel import NONCE_BYTES, Nonce
-from svc.model.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
+from svc.model.audit.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.registration import Inventory
 from svc.model.ids import Entropy
-from svc.model.node import Node, NodeState
-from svc.model.registration import Inventory
 from svc.model.signing import Signed
 from svc.runtime.services import BackgroundTasks, bounded
 

@@ -39,18 +39,18 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note
 from svc.messages.control import Answer, Ask
 from svc.messages.session import decode_request, encode_grant
-from svc.model.access import Decision
+from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.certificate import CertificateFacts
-from svc.model.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
-from svc.model.grant import OPEN_WITHIN_MS, Ceiling, Grant
+from svc.model.cluster.node import Node
+from svc.model.cluster.person import PersonState
 from svc.model.ids import Entropy, random_id
-from svc.model.ledger import ChainRow, EntitySlice
-from svc.model.node import Node
-from svc.model.person import PersonState
+from svc.model.policy.access import Decision
+from svc.model.policy.requests import context_at, may_open, may_view
 from svc.model.principal import Role
-from svc.model.questions import context_at, may_open, may_view
-from svc.model.session import Session
-from svc.model.session_request import is_fresh, stale
+from svc.model.session.grant import OPEN_WITHIN_MS, Ceiling, Grant
+from svc.model.session.request import is_fresh, stale
+from svc.model.session.session import Session
 from svc.model.signing import Purpose, Signed, verify
 from svc.policy.entities import cedar_json
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 from svc.model.certificate import IssuedCertificate
-from svc.model.node import Leaf
+from svc.model.cluster.node import Leaf
 
 
 def leaf_of(issued: IssuedCertificate) -> Leaf:

@@ -20,8 +20,8 @@ from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import StateUnsigned, key_now
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.events import CA_ACTIVATE
-from svc.model.key_revision import KeyRevision, KeyState
+from svc.model.audit.events import CA_ACTIVATE
+from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import IssuingAuthority
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from svc.errors import Denied, Malformed
 from svc.interfaces.store import ITransaction
-from svc.model.node import JoinToken, Node, NodeState
+from svc.model.audit.spool import AUDIT_KEY_BYTES, verify_audit_key
+from svc.model.cluster.node import JoinToken, Node, NodeState
 from svc.model.principal import Role
 from svc.model.signing import BadSignature
-from svc.model.spool import AUDIT_KEY_BYTES, verify_audit_key
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
 

@@ -17,8 +17,7 @@ from svc.audit.state import Seen
 from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import timed_rows
 from svc.interfaces.store import ITransaction
-from svc.model.policy_version import PolicyVersion
-from svc.model.state import (
+from svc.model.audit.state import (
     CATALOG,
     TIMED_SORTS,
     StateEntry,
@@ -29,6 +28,7 @@ from svc.model.state import (
     policy_entry,
     resource_entry,
 )
+from svc.model.policy.version import PolicyVersion
 
 _Row = TypeVar("_Row")
 

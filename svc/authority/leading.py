@@ -21,7 +21,7 @@ from zope.interface import implementer
 
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.lease import Lease, Watch
+from svc.model.cluster.lease import Lease, Watch
 from svc.runtime.services import AsyncService, PeriodicTask
 
 TERM_SECS = 15.0

@@ -14,16 +14,16 @@ from svc.authority.registrations import Registrations
 from svc.authority.signed_rows import node_now, person_now, token_now
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor
-from svc.model.endings import PROXY_REVOKED
-from svc.model.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
+from svc.model.audit.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
+from svc.model.audit.record import Actor
+from svc.model.audit.state import StateEntry, group_entry
+from svc.model.cluster.node import JoinToken as TokenRow
+from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
+from svc.model.cluster.person import Person, PersonState
+from svc.model.cluster.token import JoinToken, make_token
 from svc.model.ids import Entropy, is_cluster_name, person_id
-from svc.model.node import JoinToken as TokenRow
-from svc.model.node import Node, NodeState, Publication, TokenRole
-from svc.model.person import Person, PersonState
-from svc.model.questions import is_address
-from svc.model.state import StateEntry, group_entry
-from svc.model.token import JoinToken, make_token
+from svc.model.policy.requests import is_address
+from svc.model.session.ending import PROXY_REVOKED
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")

@@ -19,8 +19,8 @@ from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.forward import Claim, claim_message
+from svc.model.cluster.lease import Member, Roll
 from svc.model.ids import is_resource_id
-from svc.model.lease import Member, Roll
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.runtime.services import AsyncService, PeriodicTask
 

@@ -18,7 +18,7 @@ from svc.audit.watch import LogWatch, RolledBack
 from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
 
 _T = TypeVar("_T")
 

@@ -16,11 +16,11 @@ from svc.errors import Denied, Unauthenticated
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
 from svc.interfaces.store import IStore
-from svc.model.access import AccessRequest, Decision, EntityUid
-from svc.model.audit import Actor
-from svc.model.events import OPERATOR_REFUSED
+from svc.model.audit.events import OPERATOR_REFUSED
+from svc.model.audit.record import Actor
 from svc.model.ids import random_id
-from svc.model.questions import context_at
+from svc.model.policy.access import AccessRequest, Decision, EntityUid
+from svc.model.policy.requests import context_at
 
 _log = Logger(namespace="svc_authority")
 

@@ -10,8 +10,8 @@ from svc.audit.rows import MAY_WRITE
 from svc.authority.facts import Knowledge
 from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import SignedRows
-from svc.model.node import Node, NodeState
-from svc.model.spool import audit_key_id
+from svc.model.audit.spool import audit_key_id
+from svc.model.cluster.node import Node, NodeState
 
 
 @define

@@ -17,13 +17,13 @@ from svc.authority.draining import Draining, standing_of
 from svc.authority.records import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor
+from svc.model.audit.events import AUDIT_DISCARDED, AUDIT_RELEASED
+from svc.model.audit.outbox import Claim, QueuedRow
+from svc.model.audit.record import Actor
+from svc.model.audit.replay import SpoolMemory, Standing
+from svc.model.audit.spool import audit_key_id, read_place, row_digest, row_hash
 from svc.model.canonical import Json
-from svc.model.events import AUDIT_DISCARDED, AUDIT_RELEASED
-from svc.model.node import Node
-from svc.model.outbox import Claim, QueuedRow
-from svc.model.replay import SpoolMemory, Standing
-from svc.model.spool import audit_key_id, read_place, row_digest, row_hash
+from svc.model.cluster.node import Node
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 MAX_NOTE = 1024

@@ -17,11 +17,11 @@ from svc.authority.rates import AskRates
 from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.spooled import SpoolState
-from svc.model.node import Node
-from svc.model.outbox import Offered, QueueCounts
-from svc.model.replay import SpoolMemory, Standing, accept
-from svc.model.shares import EACH, KEPT
-from svc.model.spool import SpoolRow, read_place, row_digest, row_hash
+from svc.model.audit.outbox import Offered, QueueCounts
+from svc.model.audit.replay import SpoolMemory, Standing, accept
+from svc.model.audit.spool import SpoolRow, read_place, row_digest, row_hash
+from svc.model.cluster.node import Node
+from svc.ratelimit.quota import EACH, KEPT
 
 MAX_ROWS = 1 << 17
 """Of the whole queue; Proxies have three quarters of it, and one origin an eighth (rule R12)."""

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.interfaces.store import IReadOnlyStore, ITransaction
-from svc.model.outbox import QueueCounts
+from svc.model.audit.outbox import QueueCounts
 
 WATCH_SECS = 5.0
 MOST_WATCHED = 1 << 17

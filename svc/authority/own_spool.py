@@ -16,13 +16,13 @@ from twisted.logger import Logger
 from svc.audit.spool_rows import RowMaker
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor, AuditRecord, Event
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Offered
+from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.spool import FIRST_N, SpoolPlace, SpoolRow, audit_key_id, row_digest, row_hash
 from svc.model.canonical import Json
+from svc.model.cluster.node import NodeState
 from svc.model.ids import event_id, random_id
-from svc.model.ledger import GENESIS
-from svc.model.node import NodeState
-from svc.model.outbox import Offered
-from svc.model.spool import FIRST_N, SpoolPlace, SpoolRow, audit_key_id, row_digest, row_hash
 
 MAX_PENDING = 16
 """Rows of which it is not known whether the store has them; past them nothing more is said."""

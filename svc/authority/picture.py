@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from svc.model.key_revision import KeyRevision
-from svc.model.node import Node
-from svc.model.person import Person
-from svc.model.policy_version import PolicyVersion
-from svc.model.resource import Resource
+from svc.model.cluster.key_revision import KeyRevision
+from svc.model.cluster.node import Node
+from svc.model.cluster.person import Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.version import PolicyVersion
 
 
 @frozen

@@ -14,9 +14,9 @@ from svc.authority.records import Recorder
 from svc.authority.signed_rows import policy_now
 from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor
-from svc.model.events import POLICY_ACTIVATE, POLICY_REFUSED
-from svc.model.policy_version import PolicyVersion
+from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
+from svc.model.audit.record import Actor
+from svc.model.policy.version import PolicyVersion
 from svc.policy.engine import CompiledPolicy
 from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import admin_pb2 as pb

@@ -16,9 +16,9 @@ from twisted.logger import Logger
 from svc.authority.picture import ClusterFacts
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
-from svc.model.access import Entity
-from svc.model.person import PersonState
-from svc.model.policy_version import PolicyVersion
+from svc.model.cluster.person import PersonState
+from svc.model.policy.access import Entity
+from svc.model.policy.version import PolicyVersion
 from svc.policy.claims import log_claims, refuse_claims
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy

@@ -10,8 +10,8 @@ from svc.authority.picture import ClusterFacts
 from svc.authority.policy_in_force import InThread
 from svc.authority.snapshots import SnapshotPublisher
 from svc.messages.snapshot import Revocation
-from svc.model.node import NodeState
-from svc.model.person import PersonState
+from svc.model.cluster.node import NodeState
+from svc.model.cluster.person import PersonState
 from svc.model.principal import NODE_ROLES, Principal, Role
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy

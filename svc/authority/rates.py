@@ -15,9 +15,9 @@ from attrs import define, field
 
 from svc.authority.records import node, person
 from svc.errors import TooMany
-from svc.model.budget import Budget, Refusals
-from svc.model.rate import Buckets, Rate
-from svc.model.shares import KEPT, Shares
+from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.limits import Budget, Refusals
+from svc.ratelimit.quota import KEPT, Shares
 
 _UNPROVEN = Rate(per_minute=6_000, burst=3_000)
 """Requests that prove nothing, of one Proxy whoever it names."""

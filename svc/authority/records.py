@@ -12,12 +12,12 @@ from svc.audit.state import OriginKey, StateBroken, StateLedger
 from svc.authority.signed_rows import SignedRows, StateUnsigned, refuse_unsigned
 from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction
-from svc.model.audit import NOTHING, Actor, AuditRecord, Event, rfc3339
+from svc.model.audit.events import STATE_ADOPT
+from svc.model.audit.ledger import ChainRow, EntitySlice
+from svc.model.audit.record import NOTHING, Actor, AuditRecord, Event, rfc3339
+from svc.model.audit.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
 from svc.model.canonical import Json
-from svc.model.events import STATE_ADOPT
 from svc.model.ids import Entropy, event_id
-from svc.model.ledger import ChainRow, EntitySlice
-from svc.model.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
 
 MAX_POLICIES = 256
 """As many determining policies are named in a record and in an answer."""

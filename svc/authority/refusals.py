@@ -17,11 +17,11 @@ from twisted.logger import Logger
 from svc.authority.records import ANONYMOUS, Recorder
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import Actor, rfc3339
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.record import Actor, rfc3339
 from svc.model.canonical import Json
-from svc.model.events import REFUSALS_SUMMARY
-from svc.model.rate import Buckets, Rate
-from svc.model.tally import Refused, Tally
+from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.counter import Refused, Tally
 from svc.runtime.services import AsyncService
 
 _log = Logger(namespace="svc_authority")

@@ -12,8 +12,8 @@ from attrs import define, field, frozen
 
 from svc.authority.picture import ClusterFacts
 from svc.messages.control import AGAIN
-from svc.model.node import NodeState
-from svc.model.resource import Assigned
+from svc.model.cluster.node import NodeState
+from svc.model.cluster.resource import Assigned
 
 
 @frozen(eq=False)

@@ -14,13 +14,13 @@ from svc.errors import Denied, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.budget import Budget
+from svc.model.audit.events import NODE_RENEW, NODE_REVOKE, RENEW_REFUSED
 from svc.model.certificate import CertificateFacts, IssuedCertificate
-from svc.model.events import NODE_RENEW, NODE_REVOKE, RENEW_REFUSED
-from svc.model.node import Node, NodeState, Renewal
+from svc.model.cluster.node import Node, NodeState, Renewal
 from svc.model.principal import NODE_ROLES
 from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.ratelimit.limits import Budget
 
 
 @define

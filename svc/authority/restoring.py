@@ -31,10 +31,10 @@ from svc.authority.records import Recorder, operator
 from svc.errors import AuditBroken, Fault, Malformed, SvcError
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import SignedHead, rfc3339
+from svc.model.audit.events import AUDIT_CUT, STORE_RESTORED
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead, rfc3339
 from svc.model.canonical import Json, decode
-from svc.model.events import AUDIT_CUT, STORE_RESTORED
-from svc.model.ledger import ChainHead, ChainRow
 from svc.runtime import durable
 from svc.runtime.services import AsyncService
 

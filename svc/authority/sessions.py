@@ -17,9 +17,9 @@ from svc.authority.records import Recorder, node
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Departure, Ended
-from svc.model.endings import PROXY_GONE, PROXY_REVOKED
-from svc.model.events import SESSION_ABANDONED, SESSION_END
-from svc.model.session import (
+from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.session.ending import PROXY_GONE, PROXY_REVOKED
+from svc.model.session.session import (
     DIRECT,
     IN_TUNNEL,
     UNKNOWN_LANE,

@@ -17,12 +17,7 @@ from attrs import frozen
 from svc.audit.state import Seen, StateBroken, StateLedger
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
-from svc.model.key_revision import KeyRevision
-from svc.model.node import ExpectedKey, KeptToken, Node
-from svc.model.person import IssuedCertificate, Person
-from svc.model.policy_version import PolicyVersion
-from svc.model.resource import Resource
-from svc.model.state import (
+from svc.model.audit.state import (
     StateEntry,
     certificate_entry,
     expected_entry,
@@ -34,6 +29,11 @@ from svc.model.state import (
     resource_entry,
     token_entry,
 )
+from svc.model.cluster.key_revision import KeyRevision
+from svc.model.cluster.node import ExpectedKey, KeptToken, Node
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.version import PolicyVersion
 
 _Id = TypeVar("_Id")
 _Row = TypeVar("_Row")

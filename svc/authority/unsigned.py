@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from svc.authority.judging import Unsigned
 from svc.authority.records import Recorder, node
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.events import STATE_UNSIGNED
+from svc.model.audit.events import STATE_UNSIGNED
 
 MAX_RECORDS = 100
 """So many deviations get a record each in one pass; the rest wait for the next pass."""

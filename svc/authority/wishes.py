@@ -10,12 +10,12 @@ from attrs import frozen
 from svc.authority.records import MAX_POLICIES
 from svc.authority.registrations import Registered
 from svc.interfaces.kinds import IResourceKind
-from svc.model.access import Decision, EntityUid
+from svc.model.audit.ledger import EntitySlice
 from svc.model.certificate import CertificateFacts
-from svc.model.ledger import EntitySlice
-from svc.model.person import Person
-from svc.model.resource import Resource
-from svc.model.session_request import SessionRequest
+from svc.model.cluster.person import Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.access import Decision, EntityUid
+from svc.model.session.request import SessionRequest
 
 
 @frozen

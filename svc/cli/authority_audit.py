@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from svc.compose.store_place import StorePlace
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
-    from svc.model.audit import Head
+    from svc.model.audit.ledger import ChainRow
+    from svc.model.audit.record import Head
     from svc.model.canonical import Json
-    from svc.model.ledger import ChainRow
 
 LAST = 10
 FOLLOW_SECS = 1.0

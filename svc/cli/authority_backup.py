@@ -17,7 +17,7 @@ from svc.cli import Globals
 from svc.cli.control import authority_settings, authority_state, config_path
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, pairs, tell
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 
 if TYPE_CHECKING:
     from svc.backup.manifest import Manifest

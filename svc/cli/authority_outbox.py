@@ -18,7 +18,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
     from svc.interfaces.store import ITransaction
-    from svc.model.outbox import QueuedRow
+    from svc.model.audit.outbox import QueuedRow
 
 MOST = 1000
 LARGEST = 2**63 - 1
@@ -105,8 +105,8 @@ def discard(context: click.Context, row: int, reason: str, as_json: bool) -> Non
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:
-    from svc.model.audit import rfc3339
-    from svc.model.outbox import Claim
+    from svc.model.audit.outbox import Claim
+    from svc.model.audit.record import rfc3339
 
     claim = Claim.of(row.row)
     return {

@@ -20,7 +20,7 @@ from svc.errors import Fault, SvcError
 
 if TYPE_CHECKING:
     from svc.interfaces.store import ITransaction
-    from svc.model.state import StateEntry
+    from svc.model.audit.state import StateEntry
 
 
 @click.group(cls=Group)

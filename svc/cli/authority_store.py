@@ -28,8 +28,8 @@ from svc.errors import (
     UnknownApplied,
     UsageError,
 )
-from svc.model.migration import MigrationReport, Standing, report_lines, status_lines
-from svc.model.rehearsal import Rehearsal
+from svc.model.store.migration import MigrationReport, Standing, report_lines, status_lines
+from svc.model.store.rehearsal import Rehearsal
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:

@@ -97,7 +97,7 @@ def join(
 def _token(token_file: Path | None) -> Any:
     """The token, from a file, stdin or the terminal; never from the command line (rule R5)."""
     from svc.compose.joining import read_token
-    from svc.model.token import parse_token
+    from svc.model.cluster.token import parse_token
 
     if token_file is not None:
         return read_token(token_file)

@@ -72,7 +72,7 @@ def reasons(told: dict[str, Any]) -> list[str]:
 
 def session_end(told: Any) -> list[tuple[str, object]]:
     """How the session ended that the decision opened."""
-    from svc.model.endings import ENDINGS
+    from svc.model.session.ending import ENDINGS
 
     if not told.session_ended:
         return [("session", "not ended")] if told.decision == "allow" else []

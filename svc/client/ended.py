@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.lanes.relay import Relay, RelaySide
-from svc.model.endings import SessionOver
+from svc.model.session.ending import SessionOver
 
 _log = Logger(namespace="svc_client")
 

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from svc.interfaces.identity import IIdentity
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateFacts, CertificateRefused
 from svc.model.clocks import ClockWrong, since, utc
 

@@ -9,8 +9,8 @@ from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.errors import SvcError
-from svc.model.audit import rfc3339
-from svc.model.repeats import Repeats
+from svc.model.audit.record import rfc3339
+from svc.ratelimit.repeats import Repeats
 
 _log = Logger(namespace="svc_client")
 

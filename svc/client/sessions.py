@@ -40,11 +40,18 @@ from svc.messages.session import (
     why_message,
 )
 from svc.model.certificate import CertificateFacts
-from svc.model.endings import BROKEN, CANCELLED, NOT_TOLD, PROXY_GONE, SessionOver, known_ending
-from svc.model.grant import Grant
 from svc.model.ids import Entropy, random_id
 from svc.model.principal import Role
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.session.ending import (
+    BROKEN,
+    CANCELLED,
+    NOT_TOLD,
+    PROXY_GONE,
+    SessionOver,
+    known_ending,
+)
+from svc.model.session.grant import Grant
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint

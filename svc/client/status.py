@@ -15,7 +15,7 @@ from svc.client.refused import Refusals
 from svc.client.resident import Resident
 from svc.errors import Malformed
 from svc.interfaces.identity import IIdentity
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 from svc.runtime.services import bounded
 
 _REFRESH_SECS = 15.0

@@ -31,8 +31,8 @@ from svc.compose.store_place import StorePlace, store_place
 from svc.errors import AuditBroken, LeaseLost, RecordLost, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
-from svc.model.audit import SignedHead
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead
 from svc.runtime.services import AsyncService, Readiness
 from svc.runtime.threads import OwnThread
 

@@ -30,8 +30,8 @@ from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.store import ITransaction
-from svc.model.audit import SignedHead
-from svc.model.ledger import ChainRow, PersonalValue
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import SignedHead
 from svc.pki.files import load_certificates
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der

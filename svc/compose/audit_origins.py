@@ -9,9 +9,9 @@ from svc.audit.state import BATCH, OriginVerifier, StateLedger
 from svc.compose.audit_rows import batches
 from svc.compose.store_place import StorePlace
 from svc.interfaces.store import ITransaction
-from svc.model.node import Node
-from svc.model.spool import audit_key_id
-from svc.model.state import node_entry
+from svc.model.audit.spool import audit_key_id
+from svc.model.audit.state import node_entry
+from svc.model.cluster.node import Node
 
 
 def check_origins(store: StorePlace, verify: OriginVerifier, last: int) -> int:

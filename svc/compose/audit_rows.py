@@ -20,8 +20,8 @@ from svc.audit.verify import LEAF_BYTES, ChainFault, PersonalOf, Stretch, stretc
 from svc.compose.store_place import StorePlace
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
-from svc.model.audit import FIRST_SEQ
-from svc.model.ledger import ChainRow, PersonalValue
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import FIRST_SEQ
 
 BATCH = 512
 """Records that one process has in memory at a time."""

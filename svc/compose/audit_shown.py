@@ -15,9 +15,9 @@ from svc.audit import show
 from svc.audit.selection import Selection
 from svc.errors import Malformed
 from svc.interfaces.store import ITransaction
-from svc.model.audit import chain_hash
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
-from svc.model.ledger import ChainRow
 
 BATCH = 512
 Shown = Mapping[str, Json]

@@ -15,8 +15,8 @@ from svc.compose.store_place import StorePlace
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
+from svc.model.audit.ledger import EntitySlice
 from svc.model.canonical import decode
-from svc.model.ledger import EntitySlice
 from svc.policy.entities import cedar_json, entity_from_form, slice_digest
 
 BATCH = 256

@@ -70,7 +70,7 @@ from svc.compose.store_opening import open_store
 from svc.compose.telemetry import decisions_meter, identity_meters
 from svc.config import RoleSettings
 from svc.errors import SvcError
-from svc.model.events import check_catalogue
+from svc.model.audit.events import check_catalogue
 from svc.model.signing import Purpose
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore

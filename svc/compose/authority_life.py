@@ -34,10 +34,10 @@ from svc.compose.store_opening import AwaitedStore
 from svc.compose.telemetry import key_meter, stale_meter
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 from svc.interfaces.store import ITransaction
-from svc.model.audit import Event
-from svc.model.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
-from svc.model.node import Leaf, Node, NodeState
-from svc.model.outbox import QueueCounts
+from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.audit.outbox import QueueCounts
+from svc.model.audit.record import Event
+from svc.model.cluster.node import Leaf, Node, NodeState
 from svc.pki.identity import TransportIdentity
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer, newer_purpose

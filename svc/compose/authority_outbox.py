@@ -15,7 +15,7 @@ from svc.authority.outbox_watch import WATCH_SECS, OutboxWatch, QueueMeters
 from svc.authority.own_spool import OwnSpool
 from svc.authority.rates import AskRates
 from svc.compose.authority_parts import Parts
-from svc.model.outbox import Hold
+from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask
 
 

@@ -28,8 +28,8 @@ from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, Peer, RpcService
 from svc.messages.forward import LEADER_METHOD, ROOM, Claim
 from svc.model.certificate import CertificateFacts, CertificateRefused
-from svc.model.lease import Member
-from svc.model.node import NodeState
+from svc.model.cluster.lease import Member
+from svc.model.cluster.node import NodeState
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context

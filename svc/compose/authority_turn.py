@@ -16,10 +16,10 @@ from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.listeners import RpcListener
 from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.store import IReadOnlyStore
-from svc.model.audit import Event
+from svc.model.audit.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY
+from svc.model.audit.record import Event
 from svc.model.canonical import Json
-from svc.model.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY
-from svc.model.lease import Lease
+from svc.model.cluster.lease import Lease
 from svc.runtime.services import AsyncService, PeriodicTask, Readiness, bounded
 
 CHECK_SECS = 5.0

@@ -28,8 +28,8 @@ from svc.compose.backup_place import CONFIGURATION, BackupPlace, facts_of, load_
 from svc.compose.store_place import legible
 from svc.errors import BackupBroken, ConfigError, Fault, StoreUnavailable, SvcError
 from svc.interfaces.copies import IStoreCopy
-from svc.model.audit import SignedHead, chain_hash
-from svc.model.migration import MigrationStatus, Standing
+from svc.model.audit.record import SignedHead, chain_hash
+from svc.model.store.migration import MigrationStatus, Standing
 from svc.pki import files
 from svc.runtime import durable
 

@@ -28,7 +28,7 @@ from svc.backup.sealing import opened
 from svc.compose.backup_place import BackupPlace, Material, facts_of, load_material, own_within
 from svc.errors import BackupBroken, ConfigError, Malformed, SvcError
 from svc.interfaces.copies import CopyHead
-from svc.model.state import StateHead
+from svc.model.audit.state import StateHead
 from svc.store.copy_log import CopiedLog
 
 _MEMORY = Path("/dev/shm")

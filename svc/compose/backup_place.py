@@ -21,7 +21,7 @@ from svc.config import RoleSettings
 from svc.errors import BackupBroken, ConfigError, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.interfaces.copies import IStoreCopies
-from svc.model.audit import SignedHead
+from svc.model.audit.record import SignedHead
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.keyring import load_keys

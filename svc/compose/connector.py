@@ -35,11 +35,11 @@ from svc.connector.service import ConnectorService
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.relay import Lane
+from svc.model.cluster.registration import DeclaredResource
+from svc.model.cluster.target import Target
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.registration import DeclaredResource
 from svc.model.signing import Purpose
-from svc.model.target import Target
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore

@@ -39,11 +39,11 @@ from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel, Peer
 from svc.messages.relay import Lane
+from svc.model.audit.spool import prove_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
+from svc.model.cluster.token import JoinToken, parse_token
 from svc.model.principal import Principal, Role, parse_principal
-from svc.model.spool import prove_audit_key
-from svc.model.token import JoinToken, parse_token
 from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -85,7 +85,7 @@ class Asking:
         token: None: a node joins by the key of its request alone.
         cluster: Which cluster it must be; empty: the one the pinned root names.
         audit_public_key: A node's Ed25519 key, raw; empty for persons.
-        audit_proof: :func:`svc.model.spool.prove_audit_key` of it and *csr*.
+        audit_proof: :func:`svc.model.audit.spool.prove_audit_key` of it and *csr*.
     """
 
     pin: str

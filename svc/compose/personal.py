@@ -23,8 +23,8 @@ from svc.config import Address
 from svc.config.forms import DIAL, PIN
 from svc.errors import ConfigError, Fault, SvcError, UsageError
 from svc.model.certificate import CertificateRefused
+from svc.model.cluster.token import JoinToken
 from svc.model.principal import Role
-from svc.model.token import JoinToken
 from svc.pki.files import check_directory
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore

@@ -44,8 +44,7 @@ from svc.messages.control import Departure
 from svc.messages.snapshot import SnapshotFrame
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.source import AddressBudget
-from svc.model.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
+from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
@@ -68,6 +67,7 @@ from svc.proxy.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.stopping import Stopping, Work
 from svc.proxy.summaries import EVERY_SECS, RefusalSummaries
 from svc.proxy.tunnels import TunnelService
+from svc.ratelimit.source import AddressBudget
 from svc.runtime.services import (
     AsyncMultiService,
     AsyncService,

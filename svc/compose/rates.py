@@ -8,10 +8,10 @@ from svc.authority.rates import AskRates
 from svc.compose.runtime import Runtime
 from svc.compose.telemetry import budget_meter
 from svc.config.values import Limits
-from svc.model.budget import Refusals
-from svc.model.rate import Rate
-from svc.model.tally import Tally
 from svc.proxy.rates import ConnectorRates, PersonRates
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.counter import Tally
+from svc.ratelimit.limits import Refusals
 from svc.telemetry.metrics import Metrics
 
 _CALLERS_AT_AUTHORITY = 256

@@ -39,8 +39,8 @@ from svc.compose.backup_place import (
 from svc.compose.runtime import StateDirectory
 from svc.errors import AlreadyExists, AuditBroken, BackupBroken
 from svc.interfaces.copies import IStoreFilling
-from svc.model.audit import SignedHead, chain_hash
-from svc.model.ledger import ChainHead
+from svc.model.audit.ledger import ChainHead
+from svc.model.audit.record import SignedHead, chain_hash
 from svc.pki import files
 from svc.runtime import durable
 

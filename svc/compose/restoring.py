@@ -18,8 +18,8 @@ from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import RoleSettings
 from svc.errors import Fault, SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit import GENESIS, SignedHead, chain_hash
-from svc.model.ledger import ChainHead
+from svc.model.audit.ledger import ChainHead
+from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 
 _BATCH = 512
 

@@ -22,8 +22,8 @@ from svc.compose.runtime import Runtime
 from svc.config import RoleSettings
 from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, IStoreFactory, ITransaction, StoreNeeds
-from svc.model.audit import chain_hash
-from svc.model.migration import Standing
+from svc.model.audit.record import chain_hash
+from svc.model.store.migration import Standing
 from svc.plugin import Loaded, load
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from attrs import frozen
 from svc.config import RoleSettings
 from svc.errors import ConfigError, Fault, StoreUnavailable, SvcError
 from svc.interfaces.store import IStoreFactory, ITransaction
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.plugin import load
 
 _T = TypeVar("_T")

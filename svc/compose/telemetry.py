@@ -13,7 +13,7 @@ from svc.compose.lacking import Lacking
 from svc.compose.runtime import server_endpoint
 from svc.config import RoleSettings
 from svc.model.host import is_public
-from svc.model.tunnels import (
+from svc.model.session.tunnels import (
     EndReason,
     SessionsLeft,
     TunnelEnded,

@@ -20,11 +20,11 @@ from svc.interfaces.identity import IChainVerifier
 from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.certificate import CertificateFacts
-from svc.model.grant import OPEN_WITHIN_MS, Grant
+from svc.model.cluster.target import Target
 from svc.model.principal import Role
-from svc.model.session_request import MAX_AGE_MS, SessionRequest
+from svc.model.session.grant import OPEN_WITHIN_MS, Grant
+from svc.model.session.request import MAX_AGE_MS, SessionRequest
 from svc.model.signing import Purpose, verify
-from svc.model.target import Target
 from svc.tunnel.refusals import refused
 
 MAX_SEEN = 20_000

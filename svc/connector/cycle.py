@@ -24,10 +24,10 @@ from svc.errors import SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import encode_registration
+from svc.model.cluster.registration import DeclaredResource, Registration
 from svc.model.principal import Role
-from svc.model.registration import DeclaredResource, Registration
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason
 from svc.rpc.freshness import Freshness, Shown
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import Cycle, Tunnel

@@ -11,7 +11,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from svc.lanes.relay import RelaySide
-from svc.model.endings import TARGET_CLOSED
+from svc.model.session.ending import TARGET_CLOSED
 
 
 class Carrying(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from attrs import define, field
 from twisted.logger import Logger
 
-from svc.model.grant import Grant
-from svc.model.registration import NO_INVENTORY, Inventory
+from svc.model.cluster.registration import NO_INVENTORY, Inventory
+from svc.model.session.grant import Grant
 from svc.tunnel.refusals import refused
 
 _log = Logger(namespace="svc_connector")

@@ -38,8 +38,8 @@ from svc.messages.tunnel import (
     encode_carry_open,
     encode_up,
 )
-from svc.model.endings import SessionOver
-from svc.model.registration import Accepted
+from svc.model.cluster.registration import Accepted
+from svc.model.session.ending import SessionOver
 from svc.rpc.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame

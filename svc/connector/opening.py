@@ -31,14 +31,14 @@ from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import LaneOffer, OpenNotice
-from svc.model.audit import rfc3339
-from svc.model.endings import (
+from svc.model.audit.record import rfc3339
+from svc.model.session.ending import (
     BROKEN,
     CLOSED,
     CONNECTOR_STOPPING,
     grant_ending,
 )
-from svc.model.repeats import Repeats
+from svc.ratelimit.repeats import Repeats
 from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
@@ -69,7 +69,7 @@ class SessionEnded:
 
     Attributes:
         bytes_up: From the person to the target; ``bytes_down`` the other way.
-        reason: A word of :mod:`svc.model.endings`.
+        reason: A word of :mod:`svc.model.session.ending`.
     """
 
     session_uid: str

@@ -23,7 +23,7 @@ from svc.demo.scene import CONNECTOR, GROUP, PERSON, POLICY, RESOURCES
 from svc.demo.targets import LOOPBACK, Targets
 from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
-from svc.model.token import parse_token
+from svc.model.cluster.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 from zope.interface import Attribute, Interface
 
-from svc.model.audit import AuditRecord, SignedHead
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import AuditRecord, SignedHead
 from svc.model.signing import Signed
 
 HeadVerifier = Callable[[Signed, float], object]

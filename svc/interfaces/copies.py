@@ -14,7 +14,7 @@ from zope.interface import Attribute, Interface
 
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.model.canonical import Json
-from svc.model.migration import AppliedMigration
+from svc.model.store.migration import AppliedMigration
 
 
 @frozen

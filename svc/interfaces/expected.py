@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zope.interface import Interface
 
-from svc.model.node import ExpectedKey
+from svc.model.cluster.node import ExpectedKey
 
 
 class IExpectedKeys(Interface):

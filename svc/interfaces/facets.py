@@ -11,16 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
-from svc.model.key_revision import KeyRevision, KeyState
-from svc.model.lease import Lease, Member
-from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
-from svc.model.migration import AppliedMigration
-from svc.model.node import JoinToken, KeptToken, Leaf, Node, Renewal, SpentToken
-from svc.model.person import IssuedCertificate, Person
-from svc.model.policy_version import PolicyVersion
-from svc.model.resource import Resource, Undeclared
-from svc.model.session import Ending, Session, SessionEnd
-from svc.model.state import StateHead, StateRow
+from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.model.audit.state import StateHead, StateRow
+from svc.model.cluster.key_revision import KeyRevision, KeyState
+from svc.model.cluster.lease import Lease, Member
+from svc.model.cluster.node import JoinToken, KeptToken, Leaf, Node, Renewal, SpentToken
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.policy.version import PolicyVersion
+from svc.model.session.session import Ending, Session, SessionEnd
+from svc.model.store.migration import AppliedMigration
 
 
 class ISchema(Interface):

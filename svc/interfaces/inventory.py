@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from zope.interface import Interface
 
-from svc.model.resource import Binding
+from svc.model.cluster.resource import Binding
 
 
 class IBindings(Interface):

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface
 
-from svc.model.target import Target
+from svc.model.cluster.target import Target
 
 
 @frozen

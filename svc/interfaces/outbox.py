@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
-from svc.model.outbox import AcceptedRow, Hold, Offered, QueueCounts, QueuedRow
-from svc.model.replay import SpoolMemory
+from svc.model.audit.outbox import AcceptedRow, Hold, Offered, QueueCounts, QueuedRow
+from svc.model.audit.replay import SpoolMemory
 
 
 class IOutbox(Interface):
@@ -85,7 +85,7 @@ class ISpools(Interface):
         """The last of the queued rows that follow row *n* of that spool without a hole."""
 
     def there(offered: Sequence[Offered]) -> frozenset[bytes]:
-        """:func:`svc.model.spool.row_digest` of those of *offered* that are there already.
+        """:func:`svc.model.audit.spool.row_digest` of those of *offered* that are there already.
 
         In the queue, or in their places in the log.  What it costs grows with *offered* only,
         however many rows are in the queue.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from zope.interface import Attribute, Interface
 
-from svc.model.access import AccessRequest, Decision, Entity
+from svc.model.policy.access import AccessRequest, Decision, Entity
 
 
 class IPolicyEngine(Interface):

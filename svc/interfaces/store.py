@@ -35,8 +35,8 @@ from svc.interfaces.facets import (
 )
 from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
-from svc.model.migration import MigrationReport, MigrationStatus
-from svc.model.rehearsal import Rehearsal
+from svc.model.store.migration import MigrationReport, MigrationStatus
+from svc.model.store.rehearsal import Rehearsal
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from attrs import field, frozen
 from twisted.internet.interfaces import IStreamClientEndpoint
 from zope.interface import Attribute, Interface
 
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason
 
 
 @frozen

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from svc.interfaces.kinds import IResourceKind, KindTerms
 from svc.kinds.address import read_address, refuse_unknown, split_address
-from svc.model.target import Target
+from svc.model.cluster.target import Target
 
 PORT_LABEL = "port"
 """The catalog label that tells people's tools the port, where a kind has none of its own."""

@@ -21,8 +21,8 @@ from svc.messages.tunnel import (
     signed_registration,
     withheld_messages,
 )
+from svc.model.cluster.registration import NO_INVENTORY, Inventory, Withheld
 from svc.model.ids import is_opaque_id, is_random_id
-from svc.model.registration import NO_INVENTORY, Inventory, Withheld
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import tunnel_pb2 as tunnel_pb

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import text
-from svc.model.session import DIRECT, IN_TUNNEL
+from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.proto.gate.v1 import control_pb2 as pb
 
 _WORD = 63

@@ -20,9 +20,9 @@ from svc.messages.checks import (
     texts,
     uid,
 )
-from svc.model.endings import known_ending
-from svc.model.grant import Ceiling, Grant
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.session.ending import known_ending
+from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import session_pb2 as pb
 

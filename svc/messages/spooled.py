@@ -8,9 +8,9 @@ from attrs import frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import exactly, text, uid
-from svc.model.ledger import PersonalValue
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.spool import SpoolRow
 from svc.model.signing import MAX_SIGNATURE_BYTES
-from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
 
 SPOOLED_METHOD = "/gate.v1.Control/Spooled"

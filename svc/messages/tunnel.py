@@ -19,7 +19,7 @@ from svc.messages.session import (
     signed_grant_message,
     signed_part,
 )
-from svc.model.registration import (
+from svc.model.cluster.registration import (
     MAX_RESOURCES,
     NO_INVENTORY,
     Accepted,
@@ -28,7 +28,7 @@ from svc.model.registration import (
     Registration,
     Withheld,
 )
-from svc.model.resource import Assigned
+from svc.model.cluster.resource import Assigned
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import tunnel_pb2 as pb
 

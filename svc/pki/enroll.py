@@ -16,9 +16,9 @@ from svc.model.certificate import (
     CertificateRequest,
     IssuedCertificate,
 )
+from svc.model.cluster.token import TokenGrant
 from svc.model.ids import node_id
 from svc.model.principal import HOLDERS, Principal
-from svc.model.token import TokenGrant
 from svc.pki import profile
 from svc.pki.issue import IssuingAuthority, ProvenKey, prove_key
 from svc.pki.root import ClusterKeys

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from svc.errors import SvcError
 from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateRefused
 from svc.model.clocks import ClockWrong
+from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Role
-from svc.model.token import TokenGrant
 from svc.pki import profile
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity, check_material

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from svc.errors import ConfigError
-from svc.model.audit import rfc3339
+from svc.model.audit.record import rfc3339
 from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
 from svc.model.signing import PrivateKey

@@ -15,8 +15,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from svc.errors import Malformed
-from svc.model.access import Entity, EntityUid, uid_from_form
-from svc.model.terms import Terms
+from svc.model.policy.access import Entity, EntityUid, uid_from_form
+from svc.model.policy.terms import Terms
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import by_uid, canonical, entity_form, entity_from_form

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, cast
 from attrs import asdict
 
 from svc.errors import SvcError
-from svc.model.access import AccessRequest, EntityUid, RequestKind
-from svc.model.terms import ActionTerm
+from svc.model.policy.access import AccessRequest, EntityUid, RequestKind
+from svc.model.policy.terms import ActionTerm
 from svc.policy.compile import compile_policy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import REASONS

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cedarpy import PolicySet, pst, validate_policies
 
-from svc.model.access import Entity
+from svc.model.policy.access import Entity
 from svc.policy.claims import claims_read
 from svc.policy.engine import CompiledPolicy, parse_schema
 from svc.policy.places import Places

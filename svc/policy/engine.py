@@ -26,8 +26,15 @@ from zope.interface import implementer
 
 from svc.errors import Malformed
 from svc.interfaces.policy import IPolicyEngine
-from svc.model.access import AccessRequest, ContextValue, Decision, Entity, EntityUid, Verdict
-from svc.model.terms import AttributeTerm
+from svc.model.policy.access import (
+    AccessRequest,
+    ContextValue,
+    Decision,
+    Entity,
+    EntityUid,
+    Verdict,
+)
+from svc.model.policy.terms import AttributeTerm
 from svc.policy.claims import ClaimRead
 from svc.policy.entities import EntityView, cedar_json
 from svc.policy.refusals import EntitiesRefused

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.model.access import ContextValue, Entity, EntityUid, uid_from_form
+from svc.model.policy.access import ContextValue, Entity, EntityUid, uid_from_form
 from svc.policy.refusals import EntitiesRefused
 
 DISCOVERED = "discovered."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from svc.interfaces.kinds import KindTerms
-from svc.model.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.model.policy.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
 from svc.policy.refusals import VocabularyError
 from svc.policy.words import CORE, PEOPLE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from svc.model.terms import AttributeTerm, Terms
+from svc.model.policy.terms import AttributeTerm, Terms
 
 _HEAD = """\
 # The words of policies

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 from cedarpy import PolicySet, pst
 
-from svc.model.access import EntityUid
+from svc.model.policy.access import EntityUid
 from svc.policy.entities import EntityView
 
 MAX_SUBSETS = 4_096

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from attrs import asdict
 
 from svc.errors import Malformed
-from svc.model.terms import ActionGroupTerm, ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.model.policy.terms import ActionGroupTerm, ActionTerm, AttributeTerm, EntityTerm, Terms
 
 _T = TypeVar("_T")
 

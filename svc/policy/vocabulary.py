@@ -14,8 +14,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from svc.model.access import LARGEST_INTEGER, REQUEST_KINDS, AccessRequest
-from svc.model.terms import (
+from svc.model.policy.access import LARGEST_INTEGER, REQUEST_KINDS, AccessRequest
+from svc.model.policy.terms import (
     VALUE_TYPES,
     ActionGroupTerm,
     ActionTerm,

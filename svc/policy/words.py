@@ -8,7 +8,7 @@ word here and must never get one.
 
 from __future__ import annotations
 
-from svc.model.terms import ActionGroupTerm, ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.model.policy.terms import ActionGroupTerm, ActionTerm, AttributeTerm, EntityTerm, Terms
 
 PEOPLE = ("User", "Agent")
 CALLERS = ("User", "Agent", "Operator")

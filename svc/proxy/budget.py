@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
 from svc.errors import Fault, SvcError
-from svc.model.source import AddressBudget
+from svc.ratelimit.source import AddressBudget
 
 
 @define

@@ -24,10 +24,10 @@ from svc.lanes.meeting import Meeting
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import Answer, Ended
 from svc.messages.session import encode_opened
-from svc.model.endings import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
-from svc.model.session import DIRECT, IN_TUNNEL
+from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
+from svc.model.session.session import DIRECT, IN_TUNNEL
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason
 from svc.proxy.last_word import LastWord
 from svc.rpc.frames import open_frame
 from svc.tunnel.times import end_reason

@@ -21,7 +21,7 @@ from svc.audit.spool_files import Extent
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.spooled import SPOOLED_METHOD, SpoolState, read_state, spooled_message
-from svc.model.spool import SpoolRow
+from svc.model.audit.spool import SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.runtime.services import BackgroundTasks
 

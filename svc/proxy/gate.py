@@ -9,10 +9,10 @@ from attrs import define
 from svc.errors import Malformed, SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.messages.control import ProxyDecision
-from svc.model.access import AccessRequest, EntityUid
 from svc.model.ids import Entropy, random_id
-from svc.model.questions import context_at, may_open
-from svc.model.session_request import SessionRequest
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.requests import context_at, may_open
+from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
 
 

@@ -14,9 +14,9 @@ from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
 from svc.messages.control import Answer, ProxyDecision
 from svc.messages.session import decode_grant
-from svc.model.grant import Grant
 from svc.model.principal import Principal
-from svc.model.session_request import SessionRequest
+from svc.model.session.grant import Grant
+from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 
 _log = Logger(namespace="svc_proxy")

@@ -23,11 +23,11 @@ from svc.interfaces.rpc import IRpcCall, Peer
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
-from svc.model.places import Places
 from svc.model.principal import NODE_ROLES, Principal
-from svc.model.source import source_of
 from svc.proxy.budget import AnonymousCalls
 from svc.proxy.opening import read_open
+from svc.ratelimit.places import Places
+from svc.ratelimit.source import source_of
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
 from svc.runtime.services import bounded

@@ -7,7 +7,7 @@ but an ``end`` is read.  A Connector is believed in what only it can know, and i
 from __future__ import annotations
 
 from svc.errors import Malformed
-from svc.model.endings import (
+from svc.model.session.ending import (
     BROKEN,
     CERTIFICATE_ENDED,
     CONNECTOR_STOPPING,

@@ -19,9 +19,9 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.session import Listed, Listing, decode_list_request, encode_listing
-from svc.model.access import Entity
 from svc.model.certificate import CertificateFacts
-from svc.model.questions import may_view
+from svc.model.policy.access import Entity
+from svc.model.policy.requests import may_view
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.services import bounded
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 from attrs import define, field
 
-from svc.model.audit import Actor
-from svc.model.budget import Budget, Refusals
+from svc.model.audit.record import Actor
 from svc.model.principal import Principal
-from svc.model.rate import Rate
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Budget, Refusals
 
 _COSTS = {"Open": 1.0, "Why": 1.0, "List": 10.0, "Lane": 0.2}
 """In opens: a list is a decision on each resource there is, a lane is for a session paid for."""

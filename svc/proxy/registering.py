@@ -32,11 +32,11 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
-from svc.model.endings import PROXY_REVOKED
+from svc.model.cluster.registration import Accepted, Registration
 from svc.model.principal import Principal
-from svc.model.registration import Accepted, Registration
+from svc.model.session.ending import PROXY_REVOKED
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason
 from svc.proxy.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
 from svc.proxy.verdicts import Asking, Standing
 from svc.runtime.services import BackgroundTasks, bounded

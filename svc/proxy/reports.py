@@ -35,9 +35,9 @@ from svc.messages.control import (
     departure_message,
     ended_message,
 )
-from svc.model.shares import Shares
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.ends import END_BYTES, EndsJournal, Owed
+from svc.ratelimit.quota import Shares
 from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")

@@ -29,10 +29,10 @@ from svc.messages.control import (
 )
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
-from svc.model.endings import DRAINING, PROXY_REVOKED, grant_ending
-from svc.model.grant import Grant
 from svc.model.principal import Principal, Role
-from svc.model.tunnels import Miss
+from svc.model.session.ending import DRAINING, PROXY_REVOKED, grant_ending
+from svc.model.session.grant import Grant
+from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.carried import Carried, Once
 from svc.proxy.direct import DirectLanes

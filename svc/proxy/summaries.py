@@ -16,11 +16,11 @@ from twisted.logger import Logger
 
 from svc.errors import SvcError
 from svc.interfaces.audit import IAuditSink
-from svc.model.audit import Actor, AuditRecord, rfc3339
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.record import Actor, AuditRecord, rfc3339
 from svc.model.canonical import Json
-from svc.model.events import REFUSALS_SUMMARY
 from svc.model.ids import Entropy, event_id
-from svc.model.tally import OTHERS, Refused, Tally
+from svc.ratelimit.counter import OTHERS, Refused, Tally
 
 _log = Logger(namespace="svc_proxy")
 

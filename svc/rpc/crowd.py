@@ -11,7 +11,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.model.source import AddressBudget, source_of
+from svc.ratelimit.source import AddressBudget, source_of
 
 _log = Logger(namespace="svc_rpc")
 

@@ -11,7 +11,7 @@ from enum import Enum
 from google.protobuf.message import DecodeError
 
 from svc.errors import Malformed
-from svc.model.endings import SessionOver, known_ending, told_decision
+from svc.model.session.ending import SessionOver, known_ending, told_decision
 from svc.proto.gate.v1.stream_pb2 import StreamEnd, StreamFrame
 from svc.wire.machine import Part
 

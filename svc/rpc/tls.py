@@ -37,8 +37,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import SvcError
-from svc.model.places import Places
-from svc.model.source import source_of
+from svc.ratelimit.places import Places
+from svc.ratelimit.source import source_of
 from svc.rpc.outlet import Outlet
 from svc.rpc.peer import host_of
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from attrs import define, frozen
 
 from svc.errors import StoreFull, StoreUnavailable
-from svc.model.migration import AppliedMigration
+from svc.model.store.migration import AppliedMigration
 from svc.runtime import durable
 from svc.store.location import file_uri
 from svc.store.sql.schema import Schema

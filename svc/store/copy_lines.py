@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from svc.errors import Malformed, StoreUnavailable
 from svc.interfaces.copies import CopyHead
 from svc.model.canonical import Json
-from svc.model.migration import AppliedMigration
+from svc.model.store.migration import AppliedMigration
 from svc.store.sql.statements import Row, Statements
 
 FORM = "svc-store-copy-v1"

@@ -23,8 +23,8 @@ from svc.interfaces.store import (
     IStoreFactory,
     StoreNeeds,
 )
-from svc.model.migration import MigrationReport, MigrationStatus, Standing
-from svc.model.rehearsal import Rehearsal
+from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.rehearsal import Rehearsal
 from svc.store.connection import (
     Glance,
     SqliteDatabase,

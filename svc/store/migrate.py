@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 import svc
 from svc.errors import Fault, SvcError
-from svc.model.migration import (
+from svc.model.store.migration import (
     AppliedMigration,
     KnownMigration,
     MigrationReport,
@@ -28,7 +28,7 @@ from svc.model.migration import (
     Standing,
     compare,
 )
-from svc.model.rehearsal import RehearsedMigration
+from svc.model.store.rehearsal import RehearsedMigration
 from svc.store.sql.statements import Statements
 
 _NAME = re.compile(r"(?P<id>m(?P<number>\d{4})_[a-z0-9_]+)(?:\.(?P<dialect>[a-z]+))?\.(sql|py)\Z")

@@ -27,8 +27,8 @@ from svc.interfaces.store import (
     ITransaction,
     StoreNeeds,
 )
-from svc.model.migration import MigrationReport, MigrationStatus, Standing
-from svc.model.rehearsal import Rehearsal
+from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.rehearsal import Rehearsal
 from svc.store.copy_postgres import (
     BEGIN_FILLING,
     BEGIN_LOOKING,

@@ -15,7 +15,7 @@ import psycopg2
 from attrs import define, field
 
 from svc.errors import StoreUnavailable, SvcError
-from svc.model.migration import AppliedMigration, MigrationStatus
+from svc.model.store.migration import AppliedMigration, MigrationStatus
 from svc.store.postgres_connection import (
     RETRY_SECS,
     PostgresConnection,

@@ -13,8 +13,8 @@ from graphlib import TopologicalSorter
 
 from attrs import define
 
-from svc.model.migration import Standing
-from svc.model.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
+from svc.model.store.migration import Standing
+from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused, status_of
 from svc.store.postgres_connect import LEDGER, read_ledger
 from svc.store.postgres_connection import PostgresConnection, PostgresStatements

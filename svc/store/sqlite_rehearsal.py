@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from svc.model.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
+from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
 from svc.store.connection import Glance, SqliteDatabase, open_writer, read_ledger
 from svc.store.location import create_private
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from attrs import field, frozen
 
-from svc.model.budget import BUDGETS
+from svc.ratelimit.limits import BUDGETS
 
 DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)

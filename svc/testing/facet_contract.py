@@ -11,7 +11,7 @@ from attrs import evolve
 
 from svc.errors import AlreadyExists, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
-from svc.model.node import (
+from svc.model.cluster.node import (
     JoinToken,
     KeptToken,
     Leaf,
@@ -21,8 +21,8 @@ from svc.model.node import (
     Spending,
     TokenRole,
 )
-from svc.model.person import IssuedCertificate, Person, PersonState
-from svc.model.resource import Resource, Undeclared
+from svc.model.cluster.person import IssuedCertificate, Person, PersonState
+from svc.model.cluster.resource import Resource, Undeclared
 
 TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)

@@ -11,8 +11,8 @@ from attrs import evolve
 
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
-from svc.model.node import ExpectedKey, TokenRole
-from svc.model.resource import Binding, Resource
+from svc.model.cluster.node import ExpectedKey, TokenRole
+from svc.model.cluster.resource import Binding, Resource
 from svc.testing.facet_contract import NODE, registered_nodes
 
 

@@ -20,8 +20,8 @@ from zope.interface.verify import verifyObject
 
 from svc.errors import ConfigError
 from svc.interfaces.kinds import IResourceKind
+from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
-from svc.model.target import Target
 
 REQUEST_KINDS = frozenset({"connect", "db_connect", "db_query", "kube", "web"})
 

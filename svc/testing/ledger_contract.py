@@ -11,11 +11,11 @@ from attrs import evolve
 
 from svc.errors import AlreadyExists, LeaseLost, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
-from svc.model.key_revision import KeyState
-from svc.model.lease import Lease, Member
-from svc.model.ledger import ChainHead, EntitySlice, PersonalValue
-from svc.model.session import Ending, Session, SessionEnd, SessionState
-from svc.model.state import StateHead, StateRow
+from svc.model.audit.ledger import ChainHead, EntitySlice, PersonalValue
+from svc.model.audit.state import StateHead, StateRow
+from svc.model.cluster.key_revision import KeyState
+from svc.model.cluster.lease import Lease, Member
+from svc.model.session.session import Ending, Session, SessionEnd, SessionState
 
 SESSION = Session("u1", "p1", "db1", "tcp", "n1", "x1", "d1", 20.0)
 

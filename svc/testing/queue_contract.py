@@ -11,10 +11,10 @@ from attrs import evolve
 
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
-from svc.model.ledger import PersonalValue
-from svc.model.outbox import AcceptedRow, Hold, Offered, QueueCounts
-from svc.model.replay import Hole, SpoolMemory
-from svc.model.spool import SpoolRow, row_digest
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.outbox import AcceptedRow, Hold, Offered, QueueCounts
+from svc.model.audit.replay import Hole, SpoolMemory
+from svc.model.audit.spool import SpoolRow, row_digest
 
 ROW = SpoolRow(
     b'{"a":"\xc3\xa9"}', (PersonalValue("p", bytes(16), '"x\\u0000\xe9"'),), "k1", b"\0sig"

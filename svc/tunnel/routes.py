@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError
-from svc.model.registration import NO_INVENTORY, Inventory
-from svc.model.resource import Assigned
-from svc.model.tunnels import (
+from svc.model.cluster.registration import NO_INVENTORY, Inventory
+from svc.model.cluster.resource import Assigned
+from svc.model.session.tunnels import (
     EndReason,
     Miss,
     SessionsLeft,
@@ -26,7 +26,7 @@ from svc.model.tunnels import (
     TunnelEvent,
     TunnelRefused,
 )
-from svc.model.tunnels import TunnelRegistered as Registered
+from svc.model.session.tunnels import TunnelRegistered as Registered
 from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_tunnel")

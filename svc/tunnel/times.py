@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from svc.model.tunnels import EndReason
+from svc.model.session.tunnels import EndReason
 
 
 @frozen

@@ -32,9 +32,9 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.transport import ICarriedSession, ITunnelTransport, OpenOrder
 from svc.messages.tunnel import SECRET_BYTES, Down, Draining, LaneOffer, OpenNotice
+from svc.model.cluster.registration import NO_INVENTORY, Inventory
 from svc.model.ids import Entropy
-from svc.model.registration import NO_INVENTORY, Inventory
-from svc.model.tunnels import EndReason
+from svc.model.session.tunnels import EndReason
 from svc.tunnel.lease import Lease
 from svc.tunnel.refusals import heard
 from svc.tunnel.times import TunnelTimes

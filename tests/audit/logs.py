@@ -13,9 +13,9 @@ from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
 from svc.audit.merkle import Tree, leaf_hash
 from svc.audit.record import seal
 from svc.interfaces.audit import IChain, IHeadKeeper
-from svc.model import events
-from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import (
+from svc.model.audit import events
+from svc.model.audit.ledger import ChainHead, ChainRow, PersonalValue
+from svc.model.audit.record import (
     GENESIS,
     Actor,
     AuditRecord,
@@ -27,9 +27,9 @@ from svc.model.audit import (
     rfc3339,
 )
 from svc.model.canonical import Json
-from svc.model.ledger import ChainHead, ChainRow, PersonalValue
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.terms import AttributeTerm
 from svc.model.signing import BadSignature, Purpose, Signed, sign, verify
-from svc.model.terms import AttributeTerm
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"\7" * 32)
 ANCHOR = AnchorKey(lambda data: sign(KEY, Purpose.AUDIT_HEAD, data), (b"anchor certificate",))

@@ -15,11 +15,11 @@ from svc.audit.spool_room import Room
 from svc.audit.spool_rows import RowMaker
 from svc.audit.stored_spool import Numbered
 from svc.messages.spooled import SpoolState, batch, read_spooled, spooled_message
-from svc.model.audit import Actor, AuditRecord
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.spool import SpoolRow, read_place, row_hash, verify_row
 from svc.model.canonical import decode
-from svc.model.events import REFUSALS_SUMMARY
-from svc.model.ledger import GENESIS
-from svc.model.spool import SpoolRow, read_place, row_hash, verify_row
 
 ORIGIN = "p" * 26
 KEY = Ed25519PrivateKey.from_private_bytes(b"\5" * 32)

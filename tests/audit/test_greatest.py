@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.greatest import MAX_HEAD, GreatestHead, Taken
 from svc.audit.heads import to_line
 from svc.errors import SvcError
-from svc.model.audit import RestoredProof, SignedHead
+from svc.model.audit.record import RestoredProof, SignedHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 
 

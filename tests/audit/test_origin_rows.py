@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.origin_rows import OriginCheck
 from svc.audit.verify import ChainFault
-from svc.model.ledger import ChainRow
-from svc.model.spool import SpoolRow
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.spool import SpoolRow
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.own_end import ForeignRecord, OwnEnd
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
 
 DONE, KEPT, UNDONE = "done", "kept", "undone"
 """What became of a transaction: durable, durable without our hearing of it, or undone."""

@@ -11,10 +11,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.record import MAX_TEXT, Sealer, Unrecordable, personal_hash, seal
 from svc.audit.verify import ChainFault, stretches, verify
-from svc.model import events
-from svc.model.access import request_from_form
-from svc.model.audit import Actor, AuditRecord, SealedRecord
+from svc.model.audit import events
+from svc.model.audit.record import Actor, AuditRecord, SealedRecord
 from svc.model.canonical import Json, decode
+from svc.model.policy.access import request_from_form
 from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record, short_record
 from tests.proof import proves
 

@@ -11,7 +11,7 @@ from svc.audit.heads import from_line, to_line
 from svc.audit.record import seal
 from svc.audit.restored import lost_head, restoration, standing
 from svc.errors import AuditBroken, Malformed, SvcError
-from svc.model.audit import RestoredProof
+from svc.model.audit.record import RestoredProof
 from svc.model.canonical import Json, encode
 from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, short_record
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.record import seal
 from svc.audit.show import as_json, as_text, document, escape
-from svc.model.audit import Actor
+from svc.model.audit.record import Actor
 from tests.audit.logs import FACTS, MemoryLog, record
 from tests.audit.test_record import HOSTILE
 

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.covered import Entry, entries
 from svc.audit.record import seal
 from svc.audit.siem import cef, splunk_hec
-from svc.model.audit import Actor, AuditRecord
+from svc.model.audit.record import Actor, AuditRecord
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record
 from tests.audit.test_record import HOSTILE
 

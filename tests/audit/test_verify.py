@@ -10,8 +10,8 @@ from attrs import evolve
 from svc.audit.heads import AnchorKey, payload, sign_head
 from svc.audit.record import seal
 from svc.audit.verify import ChainFault, Verified, stretches, verify
-from svc.model.audit import GENESIS, SignedHead, chain_hash
-from svc.model.ledger import ChainRow
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 from svc.model.signing import Purpose, Signed, sign
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import ANCHOR, FACTS, KEY, MemoryLog, heads_over, judge, record, short_record

@@ -18,8 +18,8 @@ from svc.audit.restored import restoration
 from svc.audit.watch import LOOK_SECS, LogWatch
 from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import IHeadSource
-from svc.model.audit import SignedHead
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
 
 

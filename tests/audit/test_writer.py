@@ -16,8 +16,8 @@ from svc.audit.verify import stretches, verify
 from svc.audit.writer import HEAD_EVERY, HEAD_SECONDS, KEY_RETRY_SECONDS, HeadsUnsigned, HeadWriter
 from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.audit import IChain
-from svc.model.audit import SignedHead
-from svc.model.ledger import ChainHead, ChainRow
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
 from tests.proof import proves

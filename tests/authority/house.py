@@ -32,21 +32,21 @@ from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp
 from svc.messages.control import Ask, ProxyDecision
 from svc.messages.session import encode_request
-from svc.model.audit import chain_hash
-from svc.model.budget import Refusals
+from svc.model.audit.record import chain_hash
+from svc.model.cluster.node import Leaf, Node
+from svc.model.cluster.person import IssuedCertificate as PersonCertificate
+from svc.model.cluster.person import Person
+from svc.model.cluster.resource import Assigned, Resource
 from svc.model.ids import node_id, random_id
-from svc.model.node import Leaf, Node
-from svc.model.person import IssuedCertificate as PersonCertificate
-from svc.model.person import Person
 from svc.model.principal import Role
-from svc.model.rate import Rate
-from svc.model.resource import Assigned, Resource
-from svc.model.session_request import SessionRequest
+from svc.model.session.request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Refusals
 from svc.store.memory import memory_store
 from tests.pki.support import CLUSTER, World
 

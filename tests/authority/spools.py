@@ -20,22 +20,22 @@ from svc.authority.outbox_watch import OutboxWatch, QueueMeters
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
-from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import Actor, AuditRecord, Event
-from svc.model.canonical import Json
-from svc.model.events import (
+from svc.model.audit.events import (
     RECORDING_DELIVERED,
     REFUSALS_SUMMARY,
     REQUEST_DECISION,
     ROLE_START,
     ROLE_STOP,
 )
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Offered, QueuedRow
+from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_signer
+from svc.model.canonical import Json
 from svc.model.ids import event_id, random_id
-from svc.model.ledger import GENESIS
-from svc.model.outbox import Offered, QueuedRow
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.requests import context_at
 from svc.model.principal import Role
-from svc.model.questions import context_at
-from svc.model.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_signer
 from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}

@@ -14,10 +14,10 @@ from svc.authority.records import operator
 from svc.authority.renewals import RenewalDesk
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
-from svc.model.node import NodeState
+from svc.model.audit.spool import prove_audit_key
+from svc.model.cluster.node import NodeState
+from svc.model.cluster.token import make_token
 from svc.model.principal import NODE_ROLES, Role
-from svc.model.spool import prove_audit_key
-from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key

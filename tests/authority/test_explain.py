@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.explain import Explainer
 from svc.errors import SvcError
 from svc.messages.session import Explanation, encode_why_request, explanation_message
-from svc.model.session_request import WhyRequest
+from svc.model.session.request import WhyRequest
 from svc.model.signing import Purpose, sign
 from tests.authority.house import ADA, KINDS, Holder, House, refusal_of, value_of
 from tests.pki.support import CLUSTER

@@ -23,12 +23,12 @@ from svc.messages.control import (
     encode_connector_up,
 )
 from svc.messages.tunnel import Nonce, encode_registration
+from svc.model.cluster.registration import DeclaredResource, Inventory, Registration, Withheld
+from svc.model.cluster.resource import Assigned, Resource
 from svc.model.principal import Role
-from svc.model.rate import Rate
-from svc.model.registration import DeclaredResource, Inventory, Registration, Withheld
-from svc.model.resource import Assigned, Resource
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.ratelimit.bucket import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.logged import logged

@@ -11,8 +11,8 @@ from svc.audit.writer import HeadsUnsigned
 from svc.errors import Fault
 from svc.messages.control import Answer, answer_message
 from svc.messages.session import decode_grant
+from svc.model.cluster.resource import Resource
 from svc.model.principal import Role
-from svc.model.resource import Resource
 from svc.model.signing import Purpose
 from tests.authority.house import ADA, House, outcome, refusal_of, value_of
 

@@ -17,8 +17,8 @@ from zope.interface.verify import verifyObject
 from svc.authority.leading import BEATS, TERM_SECS, FencedStore, Leadership
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import chain_hash
-from svc.model.lease import Lease
+from svc.model.audit.record import chain_hash
+from svc.model.cluster.lease import Lease
 from svc.store.memory import memory_store
 
 _T = TypeVar("_T")

@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.leading import BEATS, TERM_SECS
 from svc.authority.membership import REMEMBERED, Membership
 from svc.errors import SvcError
-from svc.model.audit import chain_hash
-from svc.model.lease import Member, Roll
+from svc.model.audit.record import chain_hash
+from svc.model.cluster.lease import Member, Roll
 from svc.store.memory import memory_store
 from tests.authority.test_leading import Cut
 from tests.proof import proves

@@ -15,8 +15,8 @@ from svc.audit.watch import LogWatch
 from svc.authority.noticing import NoticingStore
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit import chain_hash
-from svc.model.ledger import ChainHead
+from svc.model.audit.ledger import ChainHead
+from svc.model.audit.record import chain_hash
 from svc.store.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
 

@@ -14,14 +14,14 @@ from svc.authority.drain import _LOOKS
 from svc.authority.draining import MAX_UNKNOWN
 from svc.errors import SvcError
 from svc.messages.spooled import SpoolState
-from svc.model.audit import Actor
+from svc.model.audit.events import POLICY_ACTIVATE, REFUSALS_SUMMARY, ROLE_START, SESSION_START
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Hold
+from svc.model.audit.record import Actor
+from svc.model.audit.replay import GAP_SECS
+from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import decode, encode
-from svc.model.events import POLICY_ACTIVATE, REFUSALS_SUMMARY, ROLE_START, SESSION_START
-from svc.model.ledger import GENESIS
-from svc.model.outbox import Hold
 from svc.model.principal import Role
-from svc.model.replay import GAP_SECS
-from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, House, refusal_of, value_of
 from tests.authority.spools import FACTS, WITH_REQUESTS, Leader, Origin, Reading

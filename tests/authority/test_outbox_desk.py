@@ -10,9 +10,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.origin_rows import OriginCheck
 from svc.errors import SvcError
-from svc.model.audit import Actor
-from svc.model.replay import MAX_HOLES
-from svc.model.spool import SpoolRow, row_hash
+from svc.model.audit.record import Actor
+from svc.model.audit.replay import MAX_HOLES
+from svc.model.audit.spool import SpoolRow, row_hash
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import House, refusal_of, value_of
 from tests.authority.spools import Leader, Origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.audit import Actor
+from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import House, refusal_of, value_of
 from tests.authority.spools import Leader, Origin, watcher

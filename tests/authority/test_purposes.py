@@ -19,7 +19,7 @@ from svc.authority.purposes import URGENT_SECS, PurposesInForce
 from svc.compose.heads import head_verifier
 from svc.compose.state import anchor_key, origin_key, origin_verifier
 from svc.errors import SvcError
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.model.certificate import CertificateRefused
 from svc.model.signing import Purpose
 from svc.pki.keyring import create_cluster, load_keys, newer_purpose, renew_purpose

@@ -11,13 +11,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.refusals import LastSummary
 from svc.authority.renewals import RenewalDesk
 from svc.errors import SvcError, TooMany
-from svc.model.audit import Actor
+from svc.model.audit.record import Actor
 from svc.model.principal import Role
-from svc.model.rate import Rate
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import bootstrap_pb2
+from svc.ratelimit.bucket import Rate
 from tests.authority.house import ADA, EVE, Call, House, outcome, value_of
 
 TOO_MANY = "too_many_requests"

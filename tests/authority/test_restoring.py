@@ -25,9 +25,9 @@ from svc.authority.records import node
 from svc.authority.restoring import NotRestored, RestoreWish, Restoring, restore_wish_file
 from svc.compose.heads import head_verifier
 from svc.errors import SvcError
-from svc.model.audit import SignedHead, chain_hash
-from svc.model.events import ROLE_START
-from svc.model.ledger import ChainHead
+from svc.model.audit.events import ROLE_START
+from svc.model.audit.ledger import ChainHead
+from svc.model.audit.record import SignedHead, chain_hash
 from svc.model.signing import Purpose
 from svc.runtime.services import BackgroundTasks
 from svc.store.memory import memory_store

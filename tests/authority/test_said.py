@@ -7,11 +7,11 @@ from typing import Any
 from svc.audit.record import MAX_TEXT
 from svc.audit.rows import MAY_WRITE, Verdict, judge
 from svc.errors import SvcError, TooMany
-from svc.model.audit import Actor
+from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
+from svc.model.audit.outbox import Hold
+from svc.model.audit.record import Actor
+from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import decode, encode
-from svc.model.events import REFUSALS_SUMMARY, REQUEST_DECISION
-from svc.model.outbox import Hold
-from svc.model.spool import SpoolRow
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, value_of
 from tests.authority.spools import FACTS, WITH_REQUESTS, Origin

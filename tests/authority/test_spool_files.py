@@ -12,12 +12,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.spool_files import Entry, SpoolFiles
 from svc.audit.spool_room import Room
 from svc.messages.spooled import SpoolState
-from svc.model.audit import Actor, AuditRecord
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.replay import GAP_SECS
+from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import Json
-from svc.model.events import REFUSALS_SUMMARY
-from svc.model.rate import Rate
-from svc.model.replay import GAP_SECS
-from svc.model.spool import SpoolRow
+from svc.ratelimit.bucket import Rate
 from tests.audit.spools import FaultyDisk, Killed
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin

@@ -22,10 +22,10 @@ from svc.authority.records import operator
 from svc.authority.signed_rows import rows_now
 from svc.authority.unsigned import UnsignedRows
 from svc.compose.state import StateBeginning, origin_verifier
-from svc.model.node import JoinToken, TokenRole
+from svc.model.audit.spool import prove_audit_key
+from svc.model.cluster.node import JoinToken, TokenRole
+from svc.model.cluster.token import make_token
 from svc.model.principal import Role
-from svc.model.spool import prove_audit_key
-from svc.model.token import make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key

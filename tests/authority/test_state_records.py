@@ -12,10 +12,10 @@ from svc.authority.adoption import adoption_wish_file
 from svc.authority.signed_rows import StateUnsigned
 from svc.compose.state import StateBeginning, origin_key, origin_verifier
 from svc.interfaces.store import ITransaction
-from svc.model.audit import chain_hash
-from svc.model.events import GROUP_ADD
+from svc.model.audit.events import GROUP_ADD
+from svc.model.audit.record import chain_hash
+from svc.model.audit.state import group_entry
 from svc.model.signing import Purpose
-from svc.model.state import group_entry
 from svc.pki.root import make_cluster
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import outcome, refusal_of, value_of

@@ -37,7 +37,7 @@ from svc.compose.runtime import load_kinds
 from svc.compose.state import origin_key, origin_verifier
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.pki.root import ClusterKeys, make_cluster
 from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits

@@ -11,7 +11,7 @@ import click
 
 from svc.cli import svc
 from svc.cli.keys import KEYS, unknown
-from svc.model.token import parse_token
+from svc.model.cluster.token import parse_token
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import POLICY, terminal

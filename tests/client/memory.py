@@ -23,7 +23,7 @@ from svc.messages.session import (
     explanation_message,
     read_why,
 )
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, verify
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.pki.identity import TransportIdentity

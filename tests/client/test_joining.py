@@ -29,11 +29,11 @@ from svc.config import Address, read_settings
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import Lanes
+from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
+from svc.model.cluster.token import TokenGrant, TokenRefused, make_token
 from svc.model.principal import Role
-from svc.model.spool import verify_audit_key
-from svc.model.token import TokenGrant, TokenRefused, make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request

@@ -18,8 +18,8 @@ from svc.compose.node import tunnel_times
 from svc.compose.process import make_process
 from svc.compose.runtime import Runtime
 from svc.config import Address, RoleSettings, read_settings
+from svc.model.cluster.token import make_token
 from svc.model.principal import Role
-from svc.model.token import make_token
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, ServerTLS, server_context

@@ -13,8 +13,8 @@ from svc.compose.node import NodeRole, tunnel_times
 from svc.compose.runtime import Runtime
 from svc.config.reading import read_settings
 from svc.errors import SvcError
+from svc.model.cluster.token import make_token
 from svc.model.principal import Role
-from svc.model.token import make_token
 from svc.pki.identity_store import IdentityStore
 from tests.config.malformed import GOOD
 

@@ -33,9 +33,9 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
-from svc.model.registration import Accepted, DeclaredResource, Withheld
+from svc.model.cluster.registration import Accepted, DeclaredResource, Withheld
+from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
-from svc.model.tunnels import EndReason, TunnelEvent
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import TunnelCore, make_tunnel

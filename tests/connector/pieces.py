@@ -9,11 +9,11 @@ from attrs import evolve
 
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
-from svc.model.grant import Ceiling, Grant
+from svc.model.cluster.target import Target
 from svc.model.principal import Role
-from svc.model.session_request import SessionRequest
+from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose, Signed
-from svc.model.target import Target
 from svc.pki.identity import TransportIdentity
 from tests.pki.support import World
 

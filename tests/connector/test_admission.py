@@ -14,9 +14,9 @@ from svc.connector.admission import Admission, SeenSessions
 from svc.connector.inventories import Inventories
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
+from svc.model.cluster.registration import Inventory
+from svc.model.cluster.resource import Assigned
 from svc.model.principal import Role
-from svc.model.registration import Inventory
-from svc.model.resource import Assigned
 from svc.model.signing import Purpose, Signed
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere
 from tests.connector.pieces import UID, Cluster

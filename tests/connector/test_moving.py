@@ -10,8 +10,8 @@ from svc.errors import Unavailable
 from svc.interfaces.rpc import RpcService
 from svc.messages.tunnel import Renew, decode_registration
 from svc.model.principal import Role
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.rpc.freshness import Freshness
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.pki.renewing import renew

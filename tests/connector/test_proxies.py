@@ -12,7 +12,7 @@ from svc.connector.service import ConnectorService
 from svc.errors import Unavailable
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService
 from svc.messages.tunnel import Nonce, decode_registration, decode_up, encode_down
-from svc.model.registration import Accepted
+from svc.model.cluster.registration import Accepted
 from svc.model.signing import Signed
 from tests.connector.gateway import Gateway
 from tests.proof import proves

@@ -11,8 +11,8 @@ from svc.connector.opening import SessionEnded
 from svc.connector.service import ConnectorService
 from svc.errors import Unavailable
 from svc.messages.tunnel import Goodbye, Nonce, decode_registration
-from svc.model.registration import Accepted, Inventory
-from svc.model.resource import Assigned
+from svc.model.cluster.registration import Accepted, Inventory
+from svc.model.cluster.resource import Assigned
 from svc.model.signing import Signed
 from svc.tunnel.times import TunnelTimes
 from tests.connector.gateway import Gateway

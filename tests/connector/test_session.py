@@ -14,8 +14,8 @@ from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import Goodbye, Hello, Nonce, Renew, decode_registration
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
+from svc.model.session.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
 from svc.model.signing import Purpose, Signed, verify
-from svc.model.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID
 from tests.pki.support import World

@@ -24,10 +24,10 @@ from svc.audit.export import consistency, head_line, inclusion, json_line
 from svc.audit.heads import AnchorKey, to_line
 from svc.audit.record import seal
 from svc.audit.verify import ChainFault
-from svc.model import events
-from svc.model.audit import Actor, AuditRecord, SignedHead
+from svc.model.audit import events
+from svc.model.audit.record import Actor, AuditRecord, SignedHead
+from svc.model.audit.spool import row_signer
 from svc.model.signing import Purpose
-from svc.model.spool import row_signer
 from svc.pki.root import ClusterKeys
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record
 from tests.audit.test_record import HOSTILE

@@ -21,7 +21,7 @@ import psycopg2
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.events import GROUP_ADD
+from svc.model.audit.events import GROUP_ADD
 from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
 from tests.fault.appender import Appender

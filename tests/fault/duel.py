@@ -13,7 +13,7 @@ from typing import cast
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.events import GROUP_ADD
+from svc.model.audit.events import GROUP_ADD
 from svc.testing.processes import PATIENCE, until
 from tests.fault.appender import Appender
 from tests.fault.cluster import Cluster

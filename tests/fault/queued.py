@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from svc.audit.record import Sealer
 from svc.audit.spool_rows import RowMaker
-from svc.model.audit import Actor, AuditRecord
-from svc.model.events import REFUSALS_SUMMARY
+from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_digest, row_hash
 from svc.model.ids import event_id, random_id
-from svc.model.ledger import GENESIS
-from svc.model.spool import SpoolPlace, SpoolRow, row_digest, row_hash
 from svc.pki.identity_store import IdentityStore
 from tests.postgres import connected
 

@@ -10,7 +10,7 @@ import signal
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.events import SESSION_START
+from svc.model.audit.events import SESSION_START
 from svc.testing.processes import PATIENCE
 from tests.fault import wire
 from tests.fault.cluster import Cluster

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.spool import SpoolRow
+from svc.model.audit.spool import SpoolRow
 from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.processes import Ran, run, svc_command, until
 from svc.testing.settings import AUTHORITY, PROXY

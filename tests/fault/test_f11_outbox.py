@@ -11,13 +11,13 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.audit import Actor
+from svc.model.audit.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY, ROLE_START, ROLE_STOP
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.record import Actor
+from svc.model.audit.replay import GAP_SECS
+from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import encode
-from svc.model.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY, ROLE_START, ROLE_STOP
-from svc.model.ledger import PersonalValue
 from svc.model.principal import Role
-from svc.model.replay import GAP_SECS
-from svc.model.spool import SpoolRow
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin, watcher
 from tests.fault.tally import Tally, counted

@@ -12,10 +12,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, tunnel
 from svc.messages.checks import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
-from svc.model.grant import Ceiling, Grant
-from svc.model.registration import Accepted, DeclaredResource, Inventory, Registration, Withheld
-from svc.model.resource import Assigned
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.cluster.registration import (
+    Accepted,
+    DeclaredResource,
+    Inventory,
+    Registration,
+    Withheld,
+)
+from svc.model.cluster.resource import Assigned
+from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2

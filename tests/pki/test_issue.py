@@ -12,8 +12,8 @@ from zope.interface.verify import verifyObject
 
 from svc.interfaces.identity import ICertificateAuthority, IChainVerifier, IIdentity
 from svc.model.certificate import CertificateRefused, CertificateRequest
+from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Principal, Role
-from svc.model.token import TokenGrant
 from svc.pki import profile
 from svc.pki.enroll import CloneSuspected, EnrollmentDesk, IdentityRevoked, Standing
 from svc.pki.issue import make_request, prove_key

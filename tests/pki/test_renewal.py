@@ -10,9 +10,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Unavailable
 from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Role
 from svc.model.signing import Purpose, verify
-from svc.model.token import TokenGrant
 from svc.pki.enroll import EnrollmentDesk, Standing
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore

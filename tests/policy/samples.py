@@ -7,7 +7,7 @@ from typing import Any
 
 from cedarpy import Schema, validate_policies
 
-from svc.model.access import AccessRequest, Entity, EntityUid
+from svc.model.policy.access import AccessRequest, Entity, EntityUid
 from svc.policy.claims import claims_read
 from svc.policy.compile import compile_policy, read_policies
 from svc.policy.engine import CompiledPolicy

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.model.access import Entity, EntityUid
+from svc.model.policy.access import Entity, EntityUid
 from svc.policy.bundle import (
     PolicyBundle,
     apply,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.kinds import KindTerms
-from svc.model.access import Entity
-from svc.model.terms import AttributeTerm, EntityTerm, Terms
+from svc.model.policy.access import Entity
+from svc.model.policy.terms import AttributeTerm, EntityTerm, Terms
 from svc.policy.bundle import PolicyBundle, decode_bundle, encode_bundle, engine_of
 from svc.policy.claims import refuse_claims
 from svc.policy.compile import compile_policy

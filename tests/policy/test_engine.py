@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from svc.interfaces.policy import IPolicyEngine
-from svc.model.access import AccessRequest, Decision, Entity, EntityUid
+from svc.model.policy.access import AccessRequest, Decision, Entity, EntityUid
 from svc.policy.entities import (
     Facts,
     GroupFacts,

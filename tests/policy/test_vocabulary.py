@@ -6,8 +6,8 @@ from cedarpy import Schema
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.model.access import REQUEST_KINDS
-from svc.model.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.model.policy.access import REQUEST_KINDS
+from svc.model.policy.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
 from svc.policy.reference import reference_page
 from svc.policy.refusals import VocabularyError
 from svc.policy.terms_json import terms_form, terms_from_form

@@ -36,12 +36,8 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
-from svc.model.budget import Refusals
-from svc.model.rate import Rate
-from svc.model.registration import DeclaredResource, Registration
-from svc.model.signing import Purpose, Signed
-from svc.model.tally import Tally
-from svc.model.tunnels import (
+from svc.model.cluster.registration import DeclaredResource, Registration
+from svc.model.session.tunnels import (
     Miss,
     SessionsLeft,
     TunnelEnded,
@@ -49,6 +45,7 @@ from svc.model.tunnels import (
     TunnelRefused,
     TunnelRegistered,
 )
+from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
@@ -69,6 +66,9 @@ from svc.proxy.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.stopping import Work
 from svc.proxy.summaries import RefusalSummaries
 from svc.proxy.tunnels import TunnelService
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.counter import Tally
+from svc.ratelimit.limits import Refusals
 from svc.rpc.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
 from svc.rpc.server import RpcServerFactory

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import SvcError
 from svc.messages.tunnel import Goodbye, Nonce, OpenNotice
 from svc.model.principal import Role
-from svc.model.tunnels import EndReason, TunnelEnded, TunnelRegistered
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.rpc.freshness import Freshness
 from tests.pki.renewing import renew
 from tests.proof import proves

@@ -11,15 +11,15 @@ from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import Answer, Ended
 from svc.messages.session import LIST_METHOD, OPEN_METHOD, encode_open, encode_request
 from svc.messages.tunnel import CARRY_METHOD, REGISTER_METHOD, OpenNotice, Renew, encode_carry_open
-from svc.model.audit import Actor, rfc3339
+from svc.model.audit.record import Actor, rfc3339
 from svc.model.principal import Role
-from svc.model.rate import Rate
+from svc.model.session.tunnels import TunnelEnded
 from svc.model.signing import Purpose
-from svc.model.tally import OTHERS
-from svc.model.tunnels import TunnelEnded
 from svc.pki.identity import TransportIdentity
 from svc.proxy.reports import MAX_ENDS
 from svc.proxy.stopping import Stopping
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.counter import OTHERS
 from svc.rpc.frames import open_frame
 from svc.runtime.services import PeriodicTask
 from tests.audit.spools import files, names

@@ -10,8 +10,8 @@ from svc.errors import Denied, Fault, SvcError
 from svc.messages.control import AGAIN, Answer, Verdict
 from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
-from svc.model.registration import Accepted, Inventory
-from svc.model.resource import Assigned
+from svc.model.cluster.registration import Accepted, Inventory
+from svc.model.cluster.resource import Assigned
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data

@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import Departure, Ended
 from svc.messages.spooled import MAX_ROWS
-from svc.model.tunnels import TunnelEnded
+from svc.model.session.tunnels import TunnelEnded
 from svc.proxy.ends import MOMENT_SECS, EndsFile, EndsJournal
 from svc.proxy.reports import Reports
 from tests.audit.spools import Taken, files, record, written

@@ -16,7 +16,7 @@ from svc.messages.tunnel import (
     encode_up,
 )
 from svc.model.principal import Role
-from svc.model.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.proxy.queueing import SHARE, RegistrationQueue
 from svc.rpc.frames import open_frame
 from svc.tunnel.transport import MAX_UNHEARD

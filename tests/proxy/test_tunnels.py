@@ -18,9 +18,9 @@ from svc.messages.tunnel import (
     Renew,
     Renewed,
 )
+from svc.model.cluster.registration import Accepted, Withheld
 from svc.model.principal import Role
-from svc.model.registration import Accepted, Withheld
-from svc.model.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.proxy.refusals import REFUSAL_FAULTS, REFUSAL_LINES
 from svc.proxy.registering import MAX_UNSENT
 from tests.proof import proves

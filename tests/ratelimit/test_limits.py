@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Fault, TooMany
-from svc.model.audit import Actor
-from svc.model.budget import BUDGETS, Budget, Refusals
-from svc.model.rate import Buckets, Rate, Turns
-from svc.model.shares import Shares
-from svc.model.tally import OTHERS, Tally
+from svc.model.audit.record import Actor
+from svc.ratelimit.bucket import Buckets, Rate, Turns
+from svc.ratelimit.counter import OTHERS, Tally
+from svc.ratelimit.limits import BUDGETS, Budget, Refusals
+from svc.ratelimit.quota import Shares
 
 ANN, BOB = Actor("person", "a" * 26), Actor("person", "b" * 26)
 PAUSES = st.lists(st.floats(0, 5, allow_nan=False), max_size=80)

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.enrollment import MAX_ASKED, Enrollment
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
-from svc.model.token import make_token
+from svc.model.cluster.token import make_token
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Denied
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
 from svc.messages.tunnel import CARRY_METHOD, encode_carry_open
-from svc.model.places import Places
+from svc.ratelimit.places import Places
 from svc.rpc.frames import open_frame
 from tests.proxy.pieces import ProxyTests, Talk
 

@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.store import StoreNeeds
-from svc.model.migration import MigrationReport
+from svc.model.store.migration import MigrationReport
 from svc.store.factory import SqliteFactory
 from svc.testing.store_contract import plain_chain_hash
 

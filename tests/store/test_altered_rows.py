@@ -12,7 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from svc.errors import RecordLost
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
-from svc.model.ledger import PersonalValue
+from svc.model.audit.ledger import PersonalValue
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.factory import SqliteFactory
 from svc.testing.store_contract import plain_chain_hash

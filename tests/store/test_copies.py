@@ -14,13 +14,13 @@ from contrib.level_rows import Ids, made_ahead
 from svc.errors import AlreadyExists, Malformed, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.copies import CopyHead
 from svc.interfaces.store import ITransaction
-from svc.model.audit import chain_hash
-from svc.model.lease import Member
-from svc.model.ledger import GENESIS, EntitySlice, PersonalValue
-from svc.model.node import ExpectedKey, TokenRole
-from svc.model.outbox import AcceptedRow, Hold, Offered
-from svc.model.replay import Hole, SpoolMemory
-from svc.model.spool import SpoolRow
+from svc.model.audit.ledger import GENESIS, EntitySlice, PersonalValue
+from svc.model.audit.outbox import AcceptedRow, Hold, Offered
+from svc.model.audit.record import chain_hash
+from svc.model.audit.replay import Hole, SpoolMemory
+from svc.model.audit.spool import SpoolRow
+from svc.model.cluster.lease import Member
+from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.copy_lines import Table, in_order

@@ -10,11 +10,11 @@ from twisted.trial.unittest import TestCase
 
 from svc.audit.record import seal
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit import AuditRecord, chain_hash
-from svc.model.node import JoinToken, Leaf, Node, TokenRole
-from svc.model.person import IssuedCertificate, Person
-from svc.model.resource import Resource, Undeclared
-from svc.model.session import Session, SessionEnd
+from svc.model.audit.record import AuditRecord, chain_hash
+from svc.model.cluster.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.session.session import Session, SessionEnd
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from tests.audit.logs import FACTS, record

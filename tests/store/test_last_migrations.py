@@ -14,9 +14,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.migration import Standing
-from svc.model.resource import Resource
-from svc.model.state import resource_entry
+from svc.model.audit.state import resource_entry
+from svc.model.cluster.resource import Resource
+from svc.model.store.migration import Standing
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.factory import SqliteFactory

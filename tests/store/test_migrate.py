@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.errors import LockTimeout, MigrationsBroken, SvcError, UnknownApplied
-from svc.model.migration import Standing
+from svc.model.store.migration import Standing
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.connection import SqliteDatabase, open_writer, read_ledger
 from svc.store.factory import SqliteFactory

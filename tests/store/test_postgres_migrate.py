@@ -19,7 +19,7 @@ from svc.errors import (
     SvcError,
     UnknownApplied,
 )
-from svc.model.migration import MigrationReport, Standing
+from svc.model.store.migration import MigrationReport, Standing
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.migrate import discover, migrations_folder
 from svc.store.postgres import PostgresFactory

@@ -13,7 +13,7 @@ from zope.interface.verify import verifyObject
 
 from svc.errors import SvcError, UnknownApplied
 from svc.interfaces.store import IRehearser
-from svc.model.rehearsal import Rehearsal, RowChange
+from svc.model.store.rehearsal import Rehearsal, RowChange
 from svc.store.factory import SqliteFactory
 from svc.store.lock import take_lock
 from svc.store.postgres import PostgresFactory

@@ -52,9 +52,9 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
+from svc.model.cluster.registration import Accepted
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.registration import Accepted
 from svc.model.signing import Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, server_context

@@ -22,7 +22,7 @@ from svc.messages.control import Ask
 from svc.messages.session import encode_request
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.session_request import SessionRequest
+from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity

@@ -18,8 +18,8 @@ from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import policy_now
 from svc.compose.state import origin_key, origin_verifier
 from svc.interfaces.store import ITransaction
-from svc.model.audit import chain_hash
-from svc.model.events import POLICY_ACTIVATE, STATE_ADOPT
+from svc.model.audit.events import POLICY_ACTIVATE, STATE_ADOPT
+from svc.model.audit.record import chain_hash
 from svc.pki.keyring import load_keys
 from svc.store.connection import SqliteStatements, open_writer
 from svc.store.sql.transaction import Transaction

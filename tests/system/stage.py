@@ -28,8 +28,8 @@ from svc.compose.joining import Asking, dialed, enroll_direct, with_audit_key
 from svc.compose.runtime import load_kinds
 from svc.config import Address
 from svc.interfaces.kinds import IResourceKind
+from svc.model.cluster.token import parse_token
 from svc.model.principal import Role
-from svc.model.token import parse_token
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request

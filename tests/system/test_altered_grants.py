@@ -35,10 +35,10 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
-from svc.model.grant import Ceiling, Grant
+from svc.model.cluster.registration import Accepted, DeclaredResource, Registration
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.registration import Accepted, DeclaredResource, Registration
+from svc.model.session.grant import Ceiling, Grant
 from svc.model.signing import Purpose, Signed, sign
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity

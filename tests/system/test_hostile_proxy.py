@@ -28,9 +28,9 @@ from svc.messages.control import (
 )
 from svc.messages.session import decode_request, encode_request
 from svc.messages.tunnel import decode_registration, encode_registration
+from svc.model.cluster.registration import DeclaredResource, Registration
 from svc.model.ids import random_id
-from svc.model.registration import DeclaredResource, Registration
-from svc.model.session_request import SessionRequest
+from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.testing.settings import AUTHORITY

@@ -14,7 +14,7 @@ from h2.connection import H2Connection
 from h2.events import ResponseReceived, TrailersReceived
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.events import (
+from svc.model.audit.events import (
     ROLE_START,
     ROLE_STOP,
     SPOOL_OPEN,

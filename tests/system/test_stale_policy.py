@@ -20,7 +20,7 @@ from svc.messages.session import (
     why_message,
 )
 from svc.model.ids import random_id
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import session_pb2
 from svc.rpc.frames import open_frame

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.token import make_token
+from svc.model.cluster.token import make_token
 from svc.pki.keyring import create_cluster
 from svc.testing.processes import svc_command
 from tests.config.malformed import GOOD, ROWS

@@ -16,8 +16,8 @@ from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, Serve
 from svc.interfaces.transport import OpenOrder
 from svc.messages.tunnel import Down, OpenNotice, decode_carry_open
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.model.tunnels import EndReason
 from svc.rpc.ends import MessageEnd
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport

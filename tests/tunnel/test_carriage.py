@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import SvcError
 from svc.interfaces.rpc import RpcService
 from svc.messages.tunnel import CARRY_METHOD, encode_carry_open
-from svc.model.tunnels import EndReason
+from svc.model.session.tunnels import EndReason
 from svc.rpc.frames import FrameKind, data_head, open_frame, parse_frame
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel

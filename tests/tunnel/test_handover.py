@@ -9,7 +9,13 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
-from svc.model.tunnels import EndReason, SessionsLeft, TunnelEnded, TunnelEvent, TunnelRegistered
+from svc.model.session.tunnels import (
+    EndReason,
+    SessionsLeft,
+    TunnelEnded,
+    TunnelEvent,
+    TunnelRegistered,
+)
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
 from tests.proof import proves

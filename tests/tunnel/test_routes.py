@@ -16,9 +16,9 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
-from svc.model.registration import Inventory
-from svc.model.resource import Assigned
-from svc.model.tunnels import (
+from svc.model.cluster.registration import Inventory
+from svc.model.cluster.resource import Assigned
+from svc.model.session.tunnels import (
     EndReason,
     Miss,
     TunnelChanged,

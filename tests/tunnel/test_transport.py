@@ -16,7 +16,7 @@ from zope.interface.verify import verifyObject
 from svc.errors import Fault, SvcError
 from svc.interfaces.transport import ITunnelTransport
 from svc.messages.tunnel import Draining
-from svc.model.tunnels import EndReason
+from svc.model.session.tunnels import EndReason
 from svc.tunnel.times import TunnelTimes, end_reason
 from svc.tunnel.transport import MAX_PENDING_OPENS, RegisteredTunnel
 from tests.proof import proves

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.key_revision import KeyRevision, KeyState
-from svc.model.node import JoinToken, KeptToken, Leaf, Node, TokenRole
-from svc.model.person import IssuedCertificate, Person
-from svc.model.policy_version import PolicyVersion
-from svc.model.resource import Resource
-from svc.model.state import (
+from svc.model.audit.state import (
     certificate_entry,
     group_entry,
     key_entry,
@@ -19,6 +14,11 @@ from svc.model.state import (
     resource_entry,
     token_entry,
 )
+from svc.model.cluster.key_revision import KeyRevision, KeyState
+from svc.model.cluster.node import JoinToken, KeptToken, Leaf, Node, TokenRole
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.version import PolicyVersion
 from tests.proof import proves
 
 DIGESTS = {

@@ -27,18 +27,18 @@ from svc.audit.merkle import Tree, leaf_hash
 from svc.audit.record import seal
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
 from svc.messages.checks import parse
-from svc.model import events
-from svc.model.access import AccessRequest, EntityUid
-from svc.model.audit import Actor, AuditRecord, Event, Head, Shape, chain_hash
+from svc.model.audit import events
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import Actor, AuditRecord, Event, Head, Shape, chain_hash
+from svc.model.audit.spool import SpoolRow, row_digest, row_hash
+from svc.model.audit.state import StateChange
 from svc.model.canonical import decode, encode
-from svc.model.endings import PROXY_REVOKED
-from svc.model.grant import Grant
-from svc.model.ledger import ChainRow, PersonalValue
-from svc.model.registration import Accepted, Registration
-from svc.model.session_request import SessionRequest, WhyRequest
+from svc.model.cluster.registration import Accepted, Registration
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.session.ending import PROXY_REVOKED
+from svc.model.session.grant import Grant
+from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, sign
-from svc.model.spool import SpoolRow, row_digest, row_hash
-from svc.model.state import StateChange
 from svc.proto.gate.v1 import control_pb2, session_pb2
 from svc.proxy.ends import EndsFile, Owed
 from tests.upgrade.made import made

@@ -19,10 +19,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from contrib.level_cluster import Cluster, InForce, finished
 from contrib.levels import copy_at, cut, fill, main, migrations, place_of
 from svc.compose.store_place import StorePlace
-from svc.model.audit import chain_hash
-from svc.model.migration import Standing
-from svc.model.person import PersonState
-from svc.model.rehearsal import Objects, schema_changes
+from svc.model.audit.record import chain_hash
+from svc.model.cluster.person import PersonState
+from svc.model.store.migration import Standing
+from svc.model.store.rehearsal import Objects, schema_changes
 from svc.store.connection import open_reader
 from svc.store.factory import SqliteFactory
 from svc.store.migrate import migrations_folder

@@ -18,7 +18,7 @@ from zope.interface import implementer
 from svc.errors import Malformed, RecordLost
 from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
-from svc.model.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = "SELECT seq, prev_hash, hash, canonical, signature FROM audit_log "

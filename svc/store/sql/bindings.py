@@ -10,7 +10,7 @@ from attrs import frozen
 from zope.interface import implementer
 
 from svc.interfaces.inventory import IBindings
-from svc.model.resource import Binding, Resource
+from svc.model.cluster.resource import Binding, Resource
 from svc.store.sql.statements import Row, Statements
 
 

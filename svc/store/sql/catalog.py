@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICatalog
-from svc.model.resource import Resource, ResourceSource, Undeclared
+from svc.model.cluster.resource import Resource, ResourceSource, Undeclared
 from svc.store.sql.bindings import bind, unbind
 from svc.store.sql.inventories import count_change
 from svc.store.sql.statements import Row, Statements, next_revision

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICertificates
-from svc.model.person import IssuedCertificate
+from svc.model.cluster.person import IssuedCertificate
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = (

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.expected import IExpectedKeys
-from svc.model.node import ExpectedKey, TokenRole
+from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = (

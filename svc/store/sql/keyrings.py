@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import NoSuchRow
 from svc.interfaces.facets import IKeyrings
-from svc.model.key_revision import KeyRevision, KeyState
+from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = "kind, revision, certificate, state, since"

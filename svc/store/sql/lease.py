@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import LeaseLost
 from svc.interfaces.facets import ILease
-from svc.model.lease import Lease, Member
+from svc.model.cluster.lease import Lease, Member
 from svc.store.sql.statements import Statements
 
 

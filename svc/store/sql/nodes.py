@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
-from svc.model.node import Leaf, Node, NodeState, Publication, Renewal
+from svc.model.cluster.node import Leaf, Node, NodeState, Publication, Renewal
 from svc.store.sql.inventories import begin_inventory
 from svc.store.sql.statements import Row, Statements
 

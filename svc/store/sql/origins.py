@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.outbox import IOrigins
-from svc.model.outbox import AcceptedRow
+from svc.model.audit.outbox import AcceptedRow
 from svc.store.sql.statements import Statements, marks, parts
 
 _ROWS = 100

@@ -16,10 +16,10 @@ from zope.interface import implementer
 
 from svc.errors import Malformed
 from svc.interfaces.outbox import IOutbox
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.outbox import Hold, Offered, QueueCounts, QueuedRow
+from svc.model.audit.spool import SpoolRow, row_digest
 from svc.model.canonical import decode, encode
-from svc.model.ledger import PersonalValue
-from svc.model.outbox import Hold, Offered, QueueCounts, QueuedRow
-from svc.model.spool import SpoolRow, row_digest
 from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
 
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "

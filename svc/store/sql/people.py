@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import IPeople
-from svc.model.person import Person, PersonState
+from svc.model.cluster.person import Person, PersonState
 from svc.store.sql.statements import Statements, next_revision
 
 

@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import IPolicies
-from svc.model.policy_version import PolicyVersion
+from svc.model.policy.version import PolicyVersion
 from svc.store.sql.statements import Row, Statements
 
 _SELECT = "SELECT version, text, sha256, author, created_at, activated_at FROM policy_versions "

@@ -6,7 +6,7 @@ from attrs import frozen
 from zope.interface import implementer
 
 from svc.interfaces.facets import ISchema
-from svc.model.migration import AppliedMigration
+from svc.model.store.migration import AppliedMigration
 from svc.store.sql.statements import Statements
 
 

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ISessions
-from svc.model.session import Ending, Session, SessionEnd, SessionState
+from svc.model.session.session import Ending, Session, SessionEnd, SessionState
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = (

@@ -10,9 +10,9 @@ from zope.interface import implementer
 
 from svc.errors import AuditBroken
 from svc.interfaces.outbox import ISpools
-from svc.model.outbox import Offered
-from svc.model.replay import Hole, SpoolMemory
-from svc.model.spool import SpoolRow, row_digest
+from svc.model.audit.outbox import Offered
+from svc.model.audit.replay import Hole, SpoolMemory
+from svc.model.audit.spool import SpoolRow, row_digest
 from svc.store.sql.statements import Row, Statements, marks, parts
 
 _COLUMNS = "origin, spool_id, high, top, holes, closed, lost, given_up"

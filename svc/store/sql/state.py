@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import IStateLog
-from svc.model.state import StateHead, StateRow
+from svc.model.audit.state import StateHead, StateRow
 from svc.store.sql.statements import Row, Statements
 
 

@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ITokens
-from svc.model.node import JoinToken, KeptToken, Spending, SpentToken, TokenRole
+from svc.model.cluster.node import JoinToken, KeptToken, Spending, SpentToken, TokenRole
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"

@@ -16,9 +16,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.records import operator
 from svc.authority.restoring import WISH
 from svc.interfaces.store import IStore
-from svc.model.audit import SignedHead
+from svc.model.audit.events import STORE_RESTORED
+from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json
-from svc.model.events import STORE_RESTORED
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority

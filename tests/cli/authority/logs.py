@@ -17,9 +17,9 @@ from svc.authority.noticing import NoticingStore, StoredChain
 from svc.authority.records import ANONYMOUS, node, operator, person
 from svc.compose.heads import head_verifier
 from svc.interfaces.store import IStore, StoreNeeds
-from svc.model.audit import chain_hash
-from svc.model.events import ENROLL_REFUSED, OPERATOR_REFUSED
-from svc.model.person import Person
+from svc.model.audit.events import ENROLL_REFUSED, OPERATOR_REFUSED
+from svc.model.audit.record import chain_hash
+from svc.model.cluster.person import Person
 from svc.model.signing import Purpose
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import ClusterKeys

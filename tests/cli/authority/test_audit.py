@@ -16,9 +16,9 @@ from attrs import evolve
 from twisted.trial.unittest import TestCase
 
 from svc.authority.records import person as person_actor
-from svc.model.events import SESSION_REFUSED, SESSION_START
-from svc.model.ledger import EntitySlice
-from svc.model.person import Person
+from svc.model.audit.events import SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import EntitySlice
+from svc.model.cluster.person import Person
 from svc.pki.root import make_cluster
 from svc.policy.entities import PersonFacts, cedar_json, entity_of, slice_digest
 from svc.runtime import given_file

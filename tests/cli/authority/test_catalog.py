@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.policies import FIRST_POLICY
 from svc.authority.registrations import Registered
 from svc.messages.control import AGAIN
-from svc.model.resource import Undeclared
+from svc.model.cluster.resource import Undeclared
 from tests.cli.authority.test_members import NEW, SEEN
 from tests.cli.desk import CLUSTER, PIN, POLICY, STATUS, Authority, Place
 from tests.proof import proves

@@ -8,9 +8,9 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registrations import Registered
-from svc.model.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
-from svc.model.node import Leaf, Node
-from svc.model.token import parse_token
+from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
+from svc.model.cluster.node import Leaf, Node
+from svc.model.cluster.token import parse_token
 from tests.cli.desk import LESS, NOW, PIN, POLICY, Authority, Place
 from tests.proof import proves
 

@@ -10,9 +10,9 @@ from twisted.trial.unittest import TestCase
 
 from svc.audit.record import Sealer
 from svc.audit.spool_rows import RowMaker
-from svc.model.ledger import GENESIS
-from svc.model.outbox import Hold, Offered
-from svc.model.spool import SpoolPlace, SpoolRow
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Hold, Offered
+from svc.model.audit.spool import SpoolPlace, SpoolRow
 from tests.cli.authority.logs import EVIL, LoggedPlace
 from tests.cli.desk import NOW, Authority
 from tests.pki.support import Counted

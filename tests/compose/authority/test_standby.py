@@ -16,7 +16,7 @@ from svc.authority.facts import Knowledge
 from svc.authority.policy_in_force import PolicyInForce
 from svc.compose.authority_follow import Follower
 from svc.compose.state import StateBeginning, origin_verifier
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.store.memory import memory_store

@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 from svc.compose.store_opening import LEAVING_SECS, LONGEST_PAUSE, PENDING_SECS, AwaitedStore
 from svc.errors import MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IStore
-from svc.model.audit import chain_hash
+from svc.model.audit.record import chain_hash
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.lock import take_lock

@@ -23,11 +23,11 @@ from svc.compose.authority_turn import CHECK_SECS, Standing, Turn
 from svc.compose.listeners import LateFactory, RpcListener
 from svc.errors import LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import RpcService
-from svc.model.audit import chain_hash
+from svc.model.audit.events import AUTHORITY_DOUBT
+from svc.model.audit.record import chain_hash
 from svc.model.certificate import CertificateFacts
-from svc.model.events import AUTHORITY_DOUBT
-from svc.model.lease import Lease
-from svc.model.node import Leaf, Node
+from svc.model.cluster.lease import Lease
+from svc.model.cluster.node import Leaf, Node
 from svc.model.principal import Role
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request

@@ -9,10 +9,10 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import PluginError, SvcError
-from svc.model import events
-from svc.model.audit import GENESIS, Event, Field, Sensitivity, Severity, chain_hash, rfc3339
-from svc.model.events import CATALOGUE, check_catalogue
-from svc.model.terms import ActionTerm, AttributeTerm
+from svc.model.audit import events
+from svc.model.audit.events import CATALOGUE, check_catalogue
+from svc.model.audit.record import GENESIS, Event, Field, Sensitivity, Severity, chain_hash, rfc3339
+from svc.model.policy.terms import ActionTerm, AttributeTerm
 from tests.proof import proves
 
 ACTION = ActionTerm("tcpConnect", "connect", ("User",), ("TcpService",), "x", context=("weekday",))

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from svc.errors import ConfigError
 from svc.interfaces.kinds import IResourceKind, KindTerms
 from svc.kinds.address import read_address, refuse_unknown, split_address
-from svc.model.target import Target
+from svc.model.cluster.target import Target
 
 FIRST_PORT = 5900
 """Display N of a host listens on this port and N more."""

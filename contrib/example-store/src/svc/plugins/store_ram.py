@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from svc.errors import ConfigError, StoreUnavailable
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
-from svc.model.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
 from svc.store.factory import SqliteFactory
 
 

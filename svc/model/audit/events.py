@@ -1,0 +1,400 @@
+"""The catalogue of audit events: every name, code, class, severity and field.
+
+One table, so that an operator can route by code and an auditor knows which
+words mean what.  Codes and names are never changed or used again; bump
+:data:`CATALOGUE_VERSION` with each addition.  Each field name has one meaning
+and one sensitivity everywhere.  This module holds no code that writes records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from svc.errors import PluginError
+from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
+from svc.model.policy.terms import ActionTerm, AttributeTerm
+
+CATALOGUE_VERSION = 5
+
+_PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
+_NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
+_NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+\Z")
+_FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_CODE = re.compile(r"SVC[0-9]{4}[IWE]\Z")
+_LETTERS = {"I": Severity.INFO, "W": Severity.WARNING, "E": Severity.ERROR}
+
+
+def _by_name(*fields: Field) -> Mapping[str, Field]:
+    return MappingProxyType({field.name: field for field in fields})
+
+
+DETAILS: Mapping[str, Field] = _by_name(
+    Field("assignment_revision", _PUBLIC, "how often the resource was assigned", _NUMBER),
+    Field("bytes_down", _PUBLIC, "bytes from the target to the client", _NUMBER),
+    Field("bytes_up", _PUBLIC, "bytes from the client to the target", _NUMBER),
+    Field("certificate_sha256", _PUBLIC, "digest of the certificate concerned"),
+    Field("change", _PUBLIC, "names of the fields that changed", _TEXTS),
+    Field("connector_id", _PUBLIC, "the Connector concerned"),
+    Field("count", _PUBLIC, "how many", _NUMBER),
+    Field("duration_ms", _PUBLIC, "how long it lasted, in milliseconds", _NUMBER),
+    Field("email", _PERSONAL, "a person's mail address"),
+    Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
+    Field("first_n", _PUBLIC, "first spool row concerned", _NUMBER),
+    Field(
+        "former_spools",
+        _PUBLIC,
+        "earlier spools that the origin still keeps, as id:number of the last row",
+        _TEXTS,
+    ),
+    Field("generation", _PUBLIC, "renewal generation of the certificate", _NUMBER),
+    Field("group", _PUBLIC, "name of the group"),
+    Field("head_hash", _PUBLIC, "hash of the signed head concerned"),
+    Field("head_size", _PUBLIC, "records that the signed head covers", _NUMBER),
+    Field("held_event_id", _PUBLIC, "the held record"),
+    Field("inventory_generation", _PUBLIC, "of what a Connector is meant to serve", _NUMBER),
+    Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
+    Field("key_purpose", _PUBLIC, "what the key may sign"),
+    Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
+    Field("lane", _PUBLIC, "the last lane: `in_tunnel`, `direct`, or `unknown` if never told"),
+    Field("last_n", _PUBLIC, "last spool row concerned", _NUMBER),
+    Field("leader_id", _PUBLIC, "the Authority that leads, as far as the origin knows"),
+    Field("local_uid", _PUBLIC, "uid of the process that asked", _NUMBER),
+    Field("lost_hash", _PUBLIC, "hash of the signed head that is given up"),
+    Field("lost_size", _PUBLIC, "records that the head that is given up covers", _NUMBER),
+    Field("shared_size", _PUBLIC, "records known to be in the lost line and in this one", _NUMBER),
+    Field("migrations", _PUBLIC, "names of the migrations applied", _TEXTS),
+    Field("name", _PERSONAL, "a person's name"),
+    Field("note", _PERSONAL, "what a person wrote about it"),
+    Field("not_after", _PUBLIC, "when the certificate ends"),
+    Field("password", _SECRET, "never recorded"),
+    Field("person_id", _PUBLIC, "the person concerned"),
+    Field("plugins", _PUBLIC, "name, version and digest of each plug-in", _TEXTS),
+    Field("policy_digest", _PUBLIC, "SHA-256 of the policy text"),
+    Field("previous_digest", _PUBLIC, "SHA-256 of what was in force before"),
+    Field("private_key", _SECRET, "never recorded"),
+    Field("profile", _PUBLIC, "which certificate authority or profile signed"),
+    Field("proxy_decision_id", _PUBLIC, "the Proxy's own decision on the same request"),
+    Field("proxy_id", _PUBLIC, "the Proxy concerned"),
+    Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they came"),
+    Field("recording_sha256", _PUBLIC, "digest of the recording"),
+    Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
+    Field("resource_identity", _PUBLIC, "which resource of its id it is"),
+    Field("resources", _PUBLIC, "ids of the resources concerned", _TEXTS),
+    Field("role", _PUBLIC, "role of the node or person"),
+    Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
+    Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
+    Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
+    Field("since", _PUBLIC, "start of the time concerned"),
+    Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
+    Field("spool_id", _PUBLIC, "the spool concerned"),
+    Field("subject", _PUBLIC, "the row concerned, as sort and id"),
+    Field("token", _SECRET, "never recorded"),
+    Field("token_id", _PUBLIC, "public id of the join token"),
+    Field("ttl_seconds", _PUBLIC, "how long it may be used", _NUMBER),
+    Field("until", _PUBLIC, "end of the time concerned"),
+    Field("validated", _PUBLIC, "whether strict validation passed", _FLAG),
+    Field("version", _PUBLIC, "version of the program"),
+)
+"""Every field that any event's details may have."""
+
+
+def _event(number: int, name: str, letter: str, meaning: str, fields: str = "") -> Event:
+    """One of ours: the class follows from the first digit of the number."""
+    event_class = list(EventClass)[number // 1000 - 1]
+    known = tuple(DETAILS[word] for word in fields.split())
+    return Event(name, f"SVC{number}{letter}", event_class, _LETTERS[letter], meaning, known)
+
+
+_CERTIFICATE = "serial certificate_sha256 not_after profile generation"
+_TRAFFIC = "bytes_up bytes_down duration_ms lane proxy_id connector_id"
+
+SESSION_START = _event(
+    1001, "session.start", "I", "a session was granted",
+    "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
+)  # fmt: skip
+SESSION_END = _event(1002, "session.end", "I", "a session ended", _TRAFFIC)
+SESSION_ABANDONED = _event(
+    1003, "session.abandoned", "W", "nobody claimed a session any more", _TRAFFIC
+)
+SESSION_REFUSED = _event(
+    1004, "session.refused", "W", "a session was not granted",
+    "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
+)  # fmt: skip
+SESSION_MISMATCH = _event(
+    1005, "session.mismatch", "W", "Connector and Proxy count a session's bytes apart", _TRAFFIC
+)
+REQUEST_DECISION = _event(
+    1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
+)
+REFUSALS_SUMMARY = _event(
+    1011, "refusals.summary", "W",
+    "what one caller was refused in a minute without a record each; the reason names the budget",
+    "count since until proxy_id person_id connector_id",
+)  # fmt: skip
+RECORDING_DELIVERED = _event(
+    1020, "recording.delivered", "I", "a recording reached its store",
+    "recording_sha256 connector_id",
+)  # fmt: skip
+TUNNEL_REGISTERED = _event(
+    1030, "tunnel.registered", "I", "a Connector registered a tunnel",
+    "proxy_id connector_id resources inventory_generation",
+)  # fmt: skip
+TUNNEL_REFUSED = _event(
+    1031, "tunnel.refused", "W", "a Connector's registration was refused",
+    "proxy_id connector_id resources source_address",
+)  # fmt: skip
+TUNNEL_ENDED = _event(
+    1032, "tunnel.ended", "I", "a tunnel ended", "proxy_id connector_id count duration_ms"
+)
+
+TOKEN_CREATE = _event(
+    2001, "token.create", "I", "a one-use join token was made",
+    "token_id token role ttl_seconds person_id row_digest local_uid",
+)  # fmt: skip
+NODE_ENROLL = _event(
+    2002, "node.enroll", "I", "a node joined",
+    f"{_CERTIFICATE} token_id token expected_id role key_digest source_address row_digest",
+)  # fmt: skip
+ENROLL_REFUSED = _event(
+    2003, "enroll.refused", "W", "somebody with a known token was not let in",
+    "token_id token expected_id role source_address",
+)  # fmt: skip
+NODE_RENEW = _event(
+    2004, "node.renew", "I", "a node's certificate was renewed", f"{_CERTIFICATE} role row_digest"
+)
+RENEW_REFUSED = _event(
+    2005, "renew.refused", "W", "a renewal was refused",
+    "serial generation role person_id source_address",
+)  # fmt: skip
+NODE_REVOKE = _event(
+    2006, "node.revoke", "I", "a node was revoked", "serial role row_digest local_uid"
+)
+KEY_EXPECT = _event(
+    2007, "key.expect", "I", "a key may join once without a token",
+    "expected_id key_digest role ttl_seconds row_digest local_uid",
+)  # fmt: skip
+KEY_WITHDRAW = _event(
+    2008, "key.withdraw", "I", "a key may not join without a token any more",
+    "expected_id key_digest role row_digest local_uid",
+)  # fmt: skip
+CREDENTIAL_ISSUE = _event(
+    2010, "credential.issue", "I", "a credential left the authority",
+    f"{_CERTIFICATE} person_id role private_key",
+)  # fmt: skip
+PERSON_ADD = _event(
+    2020, "person.add", "I", "a person was added",
+    "person_id name email row_digest local_uid password",
+)  # fmt: skip
+PERSON_ENROLL = _event(
+    2021, "person.enroll", "I", "a person exchanged a token for a certificate",
+    f"{_CERTIFICATE} person_id token_id token source_address row_digest",
+)  # fmt: skip
+PERSON_RENEW = _event(
+    2022, "person.renew", "I", "a person's certificate was renewed",
+    f"{_CERTIFICATE} person_id row_digest",
+)  # fmt: skip
+PERSON_REVOKE = _event(
+    2023, "person.revoke", "I", "a person was revoked", "person_id row_digest local_uid"
+)
+USER_FORGET_NAME = _event(
+    2024, "user.forget_name", "I", "a person's name was erased", "person_id row_digest local_uid"
+)
+GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
+GROUP_JOIN = _event(
+    2031, "group.join", "I", "a person joined a group", "group person_id row_digest local_uid"
+)
+GROUP_LEAVE = _event(
+    2032, "group.leave", "I", "a person left a group", "group person_id row_digest local_uid"
+)
+
+POLICY_PROPOSE = _event(
+    3001, "policy.propose", "I", "a policy was proposed",
+    "policy_digest previous_digest note validated row_digest local_uid",
+)  # fmt: skip
+POLICY_APPROVE = _event(
+    3002, "policy.approve", "I", "a policy was approved",
+    "policy_digest previous_digest note row_digest local_uid",
+)  # fmt: skip
+POLICY_ACTIVATE = _event(
+    3003, "policy.activate", "I", "a policy came into force",
+    "policy_digest previous_digest note validated row_digest local_uid",
+)  # fmt: skip
+POLICY_REFUSED = _event(
+    3004, "policy.refused", "W", "a policy was refused", "policy_digest note local_uid"
+)
+STATE_UNSIGNED = _event(
+    3005, "state.unsigned", "E", "a stored row without its record was not applied",
+    "row_digest policy_digest subject signed_digest",
+)  # fmt: skip
+STATE_ADOPT = _event(
+    3006, "state.adopt", "W", "rows from before records of state were taken over as they were",
+    "count local_uid",
+)  # fmt: skip
+SCOPE_SET = _event(
+    3010, "scope.set", "I", "a scope was set", "change previous_digest row_digest local_uid"
+)
+EPOCH_ACTIVATE = _event(
+    3011, "epoch.activate", "I", "an epoch came into force", "previous_digest row_digest local_uid"
+)
+ROOT_PREPARE = _event(
+    3020, "root.prepare", "I", "a new cluster root was prepared",
+    "certificate_sha256 key_digest row_digest",
+)  # fmt: skip
+ROOT_ACK = _event(3021, "root.ack", "I", "a node took the new root", "certificate_sha256 role")
+ROOT_ACTIVATE = _event(
+    3022, "root.activate", "I", "the new root came into force", "certificate_sha256 row_digest"
+)
+ROOT_CANCEL = _event(
+    3023, "root.cancel", "I", "the new root was given up", "certificate_sha256 row_digest"
+)
+CA_ACTIVATE = _event(
+    3024, "ca.activate", "I", "a revision of an issuing CA came into force",
+    "key_purpose generation certificate_sha256 row_digest",
+)  # fmt: skip
+RESOURCE_ADD = _event(
+    3030, "resource.add", "I", "a resource was added to the catalog",
+    "labels connector_id resource_identity assignment_revision row_digest local_uid",
+)  # fmt: skip
+RESOURCE_CHANGE = _event(
+    3031, "resource.change", "I", "a resource was changed",
+    "change labels connector_id resource_identity assignment_revision previous_digest row_digest"
+    " local_uid",
+)  # fmt: skip
+RESOURCE_REMOVE = _event(
+    3032, "resource.remove", "I", "a resource was removed",
+    "connector_id resource_identity row_digest local_uid",
+)  # fmt: skip
+
+ROLE_START = _event(4001, "role.start", "I", "a role started", "role version plugins")
+ROLE_STOP = _event(4002, "role.stop", "I", "a role stopped", "role version")
+STORE_MIGRATE = _event(4003, "store.migrate", "I", "migrations were applied", "migrations version")
+STORE_RESTORED = _event(
+    4004, "store.restored", "W", "an older store was put back on purpose",
+    "head_hash head_size lost_hash lost_size shared_size until note local_uid",
+)  # fmt: skip
+OPERATOR_REFUSED = _event(
+    4005, "operator.refused", "W", "an operator's command was refused", "local_uid source_address"
+)
+OPERATOR_READ = _event(
+    4006, "operator.read", "I", "an operator read records of others", "count local_uid"
+)
+AUDIT_KEY = _event(
+    4010, "audit.key", "I", "a key may sign records from now on",
+    "key_digest key_purpose certificate_sha256 row_digest",
+)  # fmt: skip
+AUDIT_HELD = _event(
+    4011, "audit.held", "E", "queued records of an origin were held back",
+    "held_event_id spool_id first_n last_n count",
+)  # fmt: skip
+AUDIT_RELEASED = _event(
+    4012, "audit.released", "I", "a held record was let go",
+    "held_event_id spool_id first_n record_digest note",
+)  # fmt: skip
+AUDIT_GAP = _event(
+    4013, "audit.gap", "E", "records of an origin are missing", "spool_id first_n last_n count"
+)
+AUDIT_ERASED = _event(
+    4014, "audit.erased", "I", "personal values were erased beside the log",
+    "count person_id since until local_uid",
+)  # fmt: skip
+AUDIT_FILLED = _event(
+    4015, "audit.filled", "I", "records that were missing have come",
+    "spool_id first_n last_n count",
+)  # fmt: skip
+AUDIT_DISCARDED = _event(
+    4016, "audit.discarded", "W", "a held record was thrown away",
+    "held_event_id spool_id first_n record_digest note",
+)  # fmt: skip
+AUDIT_CUT = _event(
+    4017, "audit.cut", "W", "records that did not verify were taken out of the log on purpose",
+    "first_n last_n count head_size note local_uid",
+)  # fmt: skip
+SPOOL_OPEN = _event(
+    4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"
+)
+SPOOL_CLOSE = _event(
+    4021, "spool.close", "I", "an origin ended its spool in order; nothing follows this row",
+    "spool_id last_n",
+)  # fmt: skip
+AUTHORITY_STANDBY = _event(
+    4030, "authority.standby", "I", "an Authority stands by for the one that leads",
+    "leader_id version",
+)  # fmt: skip
+AUTHORITY_DOUBT = _event(
+    4031, "authority.doubt", "E", "what an Authority that stands by follows does not verify",
+    "leader_id",
+)  # fmt: skip
+
+CATALOGUE: tuple[Event, ...] = tuple(
+    sorted((e for e in globals().values() if isinstance(e, Event)), key=lambda event: event.code)
+)
+"""Every event of ours, by code."""
+
+BY_NAME: Mapping[str, Event] = MappingProxyType({event.name: event for event in CATALOGUE})
+
+
+def check_catalogue(
+    events: Iterable[Event] = CATALOGUE,
+    facts: Iterable[AttributeTerm] = (),
+    actions: Iterable[ActionTerm] = (),
+) -> None:
+    """Refuse a catalogue that leaves anything unclassified or says a thing twice.
+
+    Called at start by ``compose`` with the vocabulary's facts and actions, and
+    with the events of enabled plug-ins added to ours.  Pure.
+
+    Raises:
+        PluginError: reason ``audit_unclassified``; the text names every fault.
+    """
+    known = list(facts)
+    names = {fact.name for fact in known}
+    faults = [*_event_faults(list(events)), *_fact_faults("context", known)]
+    for action in actions:
+        missing = sorted(set(action.context) - names)
+        faults += [f"{action.name}: context fact {name} is not classified" for name in missing]
+    if faults:
+        raise PluginError("audit catalogue: " + "; ".join(faults), reason="audit_unclassified")
+
+
+def _event_faults(events: list[Event]) -> list[str]:
+    faults = [f"{name}: declared twice" for name in _doubled([event.name for event in events])]
+    faults += [f"{code}: used twice" for code in _doubled([event.code for event in events])]
+    meanings: dict[str, Field] = {}
+    for event in events:
+        if not _NAME.match(event.name):
+            faults.append(f"{event.name!r}: not a dotted lower-case name")
+        if not _CODE.match(event.code) or _LETTERS[event.code[-1]] is not event.severity:
+            faults.append(f"{event.name}: code {event.code!r} does not fit its severity")
+        faults += _field_faults(event.name, list(event.fields))
+        for field in event.fields:
+            if meanings.setdefault(field.name, field) != field:
+                faults.append(f"{event.name}: {field.name} means something else elsewhere")
+    return faults
+
+
+def _field_faults(where: str, fields: list[Field]) -> list[str]:
+    faults = [f"{where}: {name} declared twice" for name in _doubled([f.name for f in fields])]
+    for field in fields:
+        if not _FIELD_NAME.match(field.name):
+            faults.append(f"{where}: {field.name!r} is not a field name")
+        if field.sensitivity not in set(Sensitivity):
+            faults.append(f"{where}: {field.name} is neither public, personal nor secret")
+        if field.shape not in set(Shape):
+            faults.append(f"{where}: {field.name} has no shape")
+    return faults
+
+
+def _fact_faults(where: str, facts: Iterable[AttributeTerm]) -> list[str]:
+    faults: list[str] = []
+    for fact in facts:
+        if fact.classified not in ("public", "personal"):
+            faults.append(f"{where}: {fact.name} is neither public nor personal")
+        if isinstance(fact.type, tuple):
+            faults += _fact_faults(f"{where}.{fact.name}", fact.type)
+    return faults
+
+
+def _doubled(words: list[str]) -> list[str]:
+    return sorted({word for word in words if words.count(word) > 1})

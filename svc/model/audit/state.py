@@ -1,0 +1,323 @@
+r"""What a signed record says of a protected row, and the digest that names the row.
+
+Rule R8: policies, roles, groups, revocations, join tokens, audit keys and
+revisions of issuing CAs are in force only as a signed audit record says.  A
+record that changes them names each row by *subject* and *digest*; a row whose
+digest is not the one of the newest record of its subject has no effect.  The
+digest covers every field that decides anything, and nothing that does not (when
+a node was last seen).
+
+Pure.  A digest is SHA-256 over ``svc-state-row-v1\0`` and the canonical JSON of
+the fields; numbers are written as text, so that whatever stands in a table has
+a digest.  The digests are part of signed records: a field is added with care
+(a new form, beside the old one), never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NoReturn
+
+from attrs import field, frozen
+
+from svc.errors import Malformed
+from svc.model.audit.ledger import GENESIS
+from svc.model.canonical import MAX_INTEGER, Json, encode
+from svc.model.cluster.key_revision import KeyRevision
+from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.resource import Resource, first_identity
+from svc.model.policy.version import PolicyVersion
+
+ROW_DOMAIN = b"svc-state-row-v1\0"
+MAX_ROWS = 512
+"""Rows that one record may name, so that the record stays within its size."""
+
+CATALOG_SORTS = frozenset({"person", "group", "resource"})
+"""A change of these counts one revision of the catalog."""
+
+TIMED_SORTS = frozenset({"token", "certificate", "expected"})
+"""These mean nothing any more once their time is over."""
+
+CATALOG = "catalog:revision"
+"""The subject under which a changed counter of the catalog is named; in no record."""
+
+
+@frozen
+class StateEntry:
+    """What one row must be.
+
+    Attributes:
+        subject: ``<sort>:<id>``.
+        digest: Of the row; None says that there is no such row any more.
+        until: Seconds since the epoch after which neither entry nor row mean anything.
+    """
+
+    subject: str
+    digest: bytes | None
+    until: int | None = None
+
+    @property
+    def sort(self) -> str:
+        """The sort of the row: ``person``, ``node`` and so on."""
+        return self.subject.partition(":")[0]
+
+
+@frozen
+class StateChange:
+    """The member ``state`` of a record that changes protected rows.
+
+    Attributes:
+        n: Counts such records from 1, without a hole.
+        prev: The chain hash of the record with ``n - 1``; zero bytes for the first.
+        catalog: The revision of the catalog after the change; None where it did not count.
+    """
+
+    n: int
+    prev: bytes
+    rows: tuple[StateEntry, ...]
+    catalog: int | None = None
+
+    def form(self) -> dict[str, Json]:
+        """As it stands in the record's canonical bytes."""
+        form: dict[str, Json] = {
+            "n": self.n,
+            "prev": self.prev.hex(),
+            "rows": [_row_form(one) for one in self.rows],
+        }
+        if self.catalog is not None:
+            form["catalog"] = self.catalog
+        return form
+
+
+@frozen
+class StateHead:
+    """The newest record of state: its number, its place in the log, its chain hash."""
+
+    n: int = 0
+    seq: int = 0
+    hash: bytes = GENESIS
+
+
+@frozen
+class StateRow:
+    """One record of state with its signature, as the store keeps it.
+
+    ``canonical``, ``prev_hash`` and ``hash`` are empty where the log lacks the
+    record, ``certificate`` (DER) where the signer's is missing.
+    """
+
+    n: int
+    seq: int
+    prev_hash: bytes
+    hash: bytes
+    canonical: bytes = field(repr=False)
+    key_id: str
+    signature: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+
+
+def read_change(form: Json) -> StateChange:
+    """The change that :meth:`StateChange.form` wrote.
+
+    Raises:
+        Malformed: it is not of that form.
+    """
+    if not isinstance(form, Mapping) or not {"n", "prev", "rows"} <= set(form):
+        _refuse()
+    if set(form) - {"n", "prev", "rows", "catalog"}:
+        _refuse()
+    rows, catalog = form["rows"], form.get("catalog")
+    if not isinstance(rows, (list, tuple)) or not 1 <= len(rows) <= MAX_ROWS:
+        _refuse()
+    entries = tuple(_read_row(one) for one in rows)
+    return StateChange(
+        _whole(form["n"]),
+        _digest(form["prev"]),
+        entries,
+        None if catalog is None else _whole(catalog),
+    )
+
+
+# -- subjects and digests
+
+
+def person_entry(person: Person) -> StateEntry:
+    """A person with its groups; the salt keeps the name from being guessed once it is erased."""
+    return _entry(
+        f"person:{person.id}",
+        {
+            "name": person.name,
+            "salt": person.salt.hex(),
+            "state": person.state.value,
+            "groups": sorted(person.groups),
+        },
+    )
+
+
+def group_entry(name: str) -> StateEntry:
+    """A group: that it is there is all there is to it."""
+    return _entry(f"group:{name}", {})
+
+
+def node_entry(node: Node) -> StateEntry:
+    """A node: what it is, what its records are verified by, its newest leaf.
+
+    One that publishes by hand has the form of before that could be chosen.
+    """
+    fields: dict[str, Json] = {
+        "name": node.name,
+        "role": node.role,
+        "key": node.key_sha256.hex(),
+        "audit_key": node.audit_key.hex(),
+        "state": node.state.value,
+        "generation": str(node.generation),
+        "leaf": [node.leaf.serial, node.leaf.key_sha256.hex(), _exact(node.leaf.expires)],
+        "names": list(node.names),
+    }
+    if node.publication is not Publication.MANUAL:
+        fields["publication"] = node.publication.value
+    return _entry(f"node:{node.id}", fields)
+
+
+def token_entry(kept: KeptToken) -> StateEntry:
+    """A join token, spent or not."""
+    token = kept.token
+    fields: dict[str, Json] = {
+        "secret": token.secret_sha256.hex(),
+        "role": token.role.value,
+        "expires": _exact(token.expires_at),
+        "bound_to": token.bound_to,
+        "names": list(token.names),
+        "spent": kept.spent_at is not None,
+    }
+    return _entry(f"token:{token.id}", fields, token.expires_at)
+
+
+def expected_entry(expected: ExpectedKey) -> StateEntry:
+    """A key that may join without a token, used or not."""
+    fields: dict[str, Json] = {
+        "role": expected.role.value,
+        "name": expected.name,
+        "key": expected.key_sha256.hex(),
+        "issuer": expected.issuer,
+        "expires": _exact(expected.expires_at),
+        "names": list(expected.names),
+        "used": expected.used_at is not None,
+    }
+    return _entry(f"expected:{expected.id}", fields, expected.expires_at)
+
+
+def certificate_entry(issued: IssuedCertificate) -> StateEntry:
+    """A person's certificate, revoked or not."""
+    fields: dict[str, Json] = {
+        "serial": issued.serial,
+        "person": issued.person_id,
+        "expires": _exact(issued.expires),
+        "revoked": issued.revoked_at is not None,
+    }
+    return _entry(f"certificate:{issued.sha256.hex()}", fields, issued.expires)
+
+
+def resource_entry(resource: Resource) -> StateEntry:
+    """A resource with its labels, its identity and its assignment.
+
+    The first of its id under its first assignment has the form of before
+    identities were kept: so what was signed for then is in force still.
+    """
+    fields: dict[str, Json] = {
+        "kind": resource.kind,
+        "labels": [list(pair) for pair in sorted(resource.labels.items())],
+        "assigned_to": resource.assigned_to,
+        "source": resource.source.value,
+        "revision": str(resource.revision),
+    }
+    if resource.identity != first_identity(resource.id):
+        fields["identity"] = resource.identity
+    if resource.assignment_revision != (0 if resource.assigned_to is None else 1):
+        fields["assignment"] = str(resource.assignment_revision)
+    return _entry(f"resource:{resource.id}", fields)
+
+
+def policy_entry(policy: PolicyVersion) -> StateEntry:
+    """A version of the policy text, put in force or not."""
+    return _entry(
+        f"policy:{policy.version}",
+        {
+            "text": policy.text,
+            "sha256": policy.sha256.hex(),
+            "author": policy.author,
+            "created": _exact(policy.created_at),
+            "activated": policy.activated_at is not None,
+        },
+    )
+
+
+def key_entry(key: KeyRevision) -> StateEntry:
+    """A revision of an issuing CA, in force or not any more."""
+    return _entry(
+        f"key:{key.kind}:{key.revision}",
+        {"certificate": key.certificate, "state": key.state.value},
+    )
+
+
+def policy_version(subject: str) -> int:
+    """The version a subject names; 0 where it is no policy's."""
+    sort, _, word = subject.partition(":")
+    return int(word) if sort == "policy" and word.isdecimal() else 0
+
+
+def _entry(subject: str, fields: dict[str, Json], until: float | None = None) -> StateEntry:
+    digest = sha256(ROW_DOMAIN + encode({"subject": subject, **fields})).digest()
+    return StateEntry(subject, digest, None if until is None else _bounded(until))
+
+
+def _exact(number: float) -> str:
+    return float(number).hex()
+
+
+def _bounded(until: float) -> int:
+    """A time that a record can hold, whatever a table says; compared, never computed with."""
+    return int(min(max(until, 0.0), float(MAX_INTEGER))) if until == until else 0
+
+
+# -- the form
+
+
+def _row_form(entry: StateEntry) -> list[Json]:
+    form: list[Json] = [entry.subject, None if entry.digest is None else entry.digest.hex()]
+    return form if entry.until is None else [*form, entry.until]
+
+
+def _read_row(form: Json) -> StateEntry:
+    if not isinstance(form, (list, tuple)) or len(form) not in (2, 3):
+        _refuse()
+    subject, digest = form[0], form[1]
+    if not isinstance(subject, str) or ":" not in subject:
+        _refuse()
+    return StateEntry(
+        subject,
+        None if digest is None else _digest(digest),
+        _whole(form[2]) if len(form) == 3 else None,
+    )
+
+
+def _whole(value: Json) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        _refuse()
+    return value
+
+
+def _digest(value: Json) -> bytes:
+    try:
+        data = bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError:
+        _refuse()
+    if len(data) != 32 or data.hex() != value:
+        _refuse()
+    return data
+
+
+def _refuse() -> NoReturn:
+    raise Malformed("state record: not of its form")

@@ -1,0 +1,84 @@
+"""What a Connector says of itself, and what it is told back.
+
+A Connector signs its registration over Authority's nonce (rule R1), so a Proxy
+can neither invent one nor use one twice.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.model.cluster.resource import Assigned
+
+MAX_RESOURCES = 10_000
+
+
+@frozen
+class DeclaredResource:
+    """One resource a Connector offers; ``kind`` may be empty only to be refused."""
+
+    id: str
+    kind: str
+
+
+@frozen
+class Registration:
+    """What a node signs over ``svc-registration-v1``.
+
+    Attributes:
+        nonce: Authority's, 32 bytes, good for one registration.
+        instance_id: New with each process of the node.
+        generation: Counts this instance's registrations; a newer one
+            supersedes the older on the same Proxy.
+        inventory_generation: Of the inventory that this process was told last; 0: of none.
+    """
+
+    cluster: str
+    node_id: str
+    proxy_id: str
+    nonce: bytes
+    resources: tuple[DeclaredResource, ...]
+    instance_id: str
+    generation: int
+    version: str
+    capabilities: tuple[str, ...] = ()
+    inventory_generation: int = 0
+
+
+@frozen
+class Inventory:
+    """What a Connector is meant to serve, of what it declared.
+
+    ``generation`` counts the changes of what it is meant to serve at all; 0 is
+    that of an Authority that keeps none, and says nothing.
+    """
+
+    generation: int = 0
+    assigned: frozenset[Assigned] = frozenset()
+
+    def holds(self, wanted: Assigned) -> bool:
+        """Whether nothing here speaks against it.
+
+        A grant of an Authority that keeps no assignments is of revision 0.
+        """
+        return not self.generation or not wanted.revision or wanted in self.assigned
+
+
+NO_INVENTORY = Inventory()
+
+
+@frozen
+class Withheld:
+    """A declared resource the cluster does not give this Connector, and why."""
+
+    id: str
+    reason: str
+
+
+@frozen
+class Accepted:
+    """The registration stands for ``lease_secs`` and as long as it is renewed."""
+
+    lease_secs: int
+    withheld: tuple[Withheld, ...] = ()
+    inventory: Inventory = NO_INVENTORY

@@ -1,0 +1,209 @@
+"""What is asked of the policy, what it answers, and the entities it looks at.
+
+Values only: nothing here knows Cedar, a store or a wire.  The one form in
+which a request enters an audit record is made here (:func:`request_form`), so
+that replay reads back exactly what was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from attrs import field, frozen
+from attrs.validators import in_
+
+from svc.errors import Malformed
+
+ContextValue = bool | int | str | tuple[str, ...] | frozenset[str] | Mapping[str, "ContextValue"]
+"""What a context attribute may hold: never a float, never bytes, never nothing."""
+
+RequestKind = Literal["connect", "db_connect", "db_query", "kube", "web", "view", "admin"]
+"""The sort of request: the first five are the label of the decision counter."""
+
+REQUEST_KINDS: frozenset[str] = frozenset(
+    {"connect", "db_connect", "db_query", "kube", "web", "view", "admin"}
+)
+
+Verdict = Literal["allow", "deny", "error"]
+
+LARGEST_INTEGER = 1 << 53
+"""Integers of a request lie within ± this, so that every JSON reader keeps them."""
+
+_MAX_DEPTH = 4
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _sealed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(values))
+
+
+@frozen(cache_hash=True, order=True)
+class EntityUid:
+    """The name of one entity: its type and its id, never joined into one text."""
+
+    type: str
+    id: str
+
+    def form(self) -> dict[str, str]:
+        """The JSON form: an object of two strings."""
+        return {"type": self.type, "id": self.id}
+
+
+def _ordered(uids: Any) -> tuple[EntityUid, ...]:
+    return tuple(sorted(set(uids)))
+
+
+@frozen(hash=False)
+class Entity:
+    """One entity as the policy sees it.
+
+    ``attrs`` hold what the vocabulary declares for the type, ``parents`` the
+    entities it is a direct member of, ``tags`` a resource's labels.
+    """
+
+    uid: EntityUid
+    attrs: Mapping[str, ContextValue] = field(default=_NOTHING, converter=_sealed)
+    parents: tuple[EntityUid, ...] = field(default=(), converter=_ordered)
+    tags: Mapping[str, str] = field(default=_NOTHING, converter=_sealed)
+
+
+@frozen(hash=False)
+class AccessRequest:
+    """One question to the policy: may this principal do this here, now.
+
+    ``context`` holds facts under the names of the action's closed list (see
+    ``svc.model.policy.terms``); an attribute outside the list makes the decision an
+    error.  Sets are tuples or frozensets of text; addresses are text.
+    """
+
+    request_kind: RequestKind = field(validator=in_(REQUEST_KINDS))
+    principal: EntityUid
+    action: str
+    resource: EntityUid
+    context: Mapping[str, ContextValue] = field(default=_NOTHING, converter=_sealed)
+
+
+@frozen(hash=False)
+class Decision:
+    """The answer to one request.
+
+    Only ``allowed`` opens anything.  ``decision`` says which sort of answer it
+    was: ``error`` means that the policy could not be evaluated cleanly, and
+    denies.  ``policies`` are the ``@id`` of the determining policies, sorted;
+    ``errors`` are stable words, at most with an ``@id`` or the name of a
+    context attribute, never the text of a policy.  ``entities_digest`` is the
+    SHA-256 (hex) of the entities this answer could depend on.
+    """
+
+    allowed: bool
+    decision: Verdict
+    policies: tuple[str, ...]
+    errors: tuple[str, ...]
+    policy_version: int
+    entities_digest: str
+    request: AccessRequest
+
+
+def request_form(request: AccessRequest) -> dict[str, Any]:
+    """The request as plain JSON values, for the audit record and for replay.
+
+    Sets become sorted arrays, so one request has one form.
+
+    Raises:
+        Malformed: when a value cannot stand in canonical JSON: a float, an
+            integer past ±2^53, text that is not UTF-8, or nesting past four.
+    """
+    return {
+        "request_kind": request.request_kind,
+        "principal": _uid_form(request.principal),
+        "action": _text(request.action),
+        "resource": _uid_form(request.resource),
+        "context": _record(request.context, _MAX_DEPTH),
+    }
+
+
+def request_from_form(form: Any) -> AccessRequest:
+    """The request that :func:`request_form` wrote.
+
+    Raises:
+        Malformed: when *form* is not of that shape.
+    """
+    keys = {"request_kind", "principal", "action", "resource", "context"}
+    if not isinstance(form, Mapping) or set(form) != keys:
+        raise Malformed("request: not an object of the five fields")
+    if form["request_kind"] not in REQUEST_KINDS:
+        raise Malformed("request: unknown kind")
+    if not isinstance(form["context"], Mapping):
+        raise Malformed("request: the context is not an object")
+    return AccessRequest(
+        request_kind=form["request_kind"],
+        principal=uid_from_form(form["principal"]),
+        action=_text(form["action"]),
+        resource=uid_from_form(form["resource"]),
+        context={_text(name): _read(value, _MAX_DEPTH) for name, value in form["context"].items()},
+    )
+
+
+def uid_from_form(form: Any) -> EntityUid:
+    """The name that :meth:`EntityUid.form` wrote.
+
+    Raises:
+        Malformed: when *form* is not an object of the two texts.
+    """
+    if not isinstance(form, Mapping) or set(form) != {"type", "id"}:
+        raise Malformed("entity name: not an object of type and id")
+    return EntityUid(_text(form["type"]), _text(form["id"]))
+
+
+def _uid_form(uid: EntityUid) -> dict[str, str]:
+    return {"type": _text(uid.type), "id": _text(uid.id)}
+
+
+def _record(values: Mapping[str, ContextValue], depth: int) -> dict[str, Any]:
+    return {_text(name): _plain(value, depth) for name, value in sorted(values.items())}
+
+
+def _plain(value: ContextValue, depth: int) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return _integer(value)
+    if isinstance(value, str):
+        return _text(value)
+    if depth > 1 and isinstance(value, Mapping):
+        return _record(value, depth - 1)
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return sorted({_text(item) for item in value})
+    raise Malformed("request: a context value is not of a form that can be recorded")
+
+
+def _read(value: Any, depth: int) -> ContextValue:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return _integer(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return tuple(_text(item) for item in value)
+    if depth > 1 and isinstance(value, Mapping):
+        return {_text(name): _read(item, depth - 1) for name, item in value.items()}
+    raise Malformed("request: a context value is not of a form that can be recorded")
+
+
+def _integer(value: int) -> int:
+    if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+        raise Malformed("request: an integer lies outside ±2^53")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise Malformed("request: text expected")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed("request: text that is not Unicode") from None
+    return value

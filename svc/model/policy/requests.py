@@ -1,0 +1,68 @@
+"""The questions that a Proxy's Gate and Authority both put to the policy.
+
+One place makes them, so that the two decide the same request (D11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import cast
+
+from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, RequestKind
+
+
+def user(person_id: str) -> EntityUid:
+    """A person as the policy names it."""
+    return EntityUid("User", person_id)
+
+
+def context_at(
+    now: float, source_address: str = "", login_user: str = ""
+) -> dict[str, ContextValue]:
+    """The facts of a request made at *now* (Unix seconds).
+
+    Args:
+        source_address: As a Proxy reports it; left out where it is no address.
+        login_user: The account asked for; left out when empty.
+    """
+    moment = datetime.fromtimestamp(now, UTC)
+    facts: dict[str, ContextValue] = {
+        "now": int(now),
+        "hour": moment.hour,
+        "weekday": moment.isoweekday(),
+    }
+    if login_user:
+        facts["login_user"] = login_user
+    if is_address(source_address):
+        facts["proxy_reported"] = {"source_address": source_address}
+    return facts
+
+
+def is_address(text: str) -> bool:
+    """Whether *text* is an IPv4 or IPv6 address without a zone."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
+
+
+def may_open(
+    request_kind: str,
+    action: str,
+    person_id: str,
+    target: EntityUid,
+    context: Mapping[str, ContextValue],
+) -> AccessRequest:
+    """May this person open a session to *target*?"""
+    kind = cast(RequestKind, request_kind)  # AccessRequest checks it
+    return AccessRequest(kind, user(person_id), action, target, context)
+
+
+def may_view(
+    person_id: str, target: EntityUid, now: float, source_address: str = ""
+) -> AccessRequest:
+    """May this person know that *target* exists?"""
+    return AccessRequest("view", user(person_id), "view", target, context_at(now, source_address))

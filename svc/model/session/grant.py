@@ -1,0 +1,63 @@
+"""The grant: Authority's signed word that one session may open (rule R2).
+
+A grant names everything it is good for, so that the Connector can check it by
+itself and no other session, Connector, Proxy or time can use it.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.model.cluster.resource import Assigned
+
+OPEN_WITHIN_MS = 30_000
+"""A grant opens a session within this time of its issue, or never."""
+
+
+@frozen
+class Ceiling:
+    """The most a session may do at its target, whatever the client asks."""
+
+    login_user: str = ""
+    db_role: str = ""
+    read_only: bool = False
+    forwarding: tuple[str, ...] = ()
+
+
+@frozen
+class Grant:
+    """One session that may open; see R2 for who checks which field.
+
+    Attributes:
+        request_sha256: Of the SessionRequest's bytes as the person signed them.
+        resource_identity: Which resource of that id; empty: by an Authority that kept none.
+        assignment_revision: Of the assignment that makes it this Connector's.
+        audit_hash: The chain hash of the record that allowed the session.
+        open_before_ms: Unix milliseconds after which nothing opens by it.
+        end_before_ms: Unix milliseconds at which the session is closed; never
+            past the end of the person's certificate.
+    """
+
+    cluster: str
+    session_uid: str
+    request_sha256: bytes
+    person_id: str
+    person_certificate_sha256: bytes
+    resource: str
+    resource_revision: int
+    kind: str
+    connector_id: str
+    proxy_id: str
+    ceiling: Ceiling
+    policy_version: int
+    audit_hash: bytes
+    issued_at_ms: int
+    open_before_ms: int
+    end_before_ms: int
+    resource_identity: str = ""
+    assignment_revision: int = 0
+
+    @property
+    def assigned(self) -> Assigned:
+        """What it is for, as its Connector is meant to serve it."""
+        return Assigned(self.resource, self.resource_identity, self.assignment_revision)

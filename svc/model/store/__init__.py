@@ -1,0 +1,1 @@
+"""How far a store is migrated, and what a rehearsal of migrations found: pure comparisons."""
