@@ -33,10 +33,10 @@ from svc.errors import SvcError
 from svc.interfaces.store import IStoreFactory, StoreNeeds
 from svc.model.audit.record import chain_hash
 from svc.plugin import load
-from svc.store.connection import SqliteDatabase, open_memory, read_ledger
-from svc.store.copy_sqlite import SqliteCopy, tables
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder
-from svc.store.sqlite import MemoryStore
+from svc.store.sqlite.connection import SqliteDatabase, open_memory, read_ledger
+from svc.store.sqlite.copy import SqliteCopy, tables
+from svc.store.sqlite.store import MemoryStore
 
 FIRST = 74
 """Levels before it were never a release's, and the numbers of some rows came after them."""
@@ -76,7 +76,7 @@ def columns_at(level: int) -> Mapping[str, tuple[str, ...]]:
 
 
 def copy_at(cluster: Cluster, level: int) -> list[bytes]:
-    """The lines of a copy (``svc.store.copy_lines``) of a store of that level.
+    """The lines of a copy (``svc.store.copy.lines``) of a store of that level.
 
     Raises:
         ValueError: a column of that level is gone since; say in ``FORMER`` what was in it.

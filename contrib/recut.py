@@ -19,9 +19,9 @@ from pathlib import Path
 from attrs import frozen
 
 from svc.model.store.rehearsal import WHOLE, schema_changes
-from svc.store.connection import open_reader
-from svc.store.factory import SqliteFactory
-from svc.store.sqlite_rehearsal import look
+from svc.store.sqlite.connection import open_reader
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.rehearsal import look
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "docs" / "migrations.md"

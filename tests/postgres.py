@@ -24,7 +24,7 @@ from urllib.parse import quote
 import psycopg2
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
 from svc.testing.postgres import USER, PostgresServer, find_programs
 from svc.testing.processes import until
 from tests.tools import missing

@@ -40,7 +40,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.entities import cedar_json, slice_digest
 from svc.policy.vocabulary import vocabulary
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 
 _RECORDS = 50_000
 _CLUSTER = "bench.example"

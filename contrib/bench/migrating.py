@@ -24,9 +24,9 @@ from contrib.bench.peers import Missing
 from contrib.bench.rows import Row, less_is_better
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.factory import SqliteFactory
 from svc.store.migrate import discover, migrations_folder
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
+from svc.store.sqlite.factory import SqliteFactory
 
 _RECORD = (
     """'{"actor":{"id":"p1"},"decision":"allow","decision_id":"' || %s || '","event":"""

@@ -29,7 +29,7 @@ from svc.compose.backup_place import BackupPlace, Material, facts_of, load_mater
 from svc.errors import BackupBroken, ConfigError, Malformed, SvcError
 from svc.interfaces.copies import CopyHead
 from svc.model.audit.state import StateHead
-from svc.store.copy_log import CopiedLog
+from svc.store.copy.log import CopiedLog
 
 _MEMORY = Path("/dev/shm")
 _IN_BULK = frozenset({"audit-outbox", "recording-buffers", "snapshot-cache", "state"})

@@ -2,6 +2,6 @@
 
 import time
 
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
 
 store_postgresql = PostgresFactory(time.monotonic)

@@ -17,7 +17,7 @@ from svc.audit.writer import HeadWriter, run_inline
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.runtime.services import BackgroundTasks
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
 
 

@@ -47,7 +47,7 @@ from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import Refusals
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.pki.support import CLUSTER, World
 
 AUTHORITY = "a" * 26

@@ -19,7 +19,7 @@ from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import Lease
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 
 _T = TypeVar("_T")
 BEAT_SECS = TERM_SECS / BEATS

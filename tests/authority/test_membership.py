@@ -16,7 +16,7 @@ from svc.authority.membership import REMEMBERED, Membership
 from svc.errors import SvcError
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import Member, Roll
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.authority.test_leading import Cut
 from tests.proof import proves
 

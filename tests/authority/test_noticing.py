@@ -17,7 +17,7 @@ from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import chain_hash
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
 
 

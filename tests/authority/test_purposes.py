@@ -27,7 +27,7 @@ from svc.pki.profile import DAY, PURPOSE_LIFETIME, PURPOSES
 from svc.pki.root import PurposeKey
 from svc.pki.verify import ChainVerifier
 from svc.runtime.services import BackgroundTasks
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.authority.house import House, in_line, refusal_of, value_of
 from tests.pki.support import CLUSTER
 

@@ -30,7 +30,7 @@ from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.model.signing import Purpose
 from svc.runtime.services import BackgroundTasks
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.cli.desk import recorder
 from tests.pki.support import CLUSTER, World
 

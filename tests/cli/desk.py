@@ -43,7 +43,7 @@ from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.pki.support import Counted
 from tests.rpc.memory import Pair
 

@@ -95,8 +95,8 @@ class ImportTests(LintCase):
     def test_libraries_have_homes(self) -> None:
         """SQL is imported in the store and Cedar in the policy room, nowhere else."""
         self.assert_found(imports, "import sqlite3")
-        self.assert_clean(imports, "import sqlite3", "svc/store/sqlite.py")
-        self.assert_found(imports, "import cedarpy", "svc/store/sqlite.py")
+        self.assert_clean(imports, "import sqlite3", "svc/store/sqlite/store.py")
+        self.assert_found(imports, "import cedarpy", "svc/store/sqlite/store.py")
 
     def test_drop_ins_do_not_reach_up(self) -> None:
         """A drop-in imports no floor above its own."""

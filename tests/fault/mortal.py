@@ -18,9 +18,10 @@ from attrs import define
 
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store import factory, postgres_connect
-from svc.store.connection import SqliteDatabase
-from svc.store.postgres_connection import PostgresConnection
+from svc.store.postgres import connect
+from svc.store.postgres.connection import PostgresConnection
+from svc.store.sqlite import factory
+from svc.store.sqlite.connection import SqliteDatabase
 from svc.testing.processes import die_with_parent
 from tests.store.places import ROOT
 
@@ -114,5 +115,5 @@ class Mortal:
 
 if __name__ == "__main__":
     vars(factory)["SqliteDatabase"] = MortalFile
-    vars(postgres_connect)["PostgresConnection"] = MortalConnection
+    vars(connect)["PostgresConnection"] = MortalConnection
     serve()

@@ -167,7 +167,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import react
 from svc.errors import StoreUnavailable
-from svc.store.factory import SqliteFactory
+from svc.store.sqlite.factory import SqliteFactory
 from tests.store.places import path_of, real_needs
 import os
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.store.location import lock_path
+from svc.store.sqlite.location import lock_path
 from svc.testing.postgres import USER
 from svc.testing.processes import Child, die_with_parent, until
 from tests.fault.cluster import Cluster, free_port
@@ -33,7 +33,7 @@ ROUNDS = counted({2: 1}, {2: 25, 4: 25})
 
 _HOLDING_FILE = """
 import sys, time
-from svc.store.lock import take_lock
+from svc.store.engine.lock import take_lock
 held = take_lock(sys.argv[1], "serving", time.time)
 assert held
 print("held", flush=True)

@@ -7,7 +7,7 @@ from threading import Event
 
 from attrs import define, field
 
-from svc.store.postgres_connect import LOCKS, WRITING
+from svc.store.postgres.connect import LOCKS, WRITING
 from tests.fault.tcp import DOWN, UP, Way
 
 BEGIN = f"pg_advisory_xact_lock({LOCKS}, {WRITING});SELECT epoch".encode()

@@ -23,8 +23,8 @@ from svc.model.cluster.lease import Member
 from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.copy_lines import Table, in_order
-from svc.store.copy_log import CopiedLog
+from svc.store.copy.lines import Table, in_order
+from svc.store.copy.log import CopiedLog
 from tests.postgres import empty_database, migrated_database
 from tests.proof import proves
 from tests.store.places import files_beside, fresh_url, migrated_url, path_of, real_needs

@@ -18,8 +18,8 @@ from zope.interface.verify import verifyObject
 from svc.errors import AuditBroken, ConfigError, MigrationsPending, StoreUnavailable
 from svc.interfaces.store import IReadOnlyStore, IStoreFactory, ITransaction
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.factory import SqliteFactory
-from svc.store.lock import take_lock
+from svc.store.engine.lock import take_lock
+from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.store_contract import plain_chain_hash
 from tests.proof import proves
 from tests.store.places import (
@@ -107,7 +107,7 @@ class OneWriterTests(TestCase):
         """A killed holder leaves its file behind, and the lock is free."""
         path = os.path.abspath(self.mktemp())
         done = run_child(
-            "import os, sys; from svc.store.lock import take_lock\n"
+            "import os, sys; from svc.store.engine.lock import take_lock\n"
             "assert take_lock(sys.argv[1], 'test', lambda: 0.0); os.kill(os.getpid(), 9)",
             path,
         )
@@ -314,8 +314,8 @@ def _add_group(name: str, tx: ITransaction) -> None:
 
 _WRITE_ONE = """
 import sys
-from svc.store.factory import SqliteFactory
-from svc.store.connection import open_writer
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.connection import open_writer
 c = open_writer(sys.argv[1].removeprefix("sqlite://"))
 c.execute("INSERT INTO person_groups (name, added_at) VALUES ('from-child', 1.0)")
 c.close()
@@ -326,7 +326,7 @@ import os, sys
 from attrs import evolve
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.internet.task import react
-from svc.store.factory import SqliteFactory
+from svc.store.sqlite.factory import SqliteFactory
 from tests.store.places import real_needs
 url, where, after = sys.argv[1], sys.argv[2], int(sys.argv[3])
 seen = 0

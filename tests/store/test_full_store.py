@@ -19,7 +19,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import react
 from twisted.logger import globalLogPublisher
 from svc.errors import SvcError
-from svc.store.factory import SqliteFactory
+from svc.store.sqlite.factory import SqliteFactory
 from tests.store.places import real_needs
 
 files = set()

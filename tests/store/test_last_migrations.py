@@ -19,9 +19,9 @@ from svc.model.cluster.resource import Resource
 from svc.model.store.migration import Standing
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.factory import SqliteFactory
 from svc.store.migrate import migrations_folder
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
+from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.store_contract import plain_chain_hash
 from tests.postgres import connected, empty_database
 from tests.proof import proves

@@ -14,11 +14,11 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from svc.errors import LockTimeout, MigrationsBroken, SvcError, UnknownApplied
 from svc.model.store.migration import Standing
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.connection import SqliteDatabase, open_writer, read_ledger
-from svc.store.factory import SqliteFactory
-from svc.store.location import lock_path
-from svc.store.lock import take_lock
+from svc.store.engine.lock import take_lock
 from svc.store.migrate import apply_pending, discover, migrations_folder, split
+from svc.store.sqlite.connection import SqliteDatabase, open_writer, read_ledger
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.location import lock_path
 from tests.proof import proves
 from tests.store.places import (
     files_beside,

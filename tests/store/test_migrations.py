@@ -16,10 +16,10 @@ from typing import Any
 import psycopg2
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.store.connection import SqliteDatabase, open_memory
 from svc.store.migrate import Migration, discover, migrations_folder
-from svc.store.postgres_connection import PostgresConnection, PostgresStatements
-from svc.store.postgres_url import database_place
+from svc.store.postgres.connection import PostgresConnection, PostgresStatements
+from svc.store.postgres.url import database_place
+from svc.store.sqlite.connection import SqliteDatabase, open_memory
 from tests.postgres import empty_database
 from tests.proof import proves
 from tests.store.migrations import ahead, first, last, queue

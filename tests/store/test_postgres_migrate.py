@@ -22,7 +22,7 @@ from svc.errors import (
 from svc.model.store.migration import MigrationReport, Standing
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.migrate import discover, migrations_folder
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
 from tests.postgres import connected, empty_database, migrated_database
 from tests.proof import proves
 from tests.store.places import ROOT, real_needs
@@ -142,8 +142,8 @@ class MigrateTests(FolderCase):
 
 HOLDING = """
 import sys, time
-from svc.store.postgres_connect import connect, take_serving
-from svc.store.postgres_url import database_place
+from svc.store.postgres.connect import connect, take_serving
+from svc.store.postgres.url import database_place
 held = connect(database_place(sys.argv[1]), "migrating", time.monotonic, time.monotonic() + 60, 60)
 assert take_serving(held, alone=True)
 print("held", flush=True)

@@ -14,11 +14,11 @@ from zope.interface.verify import verifyObject
 from svc.errors import SvcError, UnknownApplied
 from svc.interfaces.store import IRehearser
 from svc.model.store.rehearsal import Rehearsal, RowChange
-from svc.store.factory import SqliteFactory
-from svc.store.lock import take_lock
-from svc.store.postgres import PostgresFactory
-from svc.store.postgres_url import database_place
-from svc.store.sqlite_rehearsal import PREFIX
+from svc.store.engine.lock import take_lock
+from svc.store.postgres.factory import PostgresFactory
+from svc.store.postgres.url import database_place
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.rehearsal import PREFIX
 from tests.postgres import connected, empty_database
 from tests.store.places import files_beside, fresh_url, path_of, run_child
 from tests.store.test_postgres_migrate import dump
@@ -178,8 +178,8 @@ import sys, time
 from pathlib import Path
 from svc.cli.authority_store import rehearse
 from svc.compose.store_place import StorePlace
-from svc.store.factory import SqliteFactory
-from svc.store.postgres import PostgresFactory
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.postgres.factory import PostgresFactory
 folder = lambda: Path(sys.argv[2])
 both = SqliteFactory(folder=folder), PostgresFactory(time.monotonic, folder=folder)
 place = StorePlace(both["postgres" in sys.argv[1]], sys.argv[1])

@@ -19,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import JoinToken, Spending, TokenRole
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from svc.testing.store_contract import plain_chain_hash
 
 T = TypeVar("T")

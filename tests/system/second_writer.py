@@ -21,8 +21,8 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, STATE_ADOPT
 from svc.model.audit.record import chain_hash
 from svc.pki.keyring import load_keys
-from svc.store.connection import SqliteStatements, open_writer
 from svc.store.sql.transaction import Transaction
+from svc.store.sqlite.connection import SqliteStatements, open_writer
 from svc.testing.gateway import Gateway
 from svc.testing.processes import until
 from svc.testing.settings import AUTHORITY

@@ -23,13 +23,13 @@ from svc.model.audit.record import chain_hash
 from svc.model.cluster.person import PersonState
 from svc.model.store.migration import Standing
 from svc.model.store.rehearsal import Objects, schema_changes
-from svc.store.connection import open_reader
-from svc.store.factory import SqliteFactory
 from svc.store.migrate import migrations_folder
-from svc.store.postgres_connection import PostgresConnection, PostgresStatements
-from svc.store.postgres_rehearsal import look as look_at_database
-from svc.store.postgres_url import database_place
-from svc.store.sqlite_rehearsal import look as look_at_file
+from svc.store.postgres.connection import PostgresConnection, PostgresStatements
+from svc.store.postgres.rehearsal import look as look_at_database
+from svc.store.postgres.url import database_place
+from svc.store.sqlite.connection import open_reader
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.rehearsal import look as look_at_file
 from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.settings import AUTHORITY
 from tests.postgres import empty_database, migrated_database

@@ -23,8 +23,8 @@ from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
 from svc.pki.keyring import create_cluster
-from svc.store.factory import SqliteFactory
-from svc.store.postgres import PostgresFactory
+from svc.store.postgres.factory import PostgresFactory
+from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.logs import LoggedPlace
 from tests.cli.desk import CLUSTER, Outcome, Place, recorder
 from tests.pki.support import Counted, World

@@ -24,7 +24,7 @@ from svc.model.signing import Purpose
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import ClusterKeys
 from svc.runtime.services import BackgroundTasks
-from svc.store.factory import SqliteFactory
+from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import CLUSTER, NODE, NOW, Place, recorder
 from tests.pki.support import World

@@ -13,9 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.cli.authority_store import apply
 from svc.compose.store_place import StorePlace
 from svc.errors import LockTimeout, SvcError
-from svc.store.factory import SqliteFactory
-from svc.store.location import lock_path
-from svc.store.lock import take_lock
+from svc.store.engine.lock import take_lock
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.location import lock_path
 from tests.cli.desk import Place
 from tests.postgres import connected, empty_database
 from tests.proof import proves

@@ -19,7 +19,7 @@ from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.audit.record import chain_hash
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.services import BackgroundTasks
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.authority.house import KINDS, POLICY, WORDS, House
 from tests.pki.support import CLUSTER
 

@@ -18,8 +18,8 @@ from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.store.lock import take_lock
-from svc.store.memory import memory_store
+from svc.store.engine.lock import take_lock
+from svc.store.sqlite.memory import memory_store
 from tests.postgres import connected, empty_database
 from tests.proof import proves
 from tests.store.places import fresh_url, path_of, real_needs

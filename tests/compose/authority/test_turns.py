@@ -33,7 +33,7 @@ from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.runtime.services import Readiness
-from svc.store.memory import memory_store
+from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record
 from tests.authority.test_leading import Cut
 from tests.pki.support import World

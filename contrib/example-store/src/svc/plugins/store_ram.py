@@ -12,7 +12,7 @@ from zope.interface import implementer
 from svc.errors import ConfigError, StoreUnavailable
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
 from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
-from svc.store.factory import SqliteFactory
+from svc.store.sqlite.factory import SqliteFactory
 
 
 @implementer(IPlugin, IStoreFactory)

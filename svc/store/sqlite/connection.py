@@ -18,9 +18,9 @@ from attrs import define, frozen
 from svc.errors import StoreFull, StoreUnavailable
 from svc.model.store.migration import AppliedMigration
 from svc.runtime import durable
-from svc.store.location import file_uri
 from svc.store.sql.schema import Schema
 from svc.store.sql.statements import Row, storable
+from svc.store.sqlite.location import file_uri
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from typing import Protocol
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from svc.store.batch import BATCH_LIMIT
-from svc.store.jobs import Job
+from svc.store.engine.jobs import Job
+from svc.store.sqlite.batch import BATCH_LIMIT
 
 
 class Batch(Protocol):

@@ -24,9 +24,9 @@ from twisted.python.failure import Failure
 
 from svc.errors import RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.store import ChainHash
-from svc.store.jobs import Job
-from svc.store.postgres_connect import LOCKS, WRITING, Connector
-from svc.store.postgres_connection import (
+from svc.store.engine.jobs import Job
+from svc.store.postgres.connect import LOCKS, WRITING, Connector
+from svc.store.postgres.connection import (
     PostgresConnection,
     PostgresStatements,
     can_be_retried,

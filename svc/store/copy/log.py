@@ -10,7 +10,7 @@ from attrs import define, field
 from svc.errors import Malformed
 from svc.interfaces.copies import CopyHead
 from svc.model.audit.ledger import ChainRow, PersonalValue
-from svc.store.copy_lines import BESIDE, LOG, CopyReader, Table
+from svc.store.copy.lines import BESIDE, LOG, CopyReader, Table
 
 _STATE = "state_changes"
 _FACTS = "store_facts"

@@ -9,8 +9,8 @@ from attrs import evolve
 from twisted.internet.task import Clock
 
 from svc.interfaces.store import ChainHash, StoreNeeds
-from svc.store.factory import SqliteFactory
-from svc.store.sqlite import MemoryStore
+from svc.store.sqlite.factory import SqliteFactory
+from svc.store.sqlite.store import MemoryStore
 
 
 def memory_store(

@@ -15,7 +15,7 @@ from attrs import evolve
 from svc.errors import Malformed
 from svc.interfaces.copies import CopyHead
 from svc.model.store.migration import AppliedMigration, Standing
-from svc.store.copy_lines import LEDGER_TABLE, CopyReader, Table, in_order
+from svc.store.copy.lines import LEDGER_TABLE, CopyReader, Table, in_order
 from svc.store.migrate import Migration, status_of
 from svc.store.sql.statements import Statements, storable
 

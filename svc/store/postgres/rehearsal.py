@@ -16,8 +16,8 @@ from attrs import define
 from svc.model.store.migration import Standing
 from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused, status_of
-from svc.store.postgres_connect import LEDGER, read_ledger
-from svc.store.postgres_connection import PostgresConnection, PostgresStatements
+from svc.store.postgres.connect import LEDGER, read_ledger
+from svc.store.postgres.connection import PostgresConnection, PostgresStatements
 
 _TABLE = "svc_migrations"
 

@@ -18,10 +18,10 @@ from twisted.python.failure import Failure
 
 from svc.errors import RecordLost, StoreFull, StoreUnavailable
 from svc.interfaces.store import ChainHash
-from svc.store.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone
-from svc.store.jobs import Job
+from svc.store.engine.jobs import Job
 from svc.store.sql.audit import Appended
 from svc.store.sql.transaction import Transaction
+from svc.store.sqlite.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone
 
 BATCH_LIMIT = 256
 _log = Logger(namespace="svc_store")

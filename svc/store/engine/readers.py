@@ -9,8 +9,8 @@ from threading import Thread
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from svc.store.jobs import Job
-from svc.store.worker import Batch
+from svc.store.engine.jobs import Job
+from svc.store.engine.worker import Batch
 
 
 @define(eq=False)

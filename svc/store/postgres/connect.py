@@ -16,13 +16,13 @@ from attrs import define, field
 
 from svc.errors import StoreUnavailable, SvcError
 from svc.model.store.migration import AppliedMigration, MigrationStatus
-from svc.store.postgres_connection import (
+from svc.store.postgres.connection import (
     RETRY_SECS,
     PostgresConnection,
     PostgresStatements,
     refusal,
 )
-from svc.store.postgres_url import DatabasePlace
+from svc.store.postgres.url import DatabasePlace
 from svc.store.sql.schema import Schema
 from svc.store.sql.statements import Statements
 

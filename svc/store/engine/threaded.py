@@ -14,13 +14,13 @@ from zope.interface import implementer
 
 from svc.errors import StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
-from svc.store.jobs import Job
+from svc.store.engine.jobs import Job
 
 T = TypeVar("T")
 
 
 class Threads(Protocol):
-    """What runs jobs: :class:`svc.store.worker.Worker`, or several threads behind one queue."""
+    """What runs jobs: a :class:`svc.store.engine.worker.Worker`, or threads behind one queue."""
 
     def submit(self, job: Job) -> None:
         """Queue a job; its answer fires on the reactor's thread."""

@@ -25,7 +25,9 @@ from svc.interfaces.store import (
 )
 from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
 from svc.model.store.rehearsal import Rehearsal
-from svc.store.connection import (
+from svc.store.engine.lock import holder, pause, take_lock, wait_for_lock
+from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
+from svc.store.sqlite.connection import (
     Glance,
     SqliteDatabase,
     StoreFile,
@@ -35,12 +37,10 @@ from svc.store.connection import (
     read_ledger,
     unavailable,
 )
-from svc.store.copy_sqlite import SqliteCopies, SqliteCopy, SqliteFilling, files
-from svc.store.location import SCHEME, create_private, lock_path, require_private, store_path
-from svc.store.lock import holder, pause, take_lock, wait_for_lock
-from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
-from svc.store.sqlite import GlanceStore, MemoryStore, file_store
-from svc.store.sqlite_rehearsal import rehearse_file
+from svc.store.sqlite.copy import SqliteCopies, SqliteCopy, SqliteFilling, files
+from svc.store.sqlite.location import SCHEME, create_private, lock_path, require_private, store_path
+from svc.store.sqlite.rehearsal import rehearse_file
+from svc.store.sqlite.store import GlanceStore, MemoryStore, file_store
 
 
 @implementer(IPlugin, IStoreFactory, IStoreCopies, IRehearser)

@@ -15,13 +15,13 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
-from svc.store.batch import ReadBatch, WriteBatch
-from svc.store.connection import Glance, SqliteStatements, StoreFile, unavailable
-from svc.store.jobs import Job
-from svc.store.lock import FileLock
+from svc.store.engine.jobs import Job
+from svc.store.engine.lock import FileLock
+from svc.store.engine.threaded import ThreadedStore, closed
+from svc.store.engine.worker import Worker
 from svc.store.sql.transaction import Transaction
-from svc.store.threaded import ThreadedStore, closed
-from svc.store.worker import Worker
+from svc.store.sqlite.batch import ReadBatch, WriteBatch
+from svc.store.sqlite.connection import Glance, SqliteStatements, StoreFile, unavailable
 
 T = TypeVar("T")
 

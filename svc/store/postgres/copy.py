@@ -18,12 +18,12 @@ from svc.errors import Malformed
 from svc.interfaces.copies import CopyHead, IStoreCopy, IStoreFilling
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.model.canonical import Json
-from svc.store.copy_fill import fill
-from svc.store.copy_lines import BATCH, BYTES, INT, REAL, TEXT, CopyWriter, Table
+from svc.store.copy.fill import fill
+from svc.store.copy.lines import BATCH, BYTES, INT, REAL, TEXT, CopyWriter, Table
 from svc.store.migrate import Migration
-from svc.store.postgres_connect import read_ledger
-from svc.store.postgres_connection import PostgresConnection, PostgresStatements, refusal
-from svc.store.postgres_url import SCHEME, DatabasePlace
+from svc.store.postgres.connect import read_ledger
+from svc.store.postgres.connection import PostgresConnection, PostgresStatements, refusal
+from svc.store.postgres.url import SCHEME, DatabasePlace
 from svc.store.sql.statements import Row, Statements
 from svc.store.sql.transaction import Transaction
 

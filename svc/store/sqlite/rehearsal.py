@@ -17,9 +17,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
-from svc.store.connection import Glance, SqliteDatabase, open_writer, read_ledger
-from svc.store.location import create_private
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused
+from svc.store.sqlite.connection import Glance, SqliteDatabase, open_writer, read_ledger
+from svc.store.sqlite.location import create_private
 
 PREFIX = ".rehearsal-"
 ROOM = 3

@@ -18,7 +18,7 @@ from attrs import define, field
 from psycopg2 import extensions
 
 from svc.errors import StoreFull, StoreUnavailable, SvcError
-from svc.store.postgres_url import DatabasePlace
+from svc.store.postgres.url import DatabasePlace
 from svc.store.sql.statements import Row, storable
 
 RETRY_SECS = 1.0

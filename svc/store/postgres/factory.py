@@ -29,18 +29,13 @@ from svc.interfaces.store import (
 )
 from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
 from svc.model.store.rehearsal import Rehearsal
-from svc.store.copy_postgres import (
-    BEGIN_FILLING,
-    BEGIN_LOOKING,
-    IS_THERE,
-    STEP_SECS,
-    PostgresCopy,
-    PostgresFilling,
-)
-from svc.store.lock import POLL_SECS, pause
+from svc.store.engine.lock import POLL_SECS, pause
+from svc.store.engine.readers import Readers
+from svc.store.engine.threaded import ThreadedStore
+from svc.store.engine.worker import Batch, Worker
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
-from svc.store.postgres_batch import PostgresReadBatch, PostgresWriteBatch, look
-from svc.store.postgres_connect import (
+from svc.store.postgres.batch import PostgresReadBatch, PostgresWriteBatch, look
+from svc.store.postgres.connect import (
     LEDGER,
     LOCKS,
     SERVING,
@@ -50,13 +45,18 @@ from svc.store.postgres_connect import (
     read_ledger,
     take_serving,
 )
-from svc.store.postgres_connection import PostgresConnection, PostgresStatements, refusal
-from svc.store.postgres_rehearsal import Rehearsing
-from svc.store.postgres_url import SCHEME, DatabasePlace, database_place
-from svc.store.readers import Readers
+from svc.store.postgres.connection import PostgresConnection, PostgresStatements, refusal
+from svc.store.postgres.copy import (
+    BEGIN_FILLING,
+    BEGIN_LOOKING,
+    IS_THERE,
+    STEP_SECS,
+    PostgresCopy,
+    PostgresFilling,
+)
+from svc.store.postgres.rehearsal import Rehearsing
+from svc.store.postgres.url import SCHEME, DatabasePlace, database_place
 from svc.store.sql.statements import Statements
-from svc.store.threaded import ThreadedStore
-from svc.store.worker import Batch, Worker
 
 T = TypeVar("T")
 

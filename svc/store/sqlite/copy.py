@@ -21,7 +21,13 @@ from svc.interfaces.copies import CopyHead, IStoreCopy, IStoreFilling
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.model.canonical import Json
 from svc.runtime import durable
-from svc.store.connection import (
+from svc.store.copy.fill import fill
+from svc.store.copy.lines import BATCH, BYTES, INT, REAL, TEXT, CopyWriter, Table
+from svc.store.engine.lock import FileLock, holder, take_lock
+from svc.store.migrate import LEDGER, Migration
+from svc.store.sql.statements import Row, Statements
+from svc.store.sql.transaction import Transaction
+from svc.store.sqlite.connection import (
     SqliteDatabase,
     SqliteStatements,
     open_filling,
@@ -30,13 +36,7 @@ from svc.store.connection import (
     read_ledger,
     unavailable,
 )
-from svc.store.copy_fill import fill
-from svc.store.copy_lines import BATCH, BYTES, INT, REAL, TEXT, CopyWriter, Table
-from svc.store.location import SCHEME, create_private, lock_path, require_private
-from svc.store.lock import FileLock, holder, take_lock
-from svc.store.migrate import LEDGER, Migration
-from svc.store.sql.statements import Row, Statements
-from svc.store.sql.transaction import Transaction
+from svc.store.sqlite.location import SCHEME, create_private, lock_path, require_private
 
 STAGED = ".restoring"
 _KINDS = {"INTEGER": INT, "REAL": REAL, "TEXT": TEXT, "BLOB": BYTES}

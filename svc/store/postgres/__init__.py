@@ -1,0 +1,1 @@
+"""The PostgreSQL backend: one connection that writes, some that read.  Begin with ``factory``."""
