@@ -126,7 +126,7 @@ reference: $(VENV)/.checkout
 	$(PY) -m svc.config.reference docs/reference/config.md
 	$(PY) -m svc.telemetry.reference docs/reference/metrics.md
 	$(PY) -m svc.cli.reference docs/reference/cli.md
-	$(PY) -m svc.audit.reference >docs/reference/audit.md
+	$(PY) -m svc.audit.log.reference >docs/reference/audit.md
 	$(PY) -m svc.policy.reference >docs/reference/vocabulary.md
 
 conformance: $(VENV)/.test

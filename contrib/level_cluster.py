@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from svc.audit.heads import NO_HEAD, AnchorKey, sign_head, to_line
-from svc.audit.merkle import Tree, leaf_hash
-from svc.audit.record import Sealer
-from svc.audit.state import StateLedger
+from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head, to_line
+from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import StateLedger
 from svc.authority.facts import Knowledge
 from svc.authority.issuers import IssuersInForce
 from svc.authority.picture import ClusterFacts

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from contrib.level_cluster import Cluster, InForce
 from contrib.level_rows import Ids, Row, digest, made_ahead
-from svc.audit.spool_rows import RowMaker
+from svc.audit.spool.rows import RowMaker
 from svc.authority.adoption import adopt
 from svc.authority.drain import OutboxDrain
 from svc.authority.facts import Knowledge

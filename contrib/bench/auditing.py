@@ -20,11 +20,11 @@ from typing import Any
 from attrs import evolve
 
 from contrib.bench.rows import NO_GOAL, Goal, Row, more_is_better
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.export import head_line, json_line
-from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
-from svc.audit.merkle import Tree, leaf_hash
-from svc.audit.record import seal
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head
+from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.export import head_line, json_line
+from svc.audit.log.record import seal
 from svc.compose.audit_log import OutsideLog
 from svc.compose.audit_rows import cores
 from svc.compose.heads import head_verifier

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from svc.audit.record import Sealer
-from svc.audit.rows import MAY_WRITE
-from svc.audit.spool_rows import RowMaker
-from svc.audit.state import StateLedger
+from svc.audit.ingest.validate import MAY_WRITE
+from svc.audit.log.record import Sealer
+from svc.audit.spool.rows import RowMaker
+from svc.audit.state.in_force import StateLedger
 from svc.authority.adoption import adopt
 from svc.authority.drain import BATCH, OutboxDrain
 from svc.authority.facts import Knowledge

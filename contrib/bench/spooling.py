@@ -24,11 +24,11 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from contrib.bench.rows import Row, more_is_better
-from svc.audit.record import Sealer
-from svc.audit.spool import Spool
-from svc.audit.spool_files import SpoolFiles
-from svc.audit.spool_room import Room
-from svc.audit.spool_rows import RowMaker
+from svc.audit.log.record import Sealer
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.quota import Room
+from svc.audit.spool.rows import RowMaker
+from svc.audit.spool.spool import Spool
 from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.spool import row_signer

@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.wish_file import WishFile
+from svc.audit.checkpoint.startup_request import WishFile
 from svc.authority.records import Recorder, operator
 from svc.authority.signed_rows import rows_now
 from svc.errors import ConfigError, Fault, SvcError

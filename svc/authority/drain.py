@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.rows import MAY_WRITE, Verdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, Verdict, judge
 from svc.authority.draining import Drained, Draining, Vanished
 from svc.authority.origins import OriginKeys
 from svc.authority.records import Recorder

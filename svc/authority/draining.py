@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field, frozen
 
-from svc.audit.rows import Judged, Verdict
+from svc.audit.ingest.validate import Judged, Verdict
 from svc.authority.origins import is_in_force
 from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import SignedRows, StateUnsigned

@@ -12,7 +12,7 @@ from typing import TypeVar
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import DeferredLock
 
-from svc.audit.state import Link, StateBroken, StateLedger
+from svc.audit.state.in_force import Link, StateBroken, StateLedger
 from svc.authority.judging import Digests, Judge, Unsigned
 from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import SignedRows

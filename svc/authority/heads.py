@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from attrs import define, field
 
-from svc.audit.anchor import RESTORED_KEPT
-from svc.audit.heads import to_line
-from svc.audit.restored import Restoration, restoration
+from svc.audit.checkpoint.anchor import RESTORED_KEPT
+from svc.audit.checkpoint.head import to_line
+from svc.audit.checkpoint.rewind import Restoration, restoration
 from svc.model.audit.record import SignedHead
 
 

@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.writer import HeadsUnsigned
+from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.authority.facts import Knowledge
 from svc.authority.rates import AskRates
 from svc.authority.records import Recorder, node, person

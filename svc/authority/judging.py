@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from attrs import define, field, frozen
 
-from svc.audit.state import Seen
+from svc.audit.state.in_force import Seen
 from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import timed_rows
 from svc.interfaces.store import ITransaction

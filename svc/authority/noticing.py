@@ -13,8 +13,8 @@ from typing import TypeVar
 from attrs import define, field
 from zope.interface import implementer
 
-from svc.audit.own_end import ForeignRecord, Rows
-from svc.audit.watch import LogWatch, RolledBack
+from svc.audit.checkpoint.monitor import LogWatch, RolledBack
+from svc.audit.checkpoint.writer_position import ForeignRecord, Rows
 from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction

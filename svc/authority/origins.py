@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
-from svc.audit.rows import MAY_WRITE
+from svc.audit.ingest.validate import MAY_WRITE
 from svc.authority.facts import Knowledge
 from svc.authority.picture import ClusterFacts
 from svc.authority.signed_rows import SignedRows

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import define
 
-from svc.audit.rows import MAY_WRITE, Judged, judge
+from svc.audit.ingest.validate import MAY_WRITE, Judged, judge
 from svc.authority.draining import Draining, standing_of
 from svc.authority.records import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError

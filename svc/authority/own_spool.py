@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.spool_rows import RowMaker
+from svc.audit.spool.rows import RowMaker
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.ledger import GENESIS

@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import define
 
-from svc.audit.record import Sealer
-from svc.audit.state import OriginKey, StateBroken, StateLedger
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
 from svc.authority.signed_rows import SignedRows, StateUnsigned, refuse_unsigned
 from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction

@@ -18,15 +18,15 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.exchange import HeadExchange
-from svc.audit.heads import from_line, head_time, to_line
-from svc.audit.restored import Restoration, lost_head
-from svc.audit.state import StateBroken, StateView
-from svc.audit.state_anchor import StateAnchor, check_anchor
-from svc.audit.watch import LogWatch
-from svc.audit.wish_file import WishFile
-from svc.audit.writer import HeadWriter, RunBlocking
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.exchange import HeadExchange
+from svc.audit.checkpoint.head import from_line, head_time, to_line
+from svc.audit.checkpoint.monitor import LogWatch
+from svc.audit.checkpoint.rewind import Restoration, lost_head
+from svc.audit.checkpoint.signer import HeadWriter, RunBlocking
+from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.state.anchor import StateAnchor, check_anchor
+from svc.audit.state.in_force import StateBroken, StateView
 from svc.authority.records import Recorder, operator
 from svc.errors import AuditBroken, Fault, Malformed, SvcError
 from svc.interfaces.audit import IChain

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from attrs import frozen
 
-from svc.audit.state import Seen, StateBroken, StateLedger
+from svc.audit.state.in_force import Seen, StateBroken, StateLedger
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import (

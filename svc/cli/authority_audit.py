@@ -22,8 +22,8 @@ from svc.cli.output import document, hint, json_option, say, tell, write
 from svc.errors import AuditBroken, Malformed, NoSuchRow
 
 if TYPE_CHECKING:
-    from svc.audit.selection import Selection
-    from svc.audit.verify import Verified
+    from svc.audit.log.selection import Selection
+    from svc.audit.log.verify import Verified
     from svc.compose.audit_log import OutsideLog
     from svc.compose.audit_shown import Found, Shown
     from svc.compose.store_place import StorePlace
@@ -120,7 +120,7 @@ def export_log(
 
     If each export starts where the previous one ended, no record is left out or repeated.
     """
-    from svc.audit import export, siem
+    from svc.audit.log import export, siem
 
     if as_json and form != "json":
         raise click.UsageError(f"--json and --format {form}: give only one of them")
@@ -284,7 +284,7 @@ def show_records(
     A record is shown if it matches every filter given. Records that are missing, altered or
     unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
-    from svc.audit import show
+    from svc.audit.log import show
     from svc.compose.audit_shown import Found, Reading
     from svc.compose.store_place import store_place
 
@@ -324,7 +324,7 @@ def show_records(
 
 def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Selection]:
     """What is to be shown, once it is known who a person is."""
-    from svc.audit.selection import Selection, moment_of
+    from svc.audit.log.selection import Selection, moment_of
     from svc.compose.audit_shown import persons_called
 
     times: dict[str, float | None] = {}

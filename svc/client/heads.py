@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 from twisted.logger import Logger
 
-from svc.audit.greatest import GreatestHead, Taken
+from svc.audit.checkpoint.latest import GreatestHead, Taken
 from svc.errors import AuditBroken, SvcError
 
 _log = Logger(namespace="svc_client")

@@ -13,13 +13,13 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.web.client import Agent
 from zope.interface import implementer
 
-from svc.audit.anchor import AnchorDirectory, AnchorUnreadable
-from svc.audit.exchange import HeadExchange
-from svc.audit.own_end import ForeignRecord
-from svc.audit.watch import LOOK_SECS, LogWatch, RolledBack
-from svc.audit.witness import FileSink, Witness
-from svc.audit.witness_http import HttpSink
-from svc.audit.writer import KEY_REFUSALS, HeadsUnsigned, HeadWriter, shared_by_nobody
+from svc.audit.checkpoint.anchor import AnchorDirectory, AnchorUnreadable
+from svc.audit.checkpoint.exchange import HeadExchange
+from svc.audit.checkpoint.monitor import LOOK_SECS, LogWatch, RolledBack
+from svc.audit.checkpoint.signer import KEY_REFUSALS, HeadsUnsigned, HeadWriter, shared_by_nobody
+from svc.audit.checkpoint.witness import FileSink, Witness
+from svc.audit.checkpoint.witness_http import HttpSink
+from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.authority.heads import HeadsToTell
 from svc.authority.leading import FencedStore
 from svc.authority.noticing import StoredChain

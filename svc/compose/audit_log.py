@@ -13,13 +13,13 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.audit.anchor import AnchorDirectory, heads_given
-from svc.audit.covered import Entry, entries, prove_consistency, prove_inclusion
-from svc.audit.export import consistency, inclusion
-from svc.audit.heads import head_time
-from svc.audit.restored import standing
-from svc.audit.state import OriginVerifier
-from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given
+from svc.audit.checkpoint.head import head_time
+from svc.audit.checkpoint.rewind import standing
+from svc.audit.log.covered import Entry, entries, prove_consistency, prove_inclusion
+from svc.audit.log.export import consistency, inclusion
+from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.audit.state.in_force import OriginVerifier
 from svc.compose.audit_origins import check_origins
 from svc.compose.audit_rows import MANY, batches, checked_in_parallel, personal_of
 from svc.compose.audit_slices import check_slices

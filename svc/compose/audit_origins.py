@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from svc.audit.origin_rows import OriginCheck
-from svc.audit.state import BATCH, OriginVerifier, StateLedger
+from svc.audit.log.origins import OriginCheck
+from svc.audit.state.in_force import BATCH, OriginVerifier, StateLedger
 from svc.compose.audit_rows import batches
 from svc.compose.store_place import StorePlace
 from svc.interfaces.store import ITransaction

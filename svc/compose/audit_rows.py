@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 
 from attrs import frozen
 
-from svc.audit.verify import LEAF_BYTES, ChainFault, PersonalOf, Stretch, stretches
+from svc.audit.log.verify import LEAF_BYTES, ChainFault, PersonalOf, Stretch, stretches
 from svc.compose.store_place import StorePlace
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from svc.audit import show
-from svc.audit.selection import Selection
+from svc.audit.log import show
+from svc.audit.log.selection import Selection
 from svc.errors import Malformed
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow

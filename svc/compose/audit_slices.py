@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from svc.audit.verify import decided_over
+from svc.audit.log.verify import decided_over
 from svc.compose.audit_rows import batches
 from svc.compose.store_place import StorePlace
 from svc.errors import AuditBroken, Malformed

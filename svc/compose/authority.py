@@ -10,10 +10,10 @@ from attrs import define
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
-from svc.audit.record import Sealer
-from svc.audit.state import StateLedger
-from svc.audit.state_anchor import StateAnchor, StateKeeper
-from svc.audit.writer import HeadWriter
+from svc.audit.checkpoint.signer import HeadWriter
+from svc.audit.log.record import Sealer
+from svc.audit.state.anchor import StateAnchor, StateKeeper
+from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
 from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService

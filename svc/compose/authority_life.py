@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.audit.writer import HeadWriter
+from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.adoption import adoption_wish_file
 from svc.authority.control import ControlService
 from svc.authority.facts import Knowledge

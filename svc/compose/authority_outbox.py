@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from svc.audit.spool_rows import RowMaker
-from svc.audit.writer import HeadWriter
+from svc.audit.checkpoint.signer import HeadWriter
+from svc.audit.spool.rows import RowMaker
 from svc.authority.drain import DRAIN_SECS, Drains, OutboxDrain
 from svc.authority.facts import Knowledge
 from svc.authority.origins import OriginKeys

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from attrs import define, evolve
 
-from svc.audit.state_anchor import StateKeeper
+from svc.audit.state.anchor import StateKeeper
 from svc.authority.leading import Leadership
 from svc.authority.noticing import NoticingStore
 from svc.authority.records import Recorder

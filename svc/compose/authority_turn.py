@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.audit.exchange import HeadExchange
+from svc.audit.checkpoint.exchange import HeadExchange
 from svc.authority.leading import Leadership
 from svc.authority.own_spool import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from attrs import define, field, frozen
 
-from svc.audit.verify import stretches, verify
+from svc.audit.log.verify import stretches, verify
 from svc.backup import manifest as form
 from svc.backup.archive import unpack
 from svc.backup.classes import standings

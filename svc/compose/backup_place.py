@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.state_anchor import StateAnchor
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.state.anchor import StateAnchor
 from svc.backup.archive import Source
 from svc.backup.manifest import FILES, HeadFacts
 from svc.compose.audit_log import owner_of

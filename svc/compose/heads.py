@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from svc.audit.greatest import GreatestHead
+from svc.audit.checkpoint.latest import GreatestHead
 from svc.interfaces.audit import HeadVerifier
 from svc.model.signing import Purpose, Signed
 from svc.pki.verify import ChainVerifier

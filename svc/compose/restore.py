@@ -16,13 +16,13 @@ from pathlib import Path
 
 from attrs import asdict, define, evolve
 
-from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
-from svc.audit.heads import head_time
-from svc.audit.restored import restorations
-from svc.audit.state import StateView
-from svc.audit.state_anchor import check_anchor
-from svc.audit.verify import stretches, verify
-from svc.audit.wish_file import WishFile
+from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
+from svc.audit.checkpoint.head import head_time
+from svc.audit.checkpoint.rewind import restorations
+from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.log.verify import stretches, verify
+from svc.audit.state.anchor import check_anchor
+from svc.audit.state.in_force import StateView
 from svc.authority.restoring import WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_rows import batches, personal_of

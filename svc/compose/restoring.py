@@ -8,10 +8,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.audit.anchor import AnchorDirectory, heads_given, heads_in
-from svc.audit.greatest import GreatestHead, check_place
-from svc.audit.heads import head_time
-from svc.audit.restored import restorations
+from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
+from svc.audit.checkpoint.head import head_time
+from svc.audit.checkpoint.latest import GreatestHead, check_place
+from svc.audit.checkpoint.rewind import restorations
 from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_log import OutsideLog, outside_log

@@ -10,11 +10,11 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.record import Sealer
-from svc.audit.spool import MEND_SECS, Spool
-from svc.audit.spool_files import SpoolFiles
-from svc.audit.spool_room import Room
-from svc.audit.spool_rows import RowMaker
+from svc.audit.log.record import Sealer
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.quota import Room
+from svc.audit.spool.rows import RowMaker
+from svc.audit.spool.spool import MEND_SECS, Spool
 from svc.compose.lacking import SPOOL as CONDITION
 from svc.compose.runtime import Runtime, StateDirectory
 from svc.config import RoleSettings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attrs import define
 
-from svc.audit.heads import AnchorKey
-from svc.audit.state import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
-from svc.audit.state_anchor import StateAnchor, StateKeeper, check_anchor
-from svc.audit.wish_file import WishFile
+from svc.audit.checkpoint.head import AnchorKey
+from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.state.anchor import StateAnchor, StateKeeper, check_anchor
+from svc.audit.state.in_force import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
 from svc.authority.adoption import Wish, adopt_wished
 from svc.authority.records import Recorder
 from svc.interfaces.store import IStore, ITransaction

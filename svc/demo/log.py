@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.verify import Verified
+from svc.audit.log.verify import Verified
 from svc.compose.audit_log import outside_log
 from svc.compose.store_place import store_place
 from svc.config import RoleSettings

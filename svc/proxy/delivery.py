@@ -16,8 +16,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.spool import Spool
-from svc.audit.spool_files import Extent
+from svc.audit.spool.disk import Extent
+from svc.audit.spool.spool import Spool
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.spooled import SPOOLED_METHOD, SpoolState, read_state, spooled_message

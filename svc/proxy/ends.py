@@ -19,9 +19,9 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.framing import Framed, framed, frames
-from svc.audit.spool import InThread
-from svc.audit.spool_refusals import disk_full
+from svc.audit.spool.framing import Framed, framed, frames
+from svc.audit.spool.refusals import disk_full
+from svc.audit.spool.spool import InThread
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.messages.control import Ended, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb

@@ -15,8 +15,8 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.greatest import GreatestHead, Taken, parse_head
-from svc.audit.spool_refusals import disk_full
+from svc.audit.checkpoint.latest import GreatestHead, Taken, parse_head
+from svc.audit.spool.refusals import disk_full
 from svc.errors import AuditBroken, SvcError, Unavailable
 from svc.runtime import durable
 

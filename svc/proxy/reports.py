@@ -23,8 +23,8 @@ from google.protobuf.message import Message
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.spool_refusals import full
-from svc.audit.spool_room import Room
+from svc.audit.spool.quota import Room
+from svc.audit.spool.refusals import full
 from svc.errors import Fault, SpoolFull, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (

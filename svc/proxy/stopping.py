@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from svc.audit.spool import Spool
+from svc.audit.spool.spool import Spool
 from svc.errors import SvcError
 from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.health import Health

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.verify import ChainFault, PersonalOf, Verified, follow, stretches, verify
+from svc.audit.log.verify import ChainFault, PersonalOf, Verified, follow, stretches, verify
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import GENESIS, SignedHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record

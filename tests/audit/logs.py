@@ -9,9 +9,9 @@ from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from zope.interface import implementer
 
-from svc.audit.heads import NO_HEAD, AnchorKey, sign_head
-from svc.audit.merkle import Tree, leaf_hash
-from svc.audit.record import seal
+from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head
+from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.record import seal
 from svc.interfaces.audit import IChain, IHeadKeeper
 from svc.model.audit import events
 from svc.model.audit.ledger import ChainHead, ChainRow, PersonalValue
@@ -160,7 +160,7 @@ class MemoryLog:
     def entries(
         self, from_seq: int, limit: int
     ) -> list[tuple[ChainRow, tuple[PersonalValue, ...]]]:
-        """See ``svc.audit.covered``; with the personal values."""
+        """See ``svc.audit.log.covered``; with the personal values."""
         rows = self.log[from_seq - 1 : from_seq - 1 + limit]
         return [(row, self.personal.get(row.seq, ())) for row in rows]
 

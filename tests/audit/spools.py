@@ -9,11 +9,11 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from svc.audit.record import Sealer
-from svc.audit.spool_files import Disk, Entry, Extent, SpoolFiles
-from svc.audit.spool_room import Room
-from svc.audit.spool_rows import RowMaker
-from svc.audit.stored_spool import Numbered
+from svc.audit.log.record import Sealer
+from svc.audit.spool.disk import Disk, Entry, Extent, SpoolFiles
+from svc.audit.spool.quota import Room
+from svc.audit.spool.rows import RowMaker
+from svc.audit.spool.segments import Numbered
 from svc.messages.spooled import SpoolState, batch, read_spooled, spooled_message
 from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.ledger import GENESIS

@@ -12,8 +12,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from svc.audit.record import Sealer
-from svc.audit.state import StateLedger
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import StateLedger
 from svc.authority.adoption import adopt
 from svc.authority.facts import Knowledge
 from svc.authority.issuance import Issuance

@@ -9,9 +9,9 @@ from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from zope.interface import implementer
 
-from svc.audit.record import Sealer
-from svc.audit.rows import MAY_WRITE
-from svc.audit.spool_rows import RowMaker
+from svc.audit.ingest.validate import MAY_WRITE
+from svc.audit.log.record import Sealer
+from svc.audit.spool.rows import RowMaker
 from svc.authority.drain import OutboxDrain
 from svc.authority.origins import OriginKeys
 from svc.authority.outbox_desk import OutboxDesk

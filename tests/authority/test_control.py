@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.heads import to_line
+from svc.audit.checkpoint.head import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
 from svc.authority.explain import Explainer
 from svc.authority.intake import Intake

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.writer import HeadsUnsigned
+from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.errors import Fault
 from svc.messages.control import Answer, answer_message
 from svc.messages.session import decode_grant

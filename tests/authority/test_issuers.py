@@ -9,7 +9,7 @@ from attrs import evolve
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.state import StateLedger
+from svc.audit.state.in_force import StateLedger
 from svc.authority.facts import Knowledge
 from svc.authority.issuers import IssuersInForce, in_force
 from svc.authority.signed_rows import rows_now

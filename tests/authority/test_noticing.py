@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.greatest import GreatestHead
-from svc.audit.watch import LogWatch
+from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.monitor import LogWatch
 from svc.authority.noticing import NoticingStore
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction

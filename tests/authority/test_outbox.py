@@ -9,7 +9,7 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.rows import judge
+from svc.audit.ingest.validate import judge
 from svc.authority.drain import _LOOKS
 from svc.authority.draining import MAX_UNKNOWN
 from svc.errors import SvcError

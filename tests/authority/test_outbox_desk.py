@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.origin_rows import OriginCheck
+from svc.audit.log.origins import OriginCheck
 from svc.errors import SvcError
 from svc.model.audit.record import Actor
 from svc.model.audit.replay import MAX_HOLES

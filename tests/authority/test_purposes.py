@@ -9,10 +9,10 @@ from typing import Any
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.state import StateLedger
-from svc.audit.verify import stretches, verify
-from svc.audit.writer import HeadWriter
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.signer import HeadWriter
+from svc.audit.log.verify import stretches, verify
+from svc.audit.state.in_force import StateLedger
 from svc.authority.facts import Knowledge
 from svc.authority.noticing import StoredChain
 from svc.authority.purposes import URGENT_SECS, PurposesInForce

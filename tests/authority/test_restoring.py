@@ -11,14 +11,14 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.greatest import GreatestHead
-from svc.audit.heads import AnchorKey, to_line
-from svc.audit.restored import restoration, standing
-from svc.audit.state_anchor import StateAnchor
-from svc.audit.verify import stretches, verify
-from svc.audit.watch import LogWatch
-from svc.audit.writer import HeadWriter, run_inline
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.head import AnchorKey, to_line
+from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.monitor import LogWatch
+from svc.audit.checkpoint.rewind import restoration, standing
+from svc.audit.checkpoint.signer import HeadWriter, run_inline
+from svc.audit.log.verify import stretches, verify
+from svc.audit.state.anchor import StateAnchor
 from svc.authority.heads import HeadsToTell
 from svc.authority.noticing import StoredChain
 from svc.authority.records import node

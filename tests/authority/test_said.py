@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from svc.audit.record import MAX_TEXT
-from svc.audit.rows import MAY_WRITE, Verdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, Verdict, judge
+from svc.audit.log.record import MAX_TEXT
 from svc.errors import SvcError, TooMany
 from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
 from svc.model.audit.outbox import Hold

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.spool_files import Entry, SpoolFiles
-from svc.audit.spool_room import Room
+from svc.audit.spool.disk import Entry, SpoolFiles
+from svc.audit.spool.quota import Room
 from svc.messages.spooled import SpoolState
 from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.record import Actor, AuditRecord

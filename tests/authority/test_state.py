@@ -10,8 +10,8 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.state import StateLedger
-from svc.audit.state_anchor import StateAnchor, StateKeeper
+from svc.audit.state.anchor import StateAnchor, StateKeeper
+from svc.audit.state.in_force import StateLedger
 from svc.authority.adoption import Wish, adoption_wish_file, fingerprint
 from svc.authority.enrollment import Enrollment
 from svc.authority.facts import Knowledge

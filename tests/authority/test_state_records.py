@@ -6,8 +6,8 @@ import json
 
 from attrs import evolve
 
-from svc.audit.state import OriginKey, StateBroken, StateLedger
-from svc.audit.state_anchor import StateKeeper
+from svc.audit.state.anchor import StateKeeper
+from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
 from svc.authority.adoption import adoption_wish_file
 from svc.authority.signed_rows import StateUnsigned
 from svc.compose.state import StateBeginning, origin_key, origin_verifier

@@ -17,8 +17,8 @@ from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.record import Sealer
-from svc.audit.state import StateLedger
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
 from svc.authority.adoption import adopt
 from svc.authority.catalog import CatalogDesk

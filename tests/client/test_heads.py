@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.greatest import GreatestHead
-from svc.audit.heads import to_line
+from svc.audit.checkpoint.head import to_line
+from svc.audit.checkpoint.latest import GreatestHead
 from svc.client.heads import KnownHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 

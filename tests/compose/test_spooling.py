@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
-from svc.audit.spool import Spool
+from svc.audit.spool.spool import Spool
 from svc.compose.spooling import Spooling, SpoolThread
 from svc.errors import Unavailable
 from svc.proxy.delivery import SpoolDelivery

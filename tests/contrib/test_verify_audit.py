@@ -19,18 +19,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.covered import entries, prove_consistency, prove_inclusion
-from svc.audit.export import consistency, head_line, inclusion, json_line
-from svc.audit.heads import AnchorKey, to_line
-from svc.audit.record import seal
-from svc.audit.verify import ChainFault
+from svc.audit.checkpoint.head import AnchorKey, to_line
+from svc.audit.log.covered import entries, prove_consistency, prove_inclusion
+from svc.audit.log.export import consistency, head_line, inclusion, json_line
+from svc.audit.log.record import seal
+from svc.audit.log.verify import ChainFault
 from svc.model.audit import events
 from svc.model.audit.record import Actor, AuditRecord, SignedHead
 from svc.model.audit.spool import row_signer
 from svc.model.signing import Purpose
 from svc.pki.root import ClusterKeys
+from tests.audit.log.test_record import HOSTILE
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record
-from tests.audit.test_record import HOSTILE
 from tests.pki.support import World
 from tests.proof import proves
 

@@ -13,8 +13,8 @@ from typing import Any
 from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from svc.audit.record import Sealer
-from svc.audit.spool_rows import RowMaker
+from svc.audit.log.record import Sealer
+from svc.audit.spool.rows import RowMaker
 from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import Actor, AuditRecord

@@ -17,8 +17,8 @@ import psycopg2
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.heads import payload
-from svc.audit.verify import ChainFault
+from svc.audit.checkpoint.head import payload
+from svc.audit.log.verify import ChainFault
 from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import load_settings
 from svc.errors import AuditBroken

@@ -15,9 +15,9 @@ from twisted.python.failure import Failure
 from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.spool import Spool
-from svc.audit.spool_files import SpoolFiles
-from svc.audit.spool_room import Room
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.quota import Room
+from svc.audit.spool.spool import Spool
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcStream, Peer
 from svc.kinds.tcp import tcp

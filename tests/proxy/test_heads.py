@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.greatest import GreatestHead
-from svc.audit.heads import to_line
+from svc.audit.checkpoint.head import to_line
+from svc.audit.checkpoint.latest import GreatestHead
 from svc.errors import SvcError
 from svc.messages.session import LIST_METHOD, encode_list_request
 from svc.proto.gate.v1 import session_pb2

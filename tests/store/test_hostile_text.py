@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, fields
 from twisted.trial.unittest import TestCase
 
-from svc.audit.record import seal
+from svc.audit.log.record import seal
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import AuditRecord, chain_hash
 from svc.model.cluster.node import JoinToken, Leaf, Node, TokenRole

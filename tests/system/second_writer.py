@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from svc.audit.record import Sealer
-from svc.audit.state import StateLedger
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import StateLedger
 from svc.authority.records import Recorder, node
 from svc.authority.signed_rows import policy_now
 from svc.compose.state import origin_key, origin_verifier

@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.watch import LOOK_SECS
+from svc.audit.checkpoint.monitor import LOOK_SECS
 from svc.testing.gateway import init_gateway, make_gateway
 from svc.testing.processes import TooLate, run, until
 from svc.testing.settings import AUTHORITY

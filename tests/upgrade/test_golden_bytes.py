@@ -19,12 +19,12 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit import export
-from svc.audit.covered import Entry
-from svc.audit.framing import Framed, framed, frames
-from svc.audit.heads import AnchorKey, from_line, payload, sign_head, to_line
-from svc.audit.merkle import Tree, leaf_hash
-from svc.audit.record import seal
+from svc.audit.checkpoint.head import AnchorKey, from_line, payload, sign_head, to_line
+from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log import export
+from svc.audit.log.covered import Entry
+from svc.audit.log.record import seal
+from svc.audit.spool.framing import Framed, framed, frames
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
 from svc.messages.checks import parse
 from svc.model.audit import events

@@ -18,7 +18,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.stored_spool import stored_spools
+from svc.audit.spool.segments import stored_spools
 from svc.model.audit.spool import SpoolRow, read_place, row_hash
 from svc.proxy.ends import EndsFile
 from svc.testing.processes import Ran, run, svc_command

@@ -1,6 +1,6 @@
 """Rows of the audit queue, and why one is held.
 
-Frozen values only; what makes a row a bad one is ``svc.audit.rows``, what
+Frozen values only; what makes a row a bad one is ``svc.audit.ingest.validate``, what
 becomes of it ``svc.authority.drain``.
 """
 

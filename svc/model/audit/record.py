@@ -5,7 +5,7 @@ writes (:class:`AuditRecord`), the form in which the store keeps it
 (:class:`SealedRecord`), the row the store gives back (:class:`AuditRow`), the
 signed statement about the whole log (:class:`SignedHead`) and the hash that
 links row to row (:func:`chain_hash`).  Turning a record into its sealed form
-is ``svc.audit.record``; this module must not hold policy about contents.
+is ``svc.audit.log.record``; this module must not hold policy about contents.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class SignedHead:
     signed; it folds to the signed ``root``, so it may be trusted after that check.
     ``pruned`` is how many heads before it are kept no more; not signed either, it
     only says that their absence is no accident.  ``restored`` is there where the log goes on
-    from an older store: see ``svc.audit.restored``.
+    from an older store: see ``svc.audit.checkpoint.rewind``.
     """
 
     head: Head

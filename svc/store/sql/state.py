@@ -1,7 +1,7 @@
 """The signatures of the records that change protected rows.
 
 The records themselves are in the log; this only says which they are.  Rows are
-read as they stand, holes and all: verifying them is ``svc.audit.state``.
+read as they stand, holes and all: verifying them is ``svc.audit.state.in_force``.
 """
 
 from __future__ import annotations

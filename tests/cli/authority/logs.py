@@ -10,9 +10,9 @@ from typing import Any
 from twisted.internet import reactor as installed
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.anchor import AnchorDirectory
-from svc.audit.heads import AnchorKey
-from svc.audit.writer import HeadWriter
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.head import AnchorKey
+from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.noticing import NoticingStore, StoredChain
 from svc.authority.records import ANONYMOUS, node, operator, person
 from svc.compose.heads import head_verifier

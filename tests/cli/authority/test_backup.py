@@ -15,7 +15,7 @@ from attrs import evolve
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from svc.audit.anchor import heads_in
+from svc.audit.checkpoint.anchor import heads_in
 from svc.authority.restoring import WISH, restore_wish_file
 from svc.backup import manifest as form
 from svc.backup.classes import CLASSES, NONE, PRESENT

@@ -8,8 +8,8 @@ from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import TestCase
 
-from svc.audit.record import Sealer
-from svc.audit.spool_rows import RowMaker
+from svc.audit.log.record import Sealer
+from svc.audit.spool.rows import RowMaker
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold, Offered
 from svc.model.audit.spool import SpoolPlace, SpoolRow

@@ -13,10 +13,10 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
-from svc.audit.greatest import GreatestHead
-from svc.audit.heads import to_line
-from svc.audit.watch import LogWatch
-from svc.audit.witness import ANSWER_SECS
+from svc.audit.checkpoint.head import to_line
+from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.monitor import LogWatch
+from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.compose.audit_heads import head_sinks
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
 

@@ -9,8 +9,8 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.state import StateLedger, StateView
-from svc.audit.state_anchor import StateAnchor, StateKeeper
+from svc.audit.state.anchor import StateAnchor, StateKeeper
+from svc.audit.state.in_force import StateLedger, StateView
 from svc.authority.adoption import adoption_wish_file
 from svc.authority.facts import Knowledge
 from svc.authority.policy_in_force import PolicyInForce

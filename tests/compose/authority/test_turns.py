@@ -11,10 +11,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.exchange import HeadExchange
-from svc.audit.heads import to_line
-from svc.audit.record import Sealer
-from svc.audit.spool_rows import RowMaker
+from svc.audit.checkpoint.exchange import HeadExchange
+from svc.audit.checkpoint.head import to_line
+from svc.audit.log.record import Sealer
+from svc.audit.spool.rows import RowMaker
 from svc.authority.leading import TERM_SECS, Leadership
 from svc.authority.own_spool import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE

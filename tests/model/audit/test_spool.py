@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.record import seal
+from svc.audit.log.record import seal
 from svc.errors import Malformed
 from svc.messages.spooled import (
     MAX_BATCH_BYTES,

@@ -12,8 +12,8 @@ from pathlib import Path
 from attrs import evolve
 from twisted.trial.unittest import TestCase
 
-from svc.audit.record import Sealer
-from svc.audit.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.audit.log.record import Sealer
+from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
 from svc.compose.audit_rows import batches, checked_in_parallel, personal_of
 from svc.compose.store_place import StorePlace
 from svc.errors import AuditBroken

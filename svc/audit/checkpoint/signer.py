@@ -1,0 +1,387 @@
+"""The service that signs heads while the leader appends.
+
+It reads the rows that are durable, checks that each follows from the one
+before, and signs a head at start, after so many records, so long after the
+first record that no head covers, and on stop.  At start it goes on from the greatest
+head kept, and refuses a store that lies behind it; what it finds there is taken over.
+From then on a head covers what this Authority wrote itself, and nothing past it.  It
+never appends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import define, evolve, field
+from twisted.internet.defer import DeferredLock, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, head_time, sign_head
+from svc.audit.checkpoint.merkle import Tree, leaf_hash, resume
+from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
+from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
+from svc.runtime.services import AsyncService, BackgroundTasks
+
+HEAD_EVERY = 256
+HEAD_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+"""A head that could not be signed is tried again this soon, however rare heads are."""
+
+KEY_RETRY_SECONDS = 10.0
+"""One that its key may not sign: only a newer key, or the clock, changes that."""
+
+KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
+
+BATCH = 512
+
+_log = Logger(namespace="svc_audit")
+
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a function that may block on a disk; ``deferToThread`` in a running role."""
+
+
+def run_inline(function: Callable[[], object]) -> Awaitable[object]:
+    """Run at once: for tests, and before the reactor runs."""
+    return succeed(function())
+
+
+def _nobody(_: SignedHead) -> None:
+    """Nobody asked to be told."""
+
+
+async def shared_by_nobody(_: SignedHead) -> None:
+    """There is no other Authority."""
+
+
+def _all() -> ChainHead | None:
+    """Nobody else writes to the log."""
+    return None
+
+
+def _nobody_asks(_: ChainHead) -> None:
+    """As above."""
+
+
+def _nobody_is_told(_: SvcError | OSError | None) -> None:
+    """As above."""
+
+
+def _first() -> int:
+    """Where there is only one writer, ever."""
+    return 1
+
+
+class HeadsUnsigned(SvcError):
+    """No head of the audit log can be signed: nothing is granted until one can."""
+
+    fault = Fault.UNAVAILABLE
+    reason = "audit_head_unsigned"
+
+
+@define(slots=False, eq=False)
+class HeadWriter(AsyncService):
+    """Signs heads over the log.
+
+    While no head can be signed nothing new is granted (:meth:`require_signing`): what is
+    recorded meanwhile could be rewritten by whoever holds the store.
+
+    Args:
+        chain: The rows.
+        keeper: Where heads are kept.
+        key: The anchor key.
+        verify_head: Judges the head that is gone on from.
+        cluster: The cluster's name.
+        log_id: The id of this log, a fact of the store.
+        leader: Our node id.
+        clock: Times the second.
+        now: Seconds since the epoch, for the head's time.
+        tasks: Owns the writing that nobody awaits; must outlive this service.
+        lease_epoch: Of the lease under which we append; raises LeaseLost where we do not.
+        run_blocking: Where files are written.
+        share: Puts a head where the other Authorities find it, before it is kept; once more
+            for the same head changes nothing.
+        told: Called with each head once it is durable.
+        ours: How far the log is ours, past which nothing is signed; None: all there is.
+        unsigned: Told why no head can be signed, and None as soon as one can again.
+        took_over: Told the end of the log that was verified at the start, before a head says so.
+        every: How many records without a head bring one at once; the first head is never
+            put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
+        after: How many seconds after a record without a head one comes; the first within
+            :data:`HEAD_SECONDS`.
+        restored_seq: The record of an older store that was put back on purpose; the first head
+            ends with it and proves it.  Set before the start.
+    """
+
+    chain: IChain
+    keeper: IHeadKeeper
+    key: AnchorKey
+    verify_head: HeadVerifier
+    cluster: str
+    log_id: str
+    leader: str
+    clock: IReactorTime
+    now: Callable[[], float]
+    tasks: BackgroundTasks
+    lease_epoch: Callable[[], int] = _first
+    run_blocking: RunBlocking = run_inline
+    share: Callable[[SignedHead], Awaitable[object]] = shared_by_nobody
+    told: Callable[[SignedHead], object] = _nobody
+    ours: Callable[[], ChainHead | None] = _all
+    took_over: Callable[[ChainHead], object] = _nobody_asks
+    unsigned: Callable[[SvcError | OSError | None], object] = _nobody_is_told
+    every: int = HEAD_EVERY
+    after: float = HEAD_SECONDS
+    restored_seq: int = 0
+    _restored: RestoredProof | None = field(default=None, init=False)
+    _tree: Tree = field(factory=Tree, init=False)
+    _last_hash: bytes = field(default=GENESIS, init=False)
+    _newest: SignedHead | None = field(default=None, init=False)
+    _unsure: SignedHead | None = field(default=None, init=False)
+    _uncovered: int = field(default=0, init=False)
+    _timer: IDelayedCall | None = field(default=None, init=False)
+    _lock: DeferredLock = field(factory=DeferredLock, init=False)
+    _said: str = field(default="", init=False)
+    _refusal: SvcError | OSError | None = field(default=None, init=False)
+
+    @property
+    def newest(self) -> SignedHead | None:
+        """The greatest head signed or found."""
+        return self._newest
+
+    async def start(self) -> None:
+        """Go on from the greatest head kept.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``, ``audit_anchor_missing``,
+                ``audit_head_foreign``, or what is kept or stored does not verify.
+        """
+        found: list[SignedHead | None] = []
+        await self.run_blocking(lambda: found.append(self.keeper.newest()))
+        end = await self.chain.head()
+        # A first life may have ended before its first head, which no number puts off.
+        if found[0] is None and end.seq > HEAD_EVERY and not self.restored_seq:
+            raise AuditBroken(
+                f"audit log: {end.seq} records, but no signed head is in the anchor directory",
+                reason="audit_anchor_missing",
+            )
+        try:
+            if found[0] is not None:
+                await self._go_on(found[0], end.seq)
+            await self.write()
+        except AuditBroken as broken:
+            raise broken.at_start() from None
+
+    async def stop(self) -> None:
+        """Sign what no head covers yet, unless another Authority leads: then it does."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        try:
+            await self.write()
+        except LeaseLost as lost:
+            _log.info("no last audit head is signed: another one leads", leader=lost.leader)
+        except AuditBroken as refused:
+            if refused.reason not in KEY_REFUSALS:
+                raise
+            # The records are there; the head that the next start signs covers them.
+            _log.error("no last audit head is signed", reason=str(refused))
+
+    def require_signing(self) -> None:
+        """Return if the newest attempt to sign a head did not fail; before anything is granted.
+
+        Raises:
+            HeadsUnsigned: it did.
+        """
+        if self._refusal is not None:
+            raise HeadsUnsigned(
+                "the Authority cannot sign its audit log now, and grants nothing until it can; "
+                "its operator finds the reason in its log"
+            )
+
+    async def verify(self) -> None:
+        """Take what was appended since the newest head into the tree, ahead of the next one.
+
+        Called between heads, which may be hours apart: a record that was altered is found now.
+
+        Raises:
+            AuditBroken: a record does not verify.
+            StoreUnavailable: rows could not be reached.
+        """
+        ours = self.ours()
+        if not self.running or ours is None:
+            return
+        await self._lock.acquire()
+        try:
+            await self._catch_up_with_ours()
+        finally:
+            self._lock.release()
+
+    def appended(self, count: int = 1) -> None:
+        """Say that *count* records have been committed; called by whoever ran the store."""
+        if not self.running:
+            return
+        every, after = self.every, self.after
+        if self._newest is None:
+            every, after = min(every, HEAD_EVERY), min(after, HEAD_SECONDS)
+        before, self._uncovered = self._uncovered, self._uncovered + count
+        if before < every <= self._uncovered:
+            self.tasks.spawn("sign an audit head", self._write_or_say())
+        elif self._timer is None:
+            self._timer = self.clock.callLater(after, self._due)
+
+    async def write(self) -> None:
+        """Sign a head over all rows that are durable now, unless the newest covers them.
+
+        Raises:
+            AuditBroken: the rows do not follow from those signed before.
+            StoreUnavailable, OSError: rows or files could not be reached.
+        """
+        await self._lock.acquire()
+        try:
+            self._uncovered = 0
+            if self._unsure is not None:
+                await self._publish(self._unsure)
+            if self._tree.size < self.restored_seq:
+                await self._catch_up(self.restored_seq)
+                await self._publish(self._signed())
+            await self._catch_up_with_ours()
+            if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
+                await self._publish(self._signed())
+        finally:
+            self._lock.release()
+
+    async def _publish(self, signed: SignedHead) -> None:
+        """Share a head and keep it.
+
+        Whether one that failed on the way is out there is not known: the next one follows
+        from it, so it is published first.
+        """
+        self._unsure = signed
+        await self.share(signed)
+        await self.run_blocking(lambda: self.keeper.keep(signed))
+        self._unsure, self._newest = None, signed
+        self.told(signed)
+
+    def _due(self) -> None:
+        self._timer = None
+        self.tasks.spawn("sign an audit head", self._write_or_say())
+
+    async def _write_or_say(self) -> None:
+        """Write; what fails is tried again soon, and said once until it is another or over."""
+        try:
+            await self.write()
+        except LeaseLost as lost:
+            _log.info("no audit head is signed while the lead is lost", leader=lost.leader)
+            if self.running:
+                self._again(min(self.after, RETRY_SECONDS))
+        except (SvcError, OSError) as failed:
+            self._refused(failed)
+            if str(failed) != self._said:
+                _log.error("an audit head was not signed", reason=str(failed))
+            self._said = str(failed)
+            of_key = isinstance(failed, SvcError) and failed.reason in KEY_REFUSALS
+            if self.running:
+                self._again(KEY_RETRY_SECONDS if of_key else min(self.after, RETRY_SECONDS))
+        else:
+            self._said = ""
+            self._refused(None)
+
+    def _refused(self, failed: SvcError | OSError | None) -> None:
+        """Whoever serves is to know; a store that does not answer is told of by others."""
+        if isinstance(failed, StoreUnavailable):
+            return
+        if failed is not None or self._refusal is not None:
+            self._refusal = failed
+            self.unsigned(failed)
+
+    def _again(self, soon: float) -> None:
+        """Be due soon; a timer that runs may be one of hours."""
+        if self._timer is None:
+            self._timer = self.clock.callLater(soon, self._due)
+        elif self._timer.getTime() > self.clock.seconds() + soon:
+            self._timer.reset(soon)
+
+    async def _go_on(self, newest: SignedHead, end: int) -> None:
+        head = newest.head
+        if (head.cluster, head.log_id) != (self.cluster, self.log_id):
+            raise AuditBroken(
+                "audit anchor: the newest head is of another cluster or log",
+                reason="audit_head_foreign",
+            )
+        self.verify_head(newest.signed, head_time(head))
+        if end < head.tree_size:
+            raise AuditBroken(
+                f"audit log: the store ends at record {end}, behind the signed head"
+                f" over {head.tree_size}: record {end + 1} is the first that is missing",
+                reason="audit_rolled_back",
+            )
+        tree = resume(head.tree_size, newest.edge, head.root)
+        if tree is not None:
+            self._tree = tree
+            last = await self.chain.rows(head.tree_size, 1) if head.tree_size else ()
+            self._last_hash = last[0].hash if last else GENESIS
+        else:
+            await self._catch_up(head.tree_size)
+        if self._last_hash != head.last_hash or self._tree.root != head.root:
+            raise AuditBroken(
+                f"audit log: record {head.tree_size} is not the one that the head signed",
+                reason="audit_rolled_back",
+            )
+        self._newest = newest
+
+    async def _catch_up_with_ours(self) -> None:
+        ours = self.ours()
+        if ours is None:
+            signed = 0 if self._newest is None else self._newest.head.tree_size
+            await self._catch_up()
+            if self._tree.size > signed:
+                _log.info("records that no head covers are taken over", after=signed)
+            self.took_over(ChainHead(self._tree.size, self._last_hash))
+            return
+        await self._catch_up(ours.seq)
+        if (self._tree.size, self._last_hash) != (ours.seq, ours.hash):
+            raise AuditBroken(
+                f"audit log: record {ours.seq} is not the one that this Authority wrote; "
+                "no head is signed",
+                reason="audit_rolled_back",
+            )
+
+    async def _catch_up(self, end: int | None = None) -> None:
+        """Take the rows that are not yet in the tree, at most up to *end*."""
+        while end is None or self._tree.size < end:
+            limit = BATCH if end is None else min(BATCH, end - self._tree.size)
+            rows = await self.chain.rows(self._tree.size + 1, limit)
+            for row in rows:
+                self._take(row)
+            if len(rows) < limit:
+                return
+
+    def _take(self, row: ChainRow) -> None:
+        expected = chain_hash(self._tree.size + 1, self._last_hash, row.canonical)
+        if (row.seq, row.prev_hash, row.hash) != (self._tree.size + 1, self._last_hash, expected):
+            raise AuditBroken(f"audit log: record {self._tree.size + 1} does not verify")
+        if row.seq == self.restored_seq:
+            self._restored = RestoredProof(row.canonical, tuple(self._tree.edge))
+        self._tree.append(leaf_hash(row.canonical, row.signature))
+        self._last_hash = row.hash
+
+    def _signed(self) -> SignedHead:
+        previous = NO_HEAD if self._newest is None else self._newest.hash
+        head = Head(
+            cluster=self.cluster,
+            log_id=self.log_id,
+            tree_size=self._tree.size,
+            root=self._tree.root,
+            last_hash=self._last_hash,
+            time=rfc3339(self.now()),
+            lease_epoch=self.lease_epoch(),
+            leader=self.leader,
+            previous_head_hash=previous,
+            key_id=self.key.key_id,
+        )
+        signed = sign_head(head, self.key, self._tree.edge)
+        is_restored = self._tree.size == self.restored_seq
+        return evolve(signed, restored=self._restored) if is_restored else signed

@@ -1,0 +1,1 @@
+"""Records that another instance wrote, judged before they enter the log."""

@@ -1,0 +1,368 @@
+"""Judging a row that another instance wrote: unsigned, of an unknown key, forged, or good.
+
+A row enters the log only if all of it holds: the signature is that of a key in
+force, and the record is one that its signer may write, in the very form that
+sealing gives it, about members of the cluster.  Whoever has a Proxy's key can
+thus write nothing but what a Proxy says, in its own name, and no text of his own
+choice.  Pure; whether a good row is new is asked of the
+memory of its spool (``svc.model.audit.replay``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from attrs import field, frozen
+
+from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
+from svc.audit.log.record import MAX_RECORD, PERSONAL, is_storable
+from svc.audit.log.verify import is_hidden, marker
+from svc.errors import Malformed
+from svc.model.audit.events import (
+    AUTHORITY_DOUBT,
+    AUTHORITY_STANDBY,
+    BY_NAME,
+    REFUSALS_SUMMARY,
+    ROLE_START,
+    ROLE_STOP,
+    SPOOL_CLOSE,
+    SPOOL_OPEN,
+)
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.outbox import Hold
+from svc.model.audit.record import Event, Sensitivity
+from svc.model.audit.spool import (
+    FIRST_N,
+    LARGEST_N,
+    SpoolPlace,
+    SpoolRow,
+    place_of,
+    row_hash,
+    verify_row,
+)
+from svc.model.canonical import Json, decode
+from svc.model.cluster.node import Node
+from svc.model.ids import is_opaque_id
+from svc.model.policy.terms import AttributeTerm
+from svc.model.signing import BadSignature
+from svc.ratelimit.limits import BUDGETS
+
+_OF_A_SPOOL = (SPOOL_OPEN, SPOOL_CLOSE)
+_OWN = frozenset(
+    event.name
+    for event in (
+        *_OF_A_SPOOL,
+        ROLE_START,
+        ROLE_STOP,
+        AUTHORITY_STANDBY,
+        AUTHORITY_DOUBT,
+        REFUSALS_SUMMARY,
+    )
+)
+"""What an origin says of itself alone."""
+
+MAY_WRITE: Mapping[str, frozenset[str]] = {
+    # What a Proxy of today writes.  A kind whose requests it decides brings request.decision,
+    # one that is recorded recording.delivered: each comes in here with what writes it.
+    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY)),
+    "authority": frozenset(
+        event.name for event in (*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
+    ),
+}
+"""The events of each role that may come through the queue."""
+
+_NEEDED = frozenset(
+    ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
+)
+_TEXTS = frozenset(
+    [
+        "node_id", "resource_id", "resource_kind", "session_uid", "action", "cedar_action",
+        "decision", "decision_id", "reason", "trace_id", "entities_digest",
+    ]
+)  # fmt: skip
+_NUMBERS = frozenset(["policy_version", "catalog_version"])
+_KNOWN = _NEEDED | _TEXTS | _NUMBERS | {"policies", "request", "details"}
+_OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
+"""What there is to say of oneself; a summary in particular says nothing of what was asked for."""
+
+_REASONS = frozenset((*BUDGETS, "other"))
+_MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
+_REQUEST = frozenset(["request_kind", "principal", "action", "resource", "context"])
+_ACTORS = frozenset(["person", "node", "service", "anonymous"])
+_EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
+
+
+Members = Callable[[str, str], bool]
+"""``is_member(kind, id)``: whether there is, or was, such a ``person`` or ``node``."""
+
+
+def anybody(_kind: str, _id: str) -> bool:
+    """Where it is not asked who is a member."""
+    return True
+
+
+@frozen
+class Judged:
+    """A row whose signature and record are good."""
+
+    origin: str
+    event: Event
+    event_id: str
+    place: SpoolPlace
+    details: Mapping[str, Json] = field(repr=False)
+    hash: bytes = field(repr=False)
+
+    @property
+    def former(self) -> dict[str, int]:
+        """The spools that a ``spool.open`` says are still kept, with the last row of each."""
+        texts = self.details.get("former_spools", ())
+        found = (_FORMER.match(str(one)) for one in listed(texts))
+        return {one[1]: int(one[2]) for one in found if one is not None}
+
+
+@frozen
+class Verdict:
+    """What the leader makes of a row: good, or held for a reason.
+
+    Attributes:
+        why: For the log; what is wrong with a row that is forged.
+    """
+
+    judged: Judged | None = None
+    hold: Hold | None = None
+    why: str = ""
+
+
+def judge(
+    row: SpoolRow,
+    signer: Callable[[str], Node | None],
+    facts: Mapping[str, AttributeTerm],
+    members: Members = anybody,
+    may_write: Mapping[str, frozenset[str]] = MAY_WRITE,
+) -> Verdict:
+    """Judge *row*, in the order unsigned, unknown key, forged; the first that fits is the reason.
+
+    Args:
+        row: As it came.
+        signer: The node whose audit key has that id and is in force, or None.
+        facts: The context facts of the vocabulary, by name.
+        members: Of whom a record may be.
+        may_write: The events of each role.
+    """
+    if not row.is_signed:
+        return Verdict(hold=Hold.UNSIGNED)
+    node = signer(row.key_id)
+    if node is None:
+        return Verdict(hold=Hold.UNKNOWN_KEY)
+    try:
+        verify_row(row, node.audit_key)
+        judged, record = _read(row, node, facts, may_write)
+        _check_members(record, judged.details, members)
+        return Verdict(judged)
+    except (BadSignature, Malformed) as refused:
+        return Verdict(hold=Hold.FORGED, why=refused.text)
+
+
+def _read(
+    row: SpoolRow,
+    node: Node,
+    facts: Mapping[str, AttributeTerm],
+    may_write: Mapping[str, frozenset[str]],
+) -> tuple[Judged, Mapping[str, Json]]:
+    if len(row.canonical) > MAX_RECORD:
+        raise Malformed("audit row: the record is too long")
+    record = decode(row.canonical)
+    origin, place = place_of(record)
+    assert isinstance(record, dict)  # or it had no place
+    if not _NEEDED <= set(record) <= _KNOWN:
+        raise Malformed("audit row: not of the members of a record")
+    if (origin, record["key_id"]) != (node.id, row.key_id):
+        raise Malformed("audit row: it names another origin or key than the one that signed it")
+    event = _event(record, may_write.get(node.role, frozenset()), node.role)
+    _check_forms(record)
+    _check_actor(record, event, node.id)
+    details = mapping(record.get("details", {}))
+    _check_details(details, event)
+    _check_spool(details, event, place, row.key_id)
+    if event.name in _OWN:
+        _check_own(record, details, event)
+    if "request" in record:
+        _check_request(mapping(record["request"]), facts)
+    _check_personal(row, record)
+    event_id = str(record["event_id"])
+    judged = Judged(origin, event, event_id, place, details, row_hash(row.canonical))
+    return judged, record
+
+
+def _event(record: Mapping[str, Json], known: frozenset[str], role: str) -> Event:
+    event = BY_NAME.get(str(record["event"]))
+    if event is None or event.name not in known:
+        raise Malformed(f"audit row: a {role} writes no such event")
+    said = (record["code"], record["class"], record["severity"])
+    if said != (event.code, event.event_class.value, event.severity.value):
+        raise Malformed("audit row: code, class or severity is not that of its event")
+    return event
+
+
+def _check_forms(record: Mapping[str, Json]) -> None:
+    if _EVENT_ID.match(text(record["event_id"])) is None:
+        raise Malformed("audit row: the event id is not of its form")
+    check_time(text(record["time"]))
+    for name, value in record.items():
+        if name in _TEXTS:
+            text(value)
+        elif name in _NUMBERS and (type(value) is not int or value < 0):
+            raise Malformed(f"audit row: {name} is not a count")
+    for policy in listed(record.get("policies", ())):
+        text(policy)
+
+
+def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
+    actor = mapping(record["actor"])
+    kind, id = text(actor.get("kind")), text(actor.get("id"))
+    if len(actor) != 2 or kind not in _ACTORS:
+        raise Malformed("audit row: the actor is none that it may name")
+    if kind in ("person", "node") and not is_opaque_id(id):
+        raise Malformed("audit row: the actor has no such id")
+    if event.name in _OWN and (kind, id) != ("node", origin):
+        raise Malformed("audit row: somebody else than its origin is the actor")
+    if event.name in _OWN and record.get("node_id", origin) != origin:
+        raise Malformed("audit row: it is about another node than its origin")
+    said = mapping(record.get("details", {})).get("proxy_id", origin)
+    if said != origin:
+        raise Malformed("audit row: it names another Proxy than its origin")
+
+
+def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: Event) -> None:
+    """What an origin says of itself, in words that are known: it has nothing to tell by text."""
+    if not set(record) <= _OF_ITSELF:
+        raise Malformed("audit row: it says more than an origin has to say of itself")
+    if event is not REFUSALS_SUMMARY:
+        return
+    if record.get("reason", "other") not in _REASONS:
+        raise Malformed("audit row: the reason is no budget")
+    count = details.get("count", 1)
+    if not isinstance(count, int) or count < 1:
+        raise Malformed("audit row: the count is none")
+    times = [details[name] for name in ("since", "until") if name in details]
+    for time in times:
+        check_time(text(time))
+    if times != sorted(times, key=str):
+        raise Malformed("audit row: it ends before it began")
+    if {"person_id", "connector_id"} <= set(details):
+        raise Malformed("audit row: one caller is a person and a node")
+
+
+def _check_members(
+    record: Mapping[str, Json], details: Mapping[str, Json], members: Members
+) -> None:
+    """Whoever a record names is one whose certificate this cluster signed, at some time."""
+    actor = mapping(record["actor"])
+    named = [(str(actor["kind"]), str(actor["id"]))] if actor["kind"] in ("person", "node") else []
+    named += [(_MEMBERS[name], str(details[name])) for name in _MEMBERS if name in details]
+    for kind, id in named:
+        if not members(kind, id):
+            raise Malformed(f"audit row: it names a {kind} that is no member")
+
+
+def _check_details(details: Mapping[str, Json], event: Event) -> None:
+    known = {each.name: each for each in event.fields}
+    for name, value in details.items():
+        each = known.get(name)
+        if each is None or each.sensitivity is Sensitivity.SECRET:
+            raise Malformed(f"audit row: details.{name} is not classified, or a secret")
+        if each.sensitivity is Sensitivity.PERSONAL:
+            _require_marker(f"details.{name}", value)
+        elif not is_shaped(each.shape, value):
+            raise Malformed(f"audit row: details.{name} is not of its shape")
+
+
+def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, key_id: str) -> None:
+    """A spool begins with its announcement, and its last row is where that says."""
+    if (place.n == FIRST_N) is not (event is SPOOL_OPEN):
+        raise Malformed("audit row: a spool begins with spool.open, and only there")
+    if place.n == FIRST_N and place.prev != GENESIS:
+        raise Malformed("audit row: the first row of a spool names one before it")
+    if event in _OF_A_SPOOL and details.get("spool_id") != place.spool_id:
+        raise Malformed("audit row: it is about another spool than its own")
+    if event is SPOOL_OPEN and details.get("key_digest") != key_id:
+        raise Malformed("audit row: the spool is announced for another key")
+    for one in listed(details.get("former_spools", ())):
+        former = _FORMER.match(text(one))
+        if former is None or int(former[2]) > LARGEST_N:
+            raise Malformed("audit row: a former spool is not of its form")
+    if event is SPOOL_CLOSE and details.get("last_n") != place.n:
+        raise Malformed("audit row: a spool ends with the row that says so")
+
+
+def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTerm]) -> None:
+    if set(request) != _REQUEST:
+        raise Malformed("audit row: the request is not of its form")
+    if not is_storable(request):
+        raise Malformed("audit row: a text of the request is too long, or holds NUL")
+    for name in ("request_kind", "action"):
+        exact_text(request[name])
+    for name in ("principal", "resource"):
+        entity = mapping(request[name])
+        if set(entity) != {"type", "id"}:
+            raise Malformed(f"audit row: request.{name} is not an entity")
+        exact_text(entity["type"]), exact_text(entity["id"])
+    _check_context("request.context", mapping(request["context"]), facts)
+
+
+def _check_context(
+    path: str, values: Mapping[str, Json], facts: Mapping[str, AttributeTerm]
+) -> None:
+    """As sealing left it: all is classified, and what is personal is hidden (rule R9)."""
+    for name, value in values.items():
+        term, here = facts.get(name), f"{path}.{name}"
+        if term is None:
+            raise Malformed(f"audit row: {here} is not classified")
+        if term.classified != "public":
+            _require_marker(here, value)
+        elif isinstance(term.type, tuple) and isinstance(value, dict):
+            _check_context(here, value, {each.name: each for each in term.type})
+        elif isinstance(value, dict):
+            raise Malformed(f"audit row: {here} holds a record that is not classified")
+
+
+def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
+    """Beside the record is exactly what it hides: each value once, and each the one hashed."""
+    hidden = sorted(_hidden(record))
+    if sorted(one.path for one in row.personal) != hidden:
+        raise Malformed("audit row: the values beside it are not those that it hides")
+    for value in row.personal:
+        if not is_hidden(marker(dict(record), value.path), value):
+            raise Malformed("audit row: a value beside it is not the one that it hides")
+
+
+def _hidden(record: Mapping[str, Json]) -> Iterator[str]:
+    details, request = record.get("details"), record.get("request")
+    if isinstance(details, dict):
+        yield from _markers("details", details)
+    if isinstance(request, dict) and isinstance(request.get("context"), dict):
+        yield from _markers("request.context", mapping(request["context"]))
+
+
+def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            if _is_marker(value):
+                yield f"{path}.{name}"
+            else:
+                yield from _markers(f"{path}.{name}", value)
+
+
+def _is_marker(value: Json) -> bool:
+    if not isinstance(value, dict) or set(value) != {PERSONAL}:
+        return False
+    digest = value[PERSONAL]
+    return isinstance(digest, str) and _DIGEST.match(digest) is not None
+
+
+def _require_marker(path: str, value: Json) -> None:
+    if not _is_marker(value):
+        raise Malformed(f"audit row: {path} is personal, and not hidden")

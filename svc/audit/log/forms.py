@@ -1,0 +1,64 @@
+"""The forms of a record's values, as sealing leaves them.  Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from svc.audit.log.record import MAX_TEXTS, is_tidy
+from svc.errors import Malformed
+from svc.model.audit.record import Shape
+from svc.model.canonical import Json
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
+
+
+def text(value: Json) -> str:
+    """A text, tidy.  Raises Malformed."""
+    if not is_tidy(exact_text(value)):
+        raise Malformed("audit row: a text is too long, or not as sealing leaves it")
+    return str(value)
+
+
+def exact_text(value: Json) -> str:
+    """A text that is kept as it was.  Raises Malformed."""
+    if not isinstance(value, str):
+        raise Malformed("audit row: a text is none")
+    return value
+
+
+def mapping(value: Json) -> dict[str, Json]:
+    """An object.  Raises Malformed."""
+    if not isinstance(value, dict):
+        raise Malformed("audit row: a member is not an object")
+    return value
+
+
+def listed(value: Json) -> list[Json]:
+    """A list.  Raises Malformed."""
+    if not isinstance(value, (list, tuple)):
+        raise Malformed("audit row: a member is not a list")
+    return list(value)
+
+
+def check_time(time: str) -> None:
+    """Return if *time* is one.  Raises Malformed."""
+    try:
+        if _TIME.match(time) is None:
+            raise ValueError
+        datetime.fromisoformat(time)
+    except ValueError:
+        raise Malformed("audit row: the time is not of its form") from None
+
+
+def is_shaped(shape: Shape, value: Json) -> bool:
+    """Whether a field of the details has its shape."""
+    if shape is Shape.TEXTS:
+        return (
+            isinstance(value, list)
+            and len(value) <= MAX_TEXTS + 1
+            and all(isinstance(one, str) and is_tidy(one) for one in value)
+        )
+    if shape is Shape.TEXT:
+        return isinstance(value, str) and is_tidy(value)
+    return type(value) is {Shape.NUMBER: int, Shape.FLAG: bool}[shape]

@@ -1,0 +1,397 @@
+"""Verifying the log: everything is computed anew from the rows as stored.
+
+Pure over iterators, in constant memory.  The chain by itself shows an edit, a
+gap, an insertion; only the signed heads show that the newest rows were cut off
+or that an older store was put back.  So without a head nothing is verified,
+and whatever cannot be read is a fault, never a reason to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from json.scanner import make_scanner
+from typing import Any, cast
+
+from attrs import define, evolve, field, frozen
+
+from svc.audit.checkpoint.head import NO_HEAD, head_time
+from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
+from svc.errors import AuditBroken, SvcError
+from svc.interfaces.audit import HeadVerifier
+from svc.model.audit.events import SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
+
+PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
+"""``personal_of(first, last)``: what is not erased of the records *first* to *last*."""
+
+LEAF_BYTES = 32
+"""Of a row's hash, and of its leaf in the tree."""
+
+NOT_BEFORE = "it does not name the record before it"
+_SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
+
+
+DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
+"""Events of Authority's own decisions: the entities it decided over are kept beside the log."""
+
+PLACED = b',"spool":{'
+"""In the bytes of every record with a place in a spool; a quick look before it is decoded."""
+
+
+class ChainFault(AuditBroken):
+    """The log does not verify.
+
+    Args:
+        seq: The first sequence number that is not as it was.
+        kind: ``gap``, ``hash``, ``prev_link``, ``record``, ``personal``,
+            ``head_mismatch``, ``head_beyond_end``, ``head_link``,
+            ``head_signature``, ``head_unreadable``, ``no_anchor``, ``origin`` or ``unreadable``.
+        what: What was found there.
+    """
+
+    def __init__(self, seq: int, kind: str, what: str) -> None:
+        super().__init__(f"audit log: record {seq}: {kind}: {what}")
+        self.seq: int = seq
+        self.kind: str = kind
+        self.what: str = what
+
+
+@frozen
+class Verified:
+    """A log that verifies.
+
+    ``anchored`` is how many records signed heads cover; ``by_others`` whether any record may be
+    one that another instance than the leader wrote.  ``slices`` has the digest of every slice
+    of entities that a record of a decision names, with the number of the first such record.
+    """
+
+    records: int
+    last_hash: bytes
+    anchored: int
+    key_id: str
+    by_others: bool = False
+    slices: Mapping[str, int] = field(factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """One line for a person; the form is documented."""
+        if not self.records:
+            return "verified 0 records, the log is empty and no head is known"
+        return (
+            f"verified {self.records} records, head seq {self.records}"
+            f" hash {self.last_hash.hex()}, anchor {self.key_id}"
+            + (f" at {self.anchored}" if self.anchored != self.records else "")
+        )
+
+
+@frozen
+class Stretch:
+    """Rows that were checked one against the other, for whoever joins stretches to a log.
+
+    Attributes:
+        prev: What the first row names as the hash before it; None where it is not the first
+            that it should be, or there is none.
+        hashes: The hashes of the rows, 32 bytes each.
+        leaves: Their leaf hashes.
+        fault: Sequence number, kind and text of what is wrong with the row that would follow.
+        by_others: Whether a row may be one that another instance than the leader wrote.
+        slices: Digests of the slices of entities that decisions were made over, each with the
+            number of the first of these rows that names it.
+    """
+
+    prev: bytes | None
+    hashes: bytes = field(repr=False)
+    leaves: bytes = field(repr=False)
+    fault: tuple[int, str, str] | None = None
+    by_others: bool = False
+    slices: Mapping[str, int] = field(factory=dict, repr=False)
+
+
+def stretch(
+    first: int, rows: Sequence[ChainRow], personal: Mapping[int, Sequence[PersonalValue]]
+) -> Stretch:
+    """Check *rows*, which are to be the records from *first* on.  Nearly all work is here."""
+    prev = rows[0].prev_hash if rows and rows[0].seq == first else None
+    last = GENESIS if prev is None else prev
+    hashes: list[bytes] = []
+    leaves: list[bytes] = []
+    slices: dict[str, int] = {}
+    fault, by_others = None, False
+    try:
+        for seq, row in enumerate(rows, first):
+            last = follow(row, seq, last)
+            digest = decided_over(check_record(row, personal.get(seq, ())))
+            if digest is not None:
+                slices.setdefault(digest, seq)
+            hashes.append(last)
+            leaves.append(leaf_hash(row.canonical, row.signature))
+            by_others = by_others or bool(row.signature) or PLACED in row.canonical
+    except ChainFault as found:
+        fault = (found.seq, found.kind, found.what)
+    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault, by_others, slices)
+
+
+def stretches(
+    batches: Iterable[Sequence[ChainRow]],
+    personal_of: PersonalOf | None = None,
+    first: int = FIRST_SEQ,
+) -> Iterator[Stretch]:
+    """Check *batches* of rows, from record *first* on, one after the other.
+
+    Args:
+        personal_of: The personal values of records that are not erased.
+    """
+    for batch in batches:
+        end = first + len(batch)
+        yield stretch(first, batch, personal_of(first, end - 1) if personal_of and batch else {})
+        first = end
+
+
+def verify(
+    checked: Iterable[Stretch],
+    heads: Iterable[SignedHead],
+    verify_head: HeadVerifier,
+    *,
+    latest: SignedHead | None = None,
+    witnesses: Iterable[SignedHead] = (),
+    cluster: str | None = None,
+) -> Verified:
+    """Verify a log against the heads signed over it.
+
+    Args:
+        checked: The rows in order, as they were in the store after *heads* was taken.
+        heads: In order, as :meth:`IHeadKeeper.heads` gives them.
+        verify_head: Judges a head's signature and certificates.
+        latest: The newest head as kept elsewhere; must be among *heads*.
+        witnesses: Heads that somebody kept elsewhere, in order; not necessarily all.
+        cluster: Refuse heads of another cluster.
+
+    Raises:
+        ChainFault: naming the first bad sequence number and the kind of fault.
+    """
+    kept = _Heads(iter(heads), verify_head, cluster, latest)
+    outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
+    tree, last, size = Tree(), GENESIS, 0
+    append, due, by_others = tree.append, _nearest(kept, outside), False
+    slices: dict[str, int] = {}
+    for part in checked:
+        by_others = by_others or part.by_others
+        for digest, seq in part.slices.items():
+            slices.setdefault(digest, seq)
+        if part.prev is not None and part.prev != last:
+            raise ChainFault(size + 1, "prev_link", NOT_BEFORE)
+        for at in range(0, len(part.leaves), LEAF_BYTES):
+            size += 1
+            append(part.leaves[at : at + LEAF_BYTES])
+            if size == due:
+                for heads_of in (kept, outside):
+                    heads_of.match(tree, part.hashes[at : at + LEAF_BYTES])
+                due = _nearest(kept, outside)
+        last = part.hashes[-LEAF_BYTES:] or last
+        if part.fault is not None:
+            raise ChainFault(*part.fault)
+    found = _better(kept.finish(size), outside.finish(size), size, last)
+    return evolve(found, by_others=by_others, slices=slices)
+
+
+def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
+    """The hash of *row*, which is to be record *seq* after one with the hash *last*.
+
+    Raises:
+        ChainFault: it is not.
+    """
+    if row.seq != seq:
+        raise ChainFault(seq, "gap", f"the store has record {row.seq} in its place")
+    if row.prev_hash != last:
+        raise ChainFault(seq, "prev_link", NOT_BEFORE)
+    found = chain_hash(seq, last, row.canonical)
+    if row.hash != found:
+        raise ChainFault(seq, "hash", "the record differs from the one that was hashed")
+    return found
+
+
+def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[str, object]:
+    """The record that *row* holds, with values that are the ones it hides.
+
+    Raises:
+        ChainFault: it holds none, or a value is not the one hashed.
+    """
+    try:
+        record = _decoded(row.canonical.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ChainFault(row.seq, "record", "the record is not JSON") from None
+    if type(record) is not dict:
+        raise ChainFault(row.seq, "record", "the record is not an object")
+    for value in personal:
+        there = marker(record, value.path)
+        if not is_hidden(there, value):
+            raise ChainFault(
+                row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
+            )
+    return record
+
+
+def decided_over(record: Mapping[str, object]) -> str | None:
+    """The digest of the slice of entities that the store keeps for this record, if it does."""
+    digest = record.get("entities_digest")
+    return digest if record.get("event") in DECIDED and isinstance(digest, str) else None
+
+
+def is_hidden(there: object, value: PersonalValue) -> bool:
+    """Whether *there* is what stands in a record for *value*.
+
+    The salt has one length, and the value is JSON: else a byte could pass from one to the other.
+    """
+    if len(value.salt) != SALT_BYTES or there != {PERSONAL: personal_hash(value.salt, value.value)}:
+        return False
+    try:
+        _decoded(value.value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _decoded(text: str) -> object:
+    """What *text* says as JSON without a space around it.  Half the time of ``json.loads``."""
+    try:
+        value, end = _SCAN(text, 0)
+    except StopIteration:
+        raise ValueError("not JSON") from None
+    if end != len(text):
+        raise ValueError("more than one value")
+    return value
+
+
+def marker(record: dict[str, object], path: str) -> object:
+    """What stands in *record* at a dotted path, or None."""
+    place: object = record
+    for name in path.split("."):
+        if type(place) is not dict:
+            return None
+        place = place.get(name)
+    return place
+
+
+@define
+class _Heads:
+    """Walks along heads while the rows go by.
+
+    *linked* heads are all that were ever signed, but for those said to be
+    pruned: each names the one before.  Others are judged one by one.
+    """
+
+    _heads: Iterator[SignedHead]
+    _verify_head: HeadVerifier
+    _cluster: str | None
+    _latest: SignedHead | None = None
+    _linked: bool = field(default=True, kw_only=True)
+    due: int = field(default=0, init=False)
+    _previous: SignedHead | None = field(default=None, init=False)
+    _next: SignedHead | None = field(default=None, init=False)
+    _saw_latest: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._advance()
+
+    @property
+    def _covered(self) -> int:
+        return 0 if self._previous is None else self._previous.head.tree_size
+
+    def match(self, tree: Tree, last: bytes) -> None:
+        """The rows so far against the head over them, if there is one."""
+        if self._next is None or self.due != tree.size:
+            return
+        head = self._next.head
+        if head.last_hash != last or head.root != tree.root:
+            raise ChainFault(
+                self._covered + 1,
+                "head_mismatch",
+                f"records up to {head.tree_size} are not those that a head was signed over",
+            )
+        self._advance()
+
+    def finish(self, size: int) -> Head | None:
+        """What is left to check once the rows have ended; the last head."""
+        if self._next is not None:
+            end = self._next.head.tree_size
+            raise ChainFault(
+                size + 1, "head_beyond_end", f"a head was signed over {end} records, not {size}"
+            )
+        if self._latest is not None and not self._saw_latest:
+            raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is not kept")
+        if self._previous is None:
+            return None
+        self._judge(self._previous)
+        return self._previous.head
+
+    def _advance(self) -> None:
+        """Take the next head; it must follow from the one before."""
+        before = self._previous = self._next
+        try:
+            following = next(self._heads, None)
+        except SvcError as unreadable:
+            text = unreadable.text
+            raise ChainFault(self._covered + 1, "head_unreadable", text) from unreadable
+        self._next = following
+        self.due = 0
+        if following is None:
+            return
+        self._check_place(following.head)
+        if before is not None and not self._vouched(before, following):
+            self._judge(before)
+        elif before is None and self._linked and not following.pruned:
+            self._check_link(NO_HEAD, following)
+        if self._latest is not None and following.hash == self._latest.hash:
+            self._saw_latest = True
+        self.due = following.head.tree_size
+
+    def _vouched(self, before: SignedHead, following: SignedHead) -> bool:
+        """Whether a good signature on the next head makes this one good.
+
+        A head names the hash of the one before, signature included: so the last
+        head of a key vouches for all that lead to it without a hole.
+        """
+        if not self._linked or following.pruned:
+            return False
+        self._check_link(before.hash, following)
+        return before.head.key_id == following.head.key_id
+
+    def _check_link(self, hash_before: bytes, following: SignedHead) -> None:
+        if following.head.previous_head_hash != hash_before:
+            raise ChainFault(self._covered + 1, "head_link", "a head before this one is missing")
+
+    def _check_place(self, head: Head) -> None:
+        before = None if self._previous is None else self._previous.head
+        foreign = self._cluster is not None and head.cluster != self._cluster
+        if before is not None:
+            foreign = foreign or (head.cluster, head.log_id) != (before.cluster, before.log_id)
+        if foreign:
+            raise ChainFault(self._covered + 1, "head_mismatch", "a head is of another log")
+        if head.tree_size <= self._covered:
+            raise ChainFault(self._covered + 1, "head_link", "heads do not grow")
+
+    def _judge(self, signed: SignedHead) -> None:
+        try:
+            self._verify_head(signed.signed, head_time(signed.head))
+        except SvcError as refused:
+            size = signed.head.tree_size
+            raise ChainFault(size, "head_signature", refused.text) from refused
+
+
+def _nearest(*heads: _Heads) -> int:
+    """The size at which the next head is due, or 0."""
+    return min((each.due for each in heads if each.due), default=0)
+
+
+def _better(kept: Head | None, outside: Head | None, size: int, last: bytes) -> Verified:
+    """What the heads prove together; nothing, where there are none."""
+    found = [each for each in (kept, outside) if each is not None]
+    if not found:
+        if size:
+            raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
+        return Verified(0, last, 0, "")
+    best = max(found, key=lambda head: head.tree_size)
+    return Verified(size, last, best.tree_size, best.key_id)

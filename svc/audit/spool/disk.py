@@ -1,0 +1,385 @@
+"""The spools of one origin on its disk: one is written, the former ones are only read.
+
+Everything here blocks, and is called from one thread at a time.  What a commit
+is asked to write is on the disk when it returns, or its writer is refused.
+After a failure nobody knows what the disk holds, so the file that failed is
+never written again: the next commit begins a new spool, and a disk that was
+full heals by itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from svc.audit.spool.framing import framed
+from svc.audit.spool.quota import SEGMENT_COST, Room
+from svc.audit.spool.refusals import closed, disk_full, full, refusal_of, why
+from svc.audit.spool.rows import RowMaker
+from svc.audit.spool.segments import Numbered, Segment, StoredSpool, stored_spools
+from svc.errors import SvcError
+from svc.messages.spooled import row_message
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import AuditRecord
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.ids import random_id
+from svc.runtime import durable
+
+_log = Logger(namespace="svc_audit")
+
+SEGMENT_BYTES = 1 << 20
+"""A file that is longer is followed by another: room comes free a file at a time."""
+
+MAX_FORMER = 250
+"""So many former spools are named where a new one is announced."""
+
+
+Outcome = SvcError | None
+"""Why a record was not written; None where it is on the disk."""
+
+
+class Disk:
+    """What is asked of the file system; another one makes it fail in tests."""
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Write all of *data*."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+
+    def sync(self, descriptor: int) -> None:
+        """Return once what was written is durable."""
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+
+    def sync_directory(self, path: Path) -> None:
+        """Return once the names in a directory are."""
+        durable.sync_directory(path)
+
+    def try_room(self, path: Path) -> None:
+        """Return if a little can be written in a directory."""
+        durable.try_room(path)
+
+
+@frozen
+class Entry:
+    """A record to be written.
+
+    Attributes:
+        record: Or what makes it, of the spool's id and the row's number.
+        holder: Who caused it; None is the origin itself.
+    """
+
+    record: AuditRecord | Callable[[str, int], AuditRecord]
+    holder: str | None = None
+
+
+@frozen
+class Extent:
+    """How far a spool reaches; *first* is past *last* where nothing of it is left."""
+
+    spool_id: str
+    first: int
+    last: int
+
+
+class _Gone(Exception):
+    """The files were taken away under us."""
+
+
+@define(eq=False)
+class _Live:
+    """The spool of this life, and the end of its file."""
+
+    stored: StoredSpool
+    descriptor: int = -1
+    prev: bytes = GENESIS
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file can still be found where it was made."""
+        if self.descriptor < 0:
+            return self.stored.path.is_dir()
+        try:
+            found = os.stat(self.stored.segments[-1].path)
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(self.descriptor))
+
+    def leave(self) -> None:
+        """Close the file."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@define
+class _Batch:
+    """Rows that are written together, until they are durable."""
+
+    place: SpoolPlace
+    """Of the next row."""
+    rows: list[Numbered] = field(factory=list)
+    data: bytearray = field(factory=bytearray)
+    held: dict[str, int] = field(factory=dict)
+
+    def add(self, row: SpoolRow, data: bytes, holder: str | None) -> None:
+        """Take the row that was made for the place."""
+        self.rows.append((self.place.n, row))
+        self.data += data
+        if holder is not None:
+            self.held[holder] = self.held.get(holder, 0) + len(data)
+        self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
+
+
+@define(eq=False)
+class SpoolFiles:
+    """See the module.
+
+    Attributes:
+        root: A private directory; made if it is not there.
+        room: What may be taken of the disk.
+    """
+
+    root: Path
+    maker: RowMaker
+    room: Room
+    disk: Disk = field(factory=Disk)
+    segment_bytes: int = SEGMENT_BYTES
+    _stored: dict[str, StoredSpool] = field(factory=dict)
+    _live: _Live | None = None
+    _is_found: bool = False
+    _is_closed: bool = False
+
+    def open(self) -> Outcome:
+        """Find what former lives left, and begin a spool; called first, and after a failure.
+
+        Returns:
+            Why no spool could be begun; the next commit tries again.
+        """
+        return closed() if self._is_closed else self._commit((), [])
+
+    def try_disk(self) -> Outcome:
+        """Why nothing would be written now, where the disk is full; asked while nobody writes."""
+        try:
+            self.disk.try_room(self.root)
+        except OSError as e:
+            if durable.is_full(e):
+                return disk_full()
+        return None
+
+    def _file(self, error: OSError) -> str:
+        """The file that an error is about, for whoever has to make room beside it."""
+        live = self._live
+        if error.filename or live is None or not live.stored.segments:
+            return str(error.filename or self.root)
+        return str(live.stored.segments[-1].path)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a spool to write to: not after the disk refused, until it is tried."""
+        return self._live is not None
+
+    def commit(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """Write the records of *entries* in their order; each has its outcome."""
+        outcomes: list[Outcome] = [None] * len(entries)
+        refusal = closed() if self._is_closed else self._commit(entries, outcomes)
+        return [one or refusal for one in outcomes]
+
+    def close(self) -> Outcome:
+        """End the spool in order: its last row says so, and no other follows."""
+        outcome: Outcome = None
+        if not self._is_closed and self._live is not None:
+            [outcome] = self.commit([Entry(self.maker.closing)])
+        self._is_closed = True
+        if self._live is not None:
+            self._live.leave()
+        return outcome
+
+    def spools(self) -> tuple[Extent, ...]:
+        """All that hold rows, the one that is written last."""
+        return tuple(Extent(one.spool_id, one.first, one.last) for one in self._stored.values())
+
+    def rows(self, spool_id: str, first: int) -> tuple[Numbered, ...]:
+        """Rows of a spool from number *first* on, as many as one call carries."""
+        spool = self._stored.get(spool_id)
+        return () if spool is None else spool.rows(first)
+
+    def covered(self, spool_id: str, n: int) -> None:
+        """Rows up to *n* are under a signed head: they may go."""
+        spool = self._stored.get(spool_id)
+        if spool is None:
+            return
+        is_live = self._live is not None and spool is self._live.stored
+        self._free(spool.covered(n, keep=1 if is_live else 0))
+        if not is_live and n >= spool.last:
+            self._free(spool.remove())
+            del self._stored[spool_id]
+
+    def _free(self, segments: Sequence[Segment]) -> None:
+        for one in segments:
+            self.room.give_back(one.cost, one.held)
+
+    def _commit(self, entries: Sequence[Entry], outcomes: list[Outcome]) -> Outcome:
+        """Write; returns why nothing was written, where it was not."""
+        for _ in range(2):
+            outcomes[:] = [None] * len(entries)
+            try:
+                self._write(self._tail(), entries, outcomes)
+                return None
+            except _Gone:
+                # What is not acknowledged is written again, into a new spool.
+                self._lost()
+            except OSError as e:
+                _log.error("the audit spool cannot be written", reason=why(e), file=self._file(e))
+                self._abandon()
+                return refusal_of(e)
+            except SvcError as refusal:
+                return refusal
+            except Exception:
+                self._abandon()
+                raise
+        return refusal_of(FileNotFoundError(errno.ENOENT, "its directory is taken away"))
+
+    def _find(self) -> None:
+        """Look for what former lives left."""
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        self.disk.sync_directory(self.root.parent)
+        for spool in stored_spools(self.root):
+            self._stored[spool.spool_id] = spool
+            self.room.found(sum(one.cost for one in spool.segments))
+        self._is_found = True
+
+    def _tail(self) -> _Live:
+        """The spool to write to, with a file that is open."""
+        if not self._is_found:
+            self._find()
+        live = self._live
+        if live is None:
+            live = self._begin()
+        elif not live.is_there:
+            raise _Gone
+        if live.descriptor < 0:
+            self._open_segment(live)
+        return live
+
+    def _begin(self) -> _Live:
+        spool_id = random_id(self.maker.entropy)
+        path = self.root / spool_id
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700)
+        live = self._live = _Live(StoredSpool(spool_id, path))
+        return live
+
+    def _open_segment(self, live: _Live) -> None:
+        if not self.room.take(SEGMENT_COST):
+            self._give_up_empty(live)
+            raise full()
+        stored = live.stored
+        path = stored.path / f"{stored.last + 1:016d}.rows"
+        stored.segments.append(Segment(path, stored.last + 1, stored.last))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        live.descriptor = os.open(path, flags, 0o600)
+
+    def _write(self, live: _Live, entries: Sequence[Entry], outcomes: list[Outcome]) -> None:
+        stored = live.stored
+        batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
+        try:
+            if not stored.last:
+                self._add(batch, Entry(self._opening))
+            for number, entry in enumerate(entries):
+                try:
+                    self._add(batch, entry)
+                except SvcError as refusal:
+                    outcomes[number] = refusal
+            if batch.rows:
+                self._make_durable(live, bytes(batch.data))
+        except Exception:
+            self.room.give_back(len(batch.data), batch.held)
+            self._give_up_empty(live)
+            raise
+        live.prev = batch.place.prev
+        self._acknowledged(live, batch)
+
+    def _add(self, batch: _Batch, entry: Entry) -> None:
+        """Make the row of an entry, where there is room for it.  Raises SvcError."""
+        if not self.room.has(1, entry.holder):
+            raise full()
+        place, record = batch.place, entry.record
+        if not isinstance(record, AuditRecord):
+            record = record(place.spool_id, place.n)
+        row = self.maker.row(record, place)
+        data = framed(place.n, row_message(row).SerializeToString())
+        if not self.room.take(len(data), entry.holder):
+            raise full()
+        batch.add(row, data, entry.holder)
+
+    def _opening(self, spool_id: str, _: int) -> AuditRecord:
+        """Names the spools that are kept, newest last, with the numbers of their last rows."""
+        newest = list(self._stored.values())[-MAX_FORMER:]
+        former = tuple(f"{one.spool_id}:{one.last}" for one in newest)
+        return self.maker.opening(spool_id, former)
+
+    def _make_durable(self, live: _Live, data: bytes) -> None:
+        stored = live.stored
+        segment = stored.segments[-1]
+        self.disk.write(live.descriptor, data)
+        self.disk.sync(live.descriptor)
+        if not segment.size:
+            self.disk.sync_directory(stored.path)
+            if len(stored.segments) == 1:
+                self.disk.sync_directory(self.root)
+        if not live.is_there:
+            raise _Gone
+
+    def _acknowledged(self, live: _Live, batch: _Batch) -> None:
+        stored = live.stored
+        segment = stored.segments[-1]
+        self._stored[stored.spool_id] = stored
+        segment.size += len(batch.data)
+        for holder, count in batch.held.items():
+            segment.held[holder] = segment.held.get(holder, 0) + count
+        for n, row in batch.rows:
+            segment.last = n
+            stored.remember(n, row)
+        if segment.size >= self.segment_bytes:
+            live.leave()
+
+    def _abandon(self) -> None:
+        """Never write that file again; what of it was acknowledged is delivered."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        if not live.stored.last:
+            self._give_up_empty(live)
+        elif live.descriptor >= 0:
+            with suppress(OSError):
+                os.ftruncate(live.descriptor, live.stored.segments[-1].size)
+        live.leave()
+        for stored in self._stored.values():
+            if stored is not live.stored and stored.segments:
+                stored.forget()
+
+    def _give_up_empty(self, live: _Live) -> None:
+        """Leave nothing behind of a spool that holds no row."""
+        if live.stored.last == 0:
+            live.leave()
+            self._free(live.stored.remove())
+            self._live = None
+
+    def _lost(self) -> None:
+        """The live spool's files are gone: what is in memory of it is still delivered."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        stored = live.stored
+        live.leave()
+        self._free(list(stored.segments))
+        stored.segments.clear()
+        # It is still named by the next one, so that what is lost of it is missed.
+        _log.error("the audit spool was taken away", spool=stored.spool_id, kept=len(stored.recent))

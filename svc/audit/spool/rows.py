@@ -1,0 +1,67 @@
+"""Making the rows of a spool: sealed as the leader seals, numbered, signed by the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, evolve, field
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from svc.audit.log.record import Sealer
+from svc.messages.spooled import check_row
+from svc.model.audit.events import SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.spool import SpoolPlace, SpoolRow, audit_key_id, row_signer
+from svc.model.canonical import Json
+from svc.model.ids import Entropy, event_id
+
+
+@define
+class RowMaker:
+    """Makes the rows of one origin.
+
+    Attributes:
+        origin: Its node id.
+        key: Its audit key.
+    """
+
+    origin: str
+    key: ed25519.Ed25519PrivateKey
+    sealer: Sealer
+    now: Callable[[], float]
+    entropy: Entropy
+    key_id: str = field(init=False)
+    """How its rows name the key."""
+
+    @key_id.default
+    def _its_id(self) -> str:
+        return audit_key_id(self.key.public_key().public_bytes_raw())
+
+    def row(self, record: AuditRecord, place: SpoolPlace) -> SpoolRow:
+        """The row of *record* at its place.
+
+        Raises:
+            SvcError: it may not be written, whatever it was to allow must not happen.
+        """
+        placed = evolve(record, origin=self.origin, key_id=self.key_id, spool=place)
+        sealed = self.sealer.seal(placed)
+        signature = row_signer(self.key)(sealed.canonical)
+        row = SpoolRow(sealed.canonical, sealed.personal, self.key_id, signature)
+        check_row(row)
+        return row
+
+    def opening(self, spool_id: str, former: tuple[str, ...]) -> AuditRecord:
+        """The first record of a spool, which names the ones before that are still kept."""
+        details: dict[str, Json] = {"spool_id": spool_id, "key_digest": self.key_id}
+        return self._own(SPOOL_OPEN, {**details, "former_spools": list(former)})
+
+    def closing(self, spool_id: str, n: int) -> AuditRecord:
+        """The last record of a spool."""
+        return self._own(SPOOL_CLOSE, {"spool_id": spool_id, "last_n": n})
+
+    def _own(self, event: Event, details: Mapping[str, Json]) -> AuditRecord:
+        at, actor = self.now(), Actor("node", self.origin)
+        return AuditRecord(
+            event_id=event_id(at, self.entropy), time=at, event=event, actor=actor,
+            origin=self.origin, node_id=self.origin, details=details,
+        )  # fmt: skip

@@ -1,0 +1,204 @@
+"""The spool of a role, as the reactor's thread sees it: many writers share one write.
+
+Files are touched in one thread, by one batch at a time; what is asked for
+meanwhile is the next batch.  A writer waits for the disk and for nobody else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.audit.spool.disk import Entry, Extent, Outcome, SpoolFiles
+from svc.audit.spool.refusals import full
+from svc.audit.spool.segments import Numbered
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.audit import IAuditSink
+from svc.model.audit.record import AuditRecord
+
+_log = Logger(namespace="svc_audit")
+
+BATCH = 256
+"""Records in one write."""
+
+MAX_WAITING = 16_384
+"""Records that wait for the disk; past it their writers are refused at once."""
+
+LEVELS = (0.5, 0.75, 0.9)
+"""Parts of the room: the log says once that each is passed."""
+
+MEND_SECS = 5.0
+"""Between two tries to begin a spool on a disk that refused."""
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function that blocks; one at a time, in the order asked."""
+
+_Waiter = tuple[Entry, Deferred[None]]
+
+
+@implementer(IAuditSink)
+@define(eq=False)
+class Spool:
+    """See the module.
+
+    Attributes:
+        committed: Called when there are new rows to be delivered.
+        has_room: Called when there is a spool, and room for what others than the origin cause.
+    """
+
+    files: SpoolFiles
+    in_thread: InThread
+    committed: Callable[[], object] = lambda: None
+    has_room: Callable[[], object] = lambda: None
+    _waiting: deque[_Waiter] = field(factory=deque)
+    _is_writing: bool = False
+    _in_batch: int = 0
+    _idle: list[Deferred[None]] = field(factory=list)
+    _level: int = 0
+    _failed: SvcError | None = None
+    _no_room: SvcError | None = None
+
+    @property
+    def not_durable(self) -> int:
+        """Records whose writers wait for the disk."""
+        return self._in_batch + len(self._waiting)
+
+    async def open(self) -> None:
+        """Find what former lives left and begin a spool; a disk that refuses is only logged."""
+        refusal = await self.in_thread(self.files.open)
+        if refusal is not None:
+            _log.error("no audit spool could be begun", reason=refusal.reason, text=refusal.text)
+        self._tell(refusal)
+
+    async def mend(self) -> None:
+        """Begin a spool where there is none, because the disk refused; called again and again.
+
+        Where there is one, see that the disk has room for more: nobody may have written lately.
+        """
+        if self._failed is None:
+            self._look_for_room(await self.in_thread(self.files.try_disk))
+            self._tell()
+        else:
+            self._tell(await self.in_thread(self.files.open))
+
+    def check(self) -> None:
+        """What would have to be recorded must not be begun while nothing can be.
+
+        Raises:
+            SvcError: the disk refused what was written last, or is full.
+        """
+        refusal = self._failed or self._no_room
+        if refusal is not None:
+            raise refusal
+
+    def _look_for_room(self, refusal: SvcError | None) -> None:
+        before, self._no_room = self._no_room, refusal
+        if refusal is not None and before is None:
+            _log.error("the disk is full", directory=str(self.files.root), reason=refusal.reason)
+        elif refusal is None and before is not None:
+            _log.info("the disk has room again", directory=str(self.files.root))
+
+    async def write(self, record: AuditRecord, holder: str | None = None) -> None:
+        """See :class:`IAuditSink`."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise full()
+        durable: Deferred[None] = Deferred()
+        self._waiting.append((Entry(record, holder), durable))
+        if not self._is_writing:
+            self._begin()
+        await durable
+
+    async def close(self) -> None:
+        """End the spool in order, after what waits is written; nothing is taken any more."""
+        while self._is_writing:
+            idle: Deferred[None] = Deferred()
+            self._idle.append(idle)
+            await idle
+        refusal = await self.in_thread(self.files.close)
+        if refusal is not None:
+            _log.warn("the audit spool is not closed in order", reason=refusal.reason)
+        self.committed()
+
+    async def spools(self) -> tuple[Extent, ...]:
+        """All that hold rows, the one that is written last."""
+        found: tuple[Extent, ...] = await self.in_thread(self.files.spools)
+        return found
+
+    async def rows(self, spool_id: str, first: int) -> tuple[Numbered, ...]:
+        """Rows of a spool from number *first* on, as many as one call carries."""
+        found: tuple[Numbered, ...] = await self.in_thread(lambda: self.files.rows(spool_id, first))
+        return found
+
+    async def covered(self, spool_id: str, n: int) -> None:
+        """Rows up to *n* are under a signed head: they leave the spool."""
+        await self.in_thread(lambda: self.files.covered(spool_id, n))
+        self._tell()
+
+    def _begin(self) -> None:
+        self._is_writing = True
+        batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        self._in_batch = len(batch)
+        written = Deferred.fromCoroutine(self._write(batch))
+        written.addErrback(self._broken, batch)
+        written.addCallback(lambda _: self._written())
+
+    async def _write(self, batch: Sequence[_Waiter]) -> None:
+        entries = [entry for entry, _ in batch]
+        outcomes: list[Outcome] = await self.in_thread(lambda: self.files.commit(entries))
+        self._tell(next((one for one in outcomes if one is not None), None))
+        for (_, durable), refusal in zip(batch, outcomes, strict=True):
+            _answer(durable, refusal)
+        if None in outcomes:
+            self.committed()
+
+    def _broken(self, failure: Failure, batch: Sequence[_Waiter]) -> None:
+        """Whatever went wrong: nobody is left waiting, and nothing is granted."""
+        _log.failure("writing the audit spool failed", failure)
+        refusal = Unavailable(
+            "the audit spool cannot be written, so nothing is granted", reason="audit_unavailable"
+        )
+        for _, durable in batch:
+            _answer(durable, refusal)
+
+    def _written(self) -> None:
+        """Go on with what was asked for meanwhile, by those just answered too."""
+        self._is_writing, self._in_batch = False, 0
+        if self._waiting:
+            self._begin()
+        else:
+            idle, self._idle = self._idle, []
+            for one in idle:
+                one.callback(None)
+
+    def _tell(self, refusal: SvcError | None = None) -> None:
+        """Say once that the spool fills, and once that there is room again."""
+        room = self.files.room
+        self._failed = None if self.files.is_live else refusal or self._failed
+        if self._failed is None and self._no_room is None and room.has_for_others:
+            self.has_room()
+        level = sum(room.used >= part * room.most for part in LEVELS)
+        if level > self._level:
+            _log.warn(
+                "the audit spool fills: Authority does not take of it",
+                percent=round(100 * room.used / room.most), used=room.used, most=room.most,
+            )  # fmt: skip
+            self._level = level
+        elif self._level and room.used < LEVELS[0] / 2 * room.most:
+            _log.info("the audit spool has room again", used=room.used, most=room.most)
+            self._level = 0
+
+
+def _answer(durable: Deferred[None], refusal: SvcError | None) -> None:
+    if durable.called:
+        return  # its writer went away
+    if refusal is None:
+        durable.callback(None)
+    else:
+        durable.errback(refusal)
