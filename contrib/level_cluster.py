@@ -18,11 +18,11 @@ from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head, to_line
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
-from svc.authority.facts import Knowledge
-from svc.authority.issuers import IssuersInForce
-from svc.authority.picture import ClusterFacts
-from svc.authority.policy_in_force import PolicyInForce
-from svc.authority.records import Recorder
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.recorder import Recorder
 from svc.compose.authority_parts import load_cluster_keys, own_identity
 from svc.compose.runtime import Runtime, StateDirectory, load_kinds
 from svc.compose.state import origin_key, origin_verifier

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from contrib.level_cluster import Cluster, InForce
 from contrib.level_rows import Ids, Row, digest, made_ahead
 from svc.audit.spool.rows import RowMaker
-from svc.authority.adoption import adopt
-from svc.authority.drain import OutboxDrain
-from svc.authority.facts import Knowledge
-from svc.authority.origins import OriginKeys
-from svc.authority.outbox_desk import OutboxDesk
-from svc.authority.records import Recorder, operator, person
+from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.ingest.drain import OutboxDrain
+from svc.authority.ingest.origins import OriginKeys
+from svc.authority.state.adopt import adopt
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, operator, person
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import REQUEST_DECISION, SESSION_END, SESSION_START
 from svc.model.audit.ledger import GENESIS, EntitySlice

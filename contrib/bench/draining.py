@@ -21,11 +21,11 @@ from svc.audit.ingest.validate import MAY_WRITE
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
-from svc.authority.adoption import adopt
-from svc.authority.drain import BATCH, OutboxDrain
-from svc.authority.facts import Knowledge
-from svc.authority.origins import OriginKeys
-from svc.authority.records import Recorder, operator
+from svc.authority.ingest.drain import BATCH, OutboxDrain
+from svc.authority.ingest.origins import OriginKeys
+from svc.authority.state.adopt import adopt
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, operator
 from svc.compose.state import origin_key, origin_verifier
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.events import REQUEST_DECISION

@@ -12,11 +12,11 @@ from typing import TypeVar
 from attrs import define
 from google.protobuf.message import Message
 
-from svc.authority.catalog import CatalogDesk
-from svc.authority.members import MemberDesk
-from svc.authority.operators import EDIT_POLICY, Operators
-from svc.authority.outbox_desk import OutboxDesk
-from svc.authority.policies import PolicyDesk
+from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.registry.catalog import CatalogDesk
+from svc.authority.registry.members import MemberDesk
+from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb

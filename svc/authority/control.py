@@ -12,16 +12,16 @@ from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.explain import Explainer
-from svc.authority.facts import Knowledge
-from svc.authority.heads import HeadsToTell
-from svc.authority.intake import Intake
-from svc.authority.issuance import Issuance
-from svc.authority.outbox_intake import OutboxIntake
-from svc.authority.rates import AskRates
-from svc.authority.records import node
-from svc.authority.sessions import SessionEnds
-from svc.authority.snapshots import SnapshotPublisher
+from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.limits import AskRates
+from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.explain import Explainer
+from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.register import Intake
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import node
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary

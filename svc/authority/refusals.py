@@ -14,7 +14,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.records import ANONYMOUS, Recorder
+from svc.authority.state.recorder import ANONYMOUS, Recorder
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import REFUSALS_SUMMARY

@@ -46,8 +46,8 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     has none yet, and the next start adopts exactly the rows shown.  If any of them changes before
     then, the start is refused.
     """
-    from svc.authority.adoption import Wish, adoption_wish_file, counts, fingerprint
-    from svc.authority.signed_rows import rows_now
+    from svc.authority.state.adopt import Wish, adoption_wish_file, counts, fingerprint
+    from svc.authority.state.tables import rows_now
     from svc.compose.state import WISH
     from svc.compose.store_place import store_place
     from svc.pki.keyring import add_purpose

@@ -20,10 +20,10 @@ from svc.audit.checkpoint.signer import KEY_REFUSALS, HeadsUnsigned, HeadWriter,
 from svc.audit.checkpoint.witness import FileSink, Witness
 from svc.audit.checkpoint.witness_http import HttpSink
 from svc.audit.checkpoint.writer_position import ForeignRecord
-from svc.authority.heads import HeadsToTell
-from svc.authority.leading import FencedStore
-from svc.authority.noticing import StoredChain
-from svc.authority.restoring import WISH, Confirmed, Restoring, restore_wish_file
+from svc.authority.ha.lease import FencedStore
+from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.state.guarded_store import StoredChain
+from svc.authority.state.rewind import WISH, Confirmed, Restoring, restore_wish_file
 from svc.compose.authority_parts import Parts
 from svc.compose.heads import greatest_head, head_verifier
 from svc.compose.state import anchor_key

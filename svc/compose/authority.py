@@ -15,31 +15,31 @@ from svc.audit.log.record import Sealer
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
-from svc.authority.catalog import CatalogDesk
 from svc.authority.control import ControlService
-from svc.authority.enrollment import Enrollment
-from svc.authority.explain import Explainer
-from svc.authority.facts import Knowledge
-from svc.authority.following import Following
-from svc.authority.intake import Intake
-from svc.authority.issuance import Issuance
-from svc.authority.issuers import IssuersInForce
-from svc.authority.leading import FencedStore, Leadership
-from svc.authority.members import MemberDesk
-from svc.authority.noticing import NoticingStore
-from svc.authority.operators import Operators
-from svc.authority.policies import PolicyDesk
-from svc.authority.policy_in_force import PolicyInForce
-from svc.authority.publishing import Publishing
-from svc.authority.rates import AskRates
-from svc.authority.records import Recorder
+from svc.authority.enroll.bootstrap import Enrollment
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.enroll.renew import RenewalDesk
+from svc.authority.ha.lease import FencedStore, Leadership
+from svc.authority.limits import AskRates
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.policy.publish import Publishing
+from svc.authority.policy.reload import Following
+from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords
-from svc.authority.registrations import Registrations
-from svc.authority.renewals import RenewalDesk
-from svc.authority.sessions import SessionEnds
-from svc.authority.snapshots import SnapshotPublisher
-from svc.authority.store_writes import WRITES, StoreWrites
-from svc.authority.unsigned import UnsignedRows
+from svc.authority.registry.catalog import CatalogDesk
+from svc.authority.registry.members import MemberDesk
+from svc.authority.registry.operators import Operators
+from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.explain import Explainer
+from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.register import Intake
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.guarded_store import NoticingStore
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.unsigned import UnsignedRows
+from svc.authority.state.write_probe import WRITES, StoreWrites
 from svc.compose.audit_heads import AUDIT, AuditHeads, audit_heads
 from svc.compose.authority_follow import Follower
 from svc.compose.authority_life import (

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from attrs import define
 from twisted.logger import Logger
 
-from svc.authority.facts import Knowledge
-from svc.authority.issuers import IssuersInForce
-from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.state.cache import Knowledge
 from svc.compose.state import StateBeginning
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 

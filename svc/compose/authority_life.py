@@ -13,19 +13,19 @@ from twisted.logger import Logger
 
 from svc import __version__
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.authority.adoption import adoption_wish_file
 from svc.authority.control import ControlService
-from svc.authority.facts import Knowledge
-from svc.authority.issuers import IssuersInForce
-from svc.authority.policies import PolicyDesk
-from svc.authority.policy_in_force import PolicyInForce
-from svc.authority.purposes import PurposesInForce
-from svc.authority.records import node
-from svc.authority.registrations import Registrations
-from svc.authority.sessions import SessionEnds
-from svc.authority.signed_rows import StateUnsigned, node_now
-from svc.authority.snapshots import SnapshotPublisher
-from svc.authority.unsigned import UnsignedRows
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.enroll.rotation import PurposesInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import node
+from svc.authority.state.tables import StateUnsigned, node_now
+from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.authority_parts import Parts, Serving
 from svc.compose.listeners import RpcListener
 from svc.compose.runtime import plugin_records

@@ -8,9 +8,9 @@ from attrs import define
 
 from svc import __version__
 from svc.authority.control import FORWARDED, ControlService
-from svc.authority.enrollment import Enrollment
-from svc.authority.forwarding import Served
-from svc.authority.renewals import RenewalDesk
+from svc.authority.enroll.bootstrap import Enrollment
+from svc.authority.enroll.renew import RenewalDesk
+from svc.authority.ha.forward import Served
 from svc.compose.authority_parts import Parts
 from svc.compose.authority_peers import Peers, serve_private
 from svc.compose.listeners import RpcListener, rpc_listener, rpc_server

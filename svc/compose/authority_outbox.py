@@ -6,14 +6,14 @@ from attrs import define, field
 
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.spool.rows import RowMaker
-from svc.authority.drain import DRAIN_SECS, Drains, OutboxDrain
-from svc.authority.facts import Knowledge
-from svc.authority.origins import OriginKeys
-from svc.authority.outbox_desk import OutboxDesk
-from svc.authority.outbox_intake import OutboxIntake
-from svc.authority.outbox_watch import WATCH_SECS, OutboxWatch, QueueMeters
-from svc.authority.own_spool import OwnSpool
-from svc.authority.rates import AskRates
+from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.ingest.drain import DRAIN_SECS, Drains, OutboxDrain
+from svc.authority.ingest.origins import OriginKeys
+from svc.authority.ingest.own import OwnSpool
+from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.ingest.watch import WATCH_SECS, OutboxWatch, QueueMeters
+from svc.authority.limits import AskRates
+from svc.authority.state.cache import Knowledge
 from svc.compose.authority_parts import Parts
 from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from attrs import define, evolve
 
 from svc.audit.state.anchor import StateKeeper
-from svc.authority.leading import Leadership
-from svc.authority.noticing import NoticingStore
-from svc.authority.records import Recorder
+from svc.authority.ha.lease import Leadership
+from svc.authority.state.guarded_store import NoticingStore
+from svc.authority.state.recorder import Recorder
 from svc.compose.backup_place import RESTORING
 from svc.compose.runtime import Kinds, Runtime, StateDirectory
 from svc.compose.store_opening import Opened

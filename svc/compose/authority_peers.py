@@ -8,16 +8,16 @@ from attrs import define, evolve
 from twisted.internet.endpoints import wrapClientTLS
 from twisted.logger import Logger
 
-from svc.authority.facts import Knowledge
-from svc.authority.forwarding import (
+from svc.authority.ha.forward import (
     MAX_IN_FLIGHT,
     ForwardedCalls,
     Forwarding,
     ForwardMeters,
     authority_of,
 )
-from svc.authority.leader_route import LeaderRoute
-from svc.authority.membership import Membership, leader_service
+from svc.authority.ha.leader_connection import LeaderRoute
+from svc.authority.ha.membership import Membership, leader_service
+from svc.authority.state.cache import Knowledge
 from svc.compose.authority_life import MEMBERSHIP
 from svc.compose.authority_parts import Parts
 from svc.compose.joining import dialed
@@ -148,7 +148,7 @@ def _not_revoked(knowledge: Knowledge) -> Callable[[Principal], object]:
 
 
 async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
-    """See :data:`svc.authority.leader_route.DialMember`."""
+    """See :data:`svc.authority.ha.leader_connection.DialMember`."""
     key = f"authority.peers.{owner}"
     address = p.settings.authority.peers.get(owner)
     if address is None:

@@ -10,8 +10,8 @@ from twisted.logger import Logger
 
 from svc import __version__
 from svc.audit.checkpoint.exchange import HeadExchange
-from svc.authority.leading import Leadership
-from svc.authority.own_spool import OwnSpool
+from svc.authority.ha.lease import Leadership
+from svc.authority.ingest.own import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.listeners import RpcListener
 from svc.errors import AuditBroken, LeaseLost, SvcError

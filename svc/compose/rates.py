@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from svc.authority.rates import AskRates
+from svc.authority.limits import AskRates
 from svc.compose.runtime import Runtime
 from svc.compose.telemetry import budget_meter
 from svc.config.values import Limits

@@ -23,7 +23,7 @@ from svc.audit.checkpoint.startup_request import WishFile
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.anchor import check_anchor
 from svc.audit.state.in_force import StateView
-from svc.authority.restoring import WISH, RestoreWish, restore_wish_file
+from svc.authority.state.rewind import WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_rows import batches, personal_of
 from svc.compose.backup_check import Backup, Verifying

@@ -12,7 +12,7 @@ from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.latest import GreatestHead, check_place
 from svc.audit.checkpoint.rewind import restorations
-from svc.authority.restoring import MAX_REASON, WISH, RestoreWish, restore_wish_file
+from svc.authority.state.rewind import MAX_REASON, WISH, RestoreWish, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import RoleSettings

@@ -8,8 +8,8 @@ from svc.audit.checkpoint.head import AnchorKey
 from svc.audit.checkpoint.startup_request import WishFile
 from svc.audit.state.anchor import StateAnchor, StateKeeper, check_anchor
 from svc.audit.state.in_force import BATCH, Link, OriginKey, OriginVerifier, StateLedger, StateView
-from svc.authority.adoption import Wish, adopt_wished
-from svc.authority.records import Recorder
+from svc.authority.state.adopt import Wish, adopt_wished
+from svc.authority.state.recorder import Recorder
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.signing import Purpose, Signed
 from svc.pki.profile import SIGNED_BY

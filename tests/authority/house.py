@@ -14,16 +14,16 @@ from zope.interface import implementer
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
-from svc.authority.adoption import adopt
-from svc.authority.facts import Knowledge
-from svc.authority.issuance import Issuance
-from svc.authority.policy_in_force import PolicyInForce
-from svc.authority.publishing import Publishing
-from svc.authority.rates import AskRates
-from svc.authority.records import Recorder, operator
+from svc.authority.limits import AskRates
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.publish import Publishing
+from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registrations import Registered, Registrations
-from svc.authority.snapshots import SnapshotPublisher
+from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.issue import Issuance
+from svc.authority.state.adopt import adopt
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, operator
 from svc.compose.state import origin_key, origin_verifier
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer

@@ -12,11 +12,11 @@ from zope.interface import implementer
 from svc.audit.ingest.validate import MAY_WRITE
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
-from svc.authority.drain import OutboxDrain
-from svc.authority.origins import OriginKeys
-from svc.authority.outbox_desk import OutboxDesk
-from svc.authority.outbox_intake import OutboxIntake
-from svc.authority.outbox_watch import OutboxWatch, QueueMeters
+from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.ingest.drain import OutboxDrain
+from svc.authority.ingest.origins import OriginKeys
+from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.ingest.watch import OutboxWatch, QueueMeters
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState

@@ -10,10 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
-from svc.authority.explain import Explainer
-from svc.authority.intake import Intake
-from svc.authority.outbox_intake import OutboxIntake
-from svc.authority.sessions import SessionEnds
+from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.explain import Explainer
+from svc.authority.sessions.register import Intake
 from svc.errors import AuditBroken, Denied, LeaseLost, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction

@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.ingest.validate import judge
-from svc.authority.drain import _LOOKS
-from svc.authority.draining import MAX_UNKNOWN
+from svc.authority.ingest.apply import MAX_UNKNOWN
+from svc.authority.ingest.drain import _LOOKS
 from svc.errors import SvcError
 from svc.messages.spooled import SpoolState
 from svc.model.audit.events import POLICY_ACTIVATE, REFUSALS_SUMMARY, ROLE_START, SESSION_START

@@ -12,15 +12,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
-from svc.authority.adoption import Wish, adoption_wish_file, fingerprint
-from svc.authority.enrollment import Enrollment
-from svc.authority.facts import Knowledge
-from svc.authority.members import MemberDesk
-from svc.authority.picture import ClusterFacts
-from svc.authority.policies import PolicyDesk
-from svc.authority.records import operator
-from svc.authority.signed_rows import rows_now
-from svc.authority.unsigned import UnsignedRows
+from svc.authority.enroll.bootstrap import Enrollment
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.registry.members import MemberDesk
+from svc.authority.state.adopt import Wish, adoption_wish_file, fingerprint
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.recorder import operator
+from svc.authority.state.tables import rows_now
+from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.audit.spool import prove_audit_key
 from svc.model.cluster.node import JoinToken, TokenRole

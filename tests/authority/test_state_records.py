@@ -8,8 +8,8 @@ from attrs import evolve
 
 from svc.audit.state.anchor import StateKeeper
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
-from svc.authority.adoption import adoption_wish_file
-from svc.authority.signed_rows import StateUnsigned
+from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.tables import StateUnsigned
 from svc.compose.state import StateBeginning, origin_key, origin_verifier
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import GROUP_ADD

@@ -20,16 +20,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
-from svc.authority.adoption import adopt
-from svc.authority.catalog import CatalogDesk
-from svc.authority.facts import Knowledge
-from svc.authority.members import MemberDesk
-from svc.authority.operators import Operators
-from svc.authority.outbox_desk import OutboxDesk
-from svc.authority.policies import PolicyDesk
-from svc.authority.policy_in_force import PolicyInForce
-from svc.authority.records import Recorder, operator
-from svc.authority.registrations import Registrations
+from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.registry.catalog import CatalogDesk
+from svc.authority.registry.members import MemberDesk
+from svc.authority.registry.operators import Operators
+from svc.authority.registry.routes import Registrations
+from svc.authority.state.adopt import adopt
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, operator
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
 from svc.cli.keys import unknown

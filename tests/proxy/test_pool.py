@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.membership import leader_service
+from svc.authority.ha.membership import leader_service
 from svc.errors import LeaseLost, Unavailable
 from svc.messages.forward import Claim
 from svc.model.certificate import CertificateRefused

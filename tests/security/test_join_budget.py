@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.enrollment import MAX_ASKED, Enrollment
+from svc.authority.enroll.bootstrap import MAX_ASKED, Enrollment
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.model.cluster.token import make_token

@@ -14,8 +14,8 @@ from typing import Any
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
-from svc.authority.records import Recorder, node
-from svc.authority.signed_rows import policy_now
+from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.tables import policy_now
 from svc.compose.state import origin_key, origin_verifier
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, STATE_ADOPT

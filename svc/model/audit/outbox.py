@@ -1,7 +1,7 @@
 """Rows of the audit queue, and why one is held.
 
 Frozen values only; what makes a row a bad one is ``svc.audit.ingest.validate``, what
-becomes of it ``svc.authority.drain``.
+becomes of it ``svc.authority.ingest.drain``.
 """
 
 from __future__ import annotations

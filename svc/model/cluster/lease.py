@@ -7,7 +7,7 @@ is refused inside its own transaction (a fencing token, as in M. Kleppmann,
 clocks of two machines: the holder counts *beats* in the store, and an
 observer that has seen the same beat for the whole term, by its own monotonic
 clock, may take the next epoch (as in J. Adams, DynamoDB Lock Client, 2017).
-Pure values; ``svc.authority.leading`` acts on them.
+Pure values; ``svc.authority.ha.lease`` acts on them.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any
 from pyrage import x25519
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.records import operator
-from svc.authority.restoring import WISH
+from svc.authority.state.recorder import operator
+from svc.authority.state.rewind import WISH
 from svc.interfaces.store import IStore
 from svc.model.audit.events import STORE_RESTORED
 from svc.model.audit.record import SignedHead

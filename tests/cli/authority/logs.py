@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.head import AnchorKey
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.authority.noticing import NoticingStore, StoredChain
-from svc.authority.records import ANONYMOUS, node, operator, person
+from svc.authority.state.guarded_store import NoticingStore, StoredChain
+from svc.authority.state.recorder import ANONYMOUS, node, operator, person
 from svc.compose.heads import head_verifier
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.model.audit.events import ENROLL_REFUSED, OPERATOR_REFUSED

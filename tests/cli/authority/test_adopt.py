@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import TestCase
 
-from svc.authority.restoring import MAX_REASON, WISH, restore_wish_file
+from svc.authority.state.rewind import MAX_REASON, WISH, restore_wish_file
 from svc.compose.audit_heads import GREATEST
 from tests.cli.authority.logs import LoggedPlace
 from tests.proof import proves

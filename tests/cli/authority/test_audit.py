@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import TestCase
 
-from svc.authority.records import person as person_actor
+from svc.authority.state.recorder import person as person_actor
 from svc.model.audit.events import SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import EntitySlice
 from svc.model.cluster.person import Person

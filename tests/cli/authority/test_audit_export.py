@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.trial.unittest import TestCase
 
-from svc.authority.records import ANONYMOUS
+from svc.authority.state.recorder import ANONYMOUS
 from svc.model.audit.events import ENROLL_REFUSED
 from tests.cli.authority.logs import LoggedPlace
 from tests.cli.desk import CLUSTER

@@ -16,7 +16,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint.anchor import heads_in
-from svc.authority.restoring import WISH, restore_wish_file
+from svc.authority.state.rewind import WISH, restore_wish_file
 from svc.backup import manifest as form
 from svc.backup.classes import CLASSES, NONE, PRESENT
 from svc.compose import restore

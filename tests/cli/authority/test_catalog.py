@@ -10,8 +10,8 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.policies import FIRST_POLICY
-from svc.authority.registrations import Registered
+from svc.authority.policy.admin import FIRST_POLICY
+from svc.authority.registry.routes import Registered
 from svc.messages.control import AGAIN
 from svc.model.cluster.resource import Undeclared
 from tests.cli.authority.test_members import NEW, SEEN

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.registrations import Registered
+from svc.authority.registry.routes import Registered
 from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
 from svc.model.cluster.node import Leaf, Node
 from svc.model.cluster.token import parse_token

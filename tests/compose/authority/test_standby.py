@@ -11,9 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger, StateView
-from svc.authority.adoption import adoption_wish_file
-from svc.authority.facts import Knowledge
-from svc.authority.policy_in_force import PolicyInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.cache import Knowledge
 from svc.compose.authority_follow import Follower
 from svc.compose.state import StateBeginning, origin_verifier
 from svc.model.audit.record import chain_hash
@@ -28,7 +28,7 @@ class Issuers:
     """Nothing of the issuing CAs is followed here."""
 
     async def follow(self, *, leads: bool) -> None:
-        """As :class:`svc.authority.issuers.IssuersInForce`."""
+        """As :class:`svc.authority.enroll.issuers.IssuersInForce`."""
 
 
 class FollowerTests(SynchronousTestCase):

@@ -15,8 +15,8 @@ from svc.audit.checkpoint.exchange import HeadExchange
 from svc.audit.checkpoint.head import to_line
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
-from svc.authority.leading import TERM_SECS, Leadership
-from svc.authority.own_spool import OwnSpool
+from svc.authority.ha.lease import TERM_SECS, Leadership
+from svc.authority.ingest.own import OwnSpool
 from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
 from svc.compose.authority_parts import OwnLeaf, Serving
 from svc.compose.authority_turn import CHECK_SECS, Standing, Turn
@@ -35,7 +35,7 @@ from svc.pki.root import new_key
 from svc.runtime.services import Readiness
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record
-from tests.authority.test_leading import Cut
+from tests.authority.ha.test_lease import Cut
 from tests.pki.support import World
 from tests.proof import proves
 

@@ -1,0 +1,171 @@
+"""Keys that an operator expects: whoever holds one joins once, without a token.
+
+Without a row nobody joins so.  The key itself is proven by the certificate
+request that it signs, inside the join's own TLS; here is only whether it is
+expected, and that is in force as a signed record says (rule R8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import expected_now
+from svc.errors import AlreadyExists, Fault, Malformed, SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW
+from svc.model.audit.record import Actor
+from svc.model.audit.state import expected_entry
+from svc.model.cluster.node import ExpectedKey, Spending, TokenRole
+from svc.model.ids import Entropy, random_id
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+KEY_BYTES = 32
+
+
+class KeyNotExpected(SvcError):
+    """The one answer to every key that may not join without a token."""
+
+    fault = Fault.DENIED
+    reason = "key_refused"
+
+
+def use_key(
+    tx: ITransaction, recorder: Recorder, key_sha256: bytes, at: float
+) -> tuple[Spending, ExpectedKey | None]:
+    """Use up the row of a key that was just proven; called in the join's transaction.
+
+    Raises:
+        StateUnsigned: the row is not what was signed for.
+    """
+    found = tx.expected.of_key(key_sha256)
+    if found is None:
+        return Spending.UNKNOWN, None
+    # First: what its record said is forgotten some time after it ended.
+    if found.expires_at <= at:
+        return Spending.EXPIRED, found
+    # Before it is used it is as its record says: its role, its name, its time, and not used yet.
+    recorder.rows(tx).require(expected_entry(found))
+    if found.used_at is not None:
+        return Spending.ALREADY_SPENT, found
+    won = tx.expected.use(found.id, at)
+    return (Spending.SPENT if won else Spending.ALREADY_SPENT), found
+
+
+@define
+class ExpectedDesk:
+    """Expects keys, lists them, and takes them back.
+
+    Attributes:
+        ca_pin: SHA-256 of the cluster root in hex; a joiner needs it.
+    """
+
+    knowledge: Knowledge
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    entropy: Entropy
+    ca_pin: str
+
+    async def expect(
+        self,
+        key_sha256: bytes,
+        role: TokenRole,
+        name: str,
+        ttl: float,
+        names: tuple[str, ...],
+        actor: Actor,
+    ) -> pb.ExpectNodeResponse:
+        """Let the holder of a key join once; what its certificate says is fixed here."""
+        if len(key_sha256) != KEY_BYTES:
+            raise Malformed("key: a SHA-256 of 32 bytes")
+        expected = ExpectedKey(
+            random_id(self.entropy), role, name, key_sha256, actor.id, self.now() + ttl, names
+        )
+
+        def add(tx: ITransaction) -> None:
+            if tx.nodes.named(name) is not None:
+                raise SvcError(
+                    f"node {name}: an active node already has that name",
+                    reason="already_exists",
+                    fault=Fault.EXISTS,
+                )
+            try:
+                tx.expected.add(expected, self.now())
+            except AlreadyExists:
+                raise SvcError(
+                    "key: already used for a join permission, which is given only once per "
+                    "key; let the node join with a token (`svc authority nodes add`) or with "
+                    "a new key",
+                    reason="already_exists",
+                    fault=Fault.EXISTS,
+                ) from None
+            details = {**_details(expected), "ttl_seconds": round(ttl)}
+            state = [expected_now(tx, expected.id)]
+            self.recorder.append(tx, KEY_EXPECT, actor, details=details, state=state)
+
+        await self.store.run("expect a key", add)
+        await self.knowledge.catch_up()
+        return pb.ExpectNodeResponse(
+            id=expected.id, expires_at=int(expected.expires_at), ca_pin=self.ca_pin
+        )
+
+    async def list_expected(
+        self, request: pb.ListExpectedRequest, actor: Actor
+    ) -> pb.ListExpectedResponse:
+        """Every one whose time is not over, used ones included."""
+        found = await self.store.read(
+            "list expected keys", lambda tx: tx.expected.unexpired(self.now())
+        )
+        rows = [
+            pb.ExpectedRow(
+                id=one.id,
+                role=one.role.value,
+                name=one.name,
+                key_sha256=one.key_sha256,
+                issuer=one.issuer,
+                expires_at=int(one.expires_at),
+                used=one.used_at is not None,
+            )
+            for one in found
+        ]
+        return pb.ListExpectedResponse(expected=rows)
+
+    async def withdraw(
+        self, request: pb.WithdrawExpectedRequest, actor: Actor
+    ) -> pb.WithdrawExpectedResponse:
+        """Expect a key no more; a node that joined by it stays."""
+
+        def withdraw(tx: ITransaction) -> None:
+            known = self._waiting(tx, request.id)
+            if known is None or not tx.expected.use(known.id, self.now()):
+                raise SvcError(
+                    f"expected key {request.id}: no such key may join; see `svc authority "
+                    "nodes expected`",
+                    reason="unknown_key",
+                    fault=Fault.NOT_FOUND,
+                )
+            state = [expected_now(tx, known.id)]
+            self.recorder.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
+
+        await self.store.run("withdraw a key", withdraw)
+        await self.knowledge.catch_up()
+        return pb.WithdrawExpectedResponse()
+
+    def _waiting(self, tx: ITransaction, key_id: str) -> ExpectedKey | None:
+        """The key of this id, used or not; none once its time is over.  Raises StateUnsigned."""
+        found = tx.expected.get(key_id)
+        if found is not None and found.expires_at <= self.now():
+            return None
+        return self.recorder.rows(tx).expected(key_id)
+
+
+def _details(expected: ExpectedKey) -> dict[str, str | int]:
+    return {
+        "expected_id": expected.id,
+        "key_digest": expected.key_sha256.hex(),
+        "role": expected.role.value,
+    }

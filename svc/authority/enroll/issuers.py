@@ -1,0 +1,162 @@
+"""The issuing CAs this Authority signs with, and how it comes to those of a newer revision.
+
+Which revision of a kind is in force stands in the store, with its signed record
+(rule R8); its key lies in ``keys/`` of each Authority.  The one that leads enters
+what it finds there and nobody has had before; each loads what is in force.  Who
+cannot goes on with what it has, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from attrs import define, field
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.logger import Logger
+
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.tables import StateUnsigned, key_now
+from svc.errors import SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import CA_ACTIVATE
+from svc.model.cluster.key_revision import KeyRevision, KeyState
+from svc.pki.enroll import EnrollmentDesk
+from svc.pki.issue import IssuingAuthority
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class IssuersInForce:
+    """Follows the revisions of the issuing CAs.
+
+    Attributes:
+        desk: Signs with the CAs; given the newer ones.
+        load: Reads the CA of a kind from ``keys/``; blocks, raises SvcError.
+        is_stale: Told for each kind whether what is in force could not be loaded.
+    """
+
+    desk: EnrollmentDesk
+    knowledge: Knowledge
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    load: Callable[[str], IssuingAuthority]
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    is_stale: Callable[[str, bool], object]
+    _said: dict[str, str] = field(factory=dict)
+
+    async def follow(self, *, leads: bool) -> None:
+        """One pass, after the facts were read.
+
+        Args:
+            leads: Whether we may enter a revision.
+
+        Raises:
+            StoreUnavailable: a revision was not entered; the next pass tries again.
+        """
+        for kind, used in dict(self.desk.keys.issuers).items():
+            there = await self._read(kind)
+            if leads:
+                for one in (used, there):
+                    await self._enter(one)
+            self._settle(kind, used, there)
+
+    async def _read(self, kind: str) -> IssuingAuthority | SvcError:
+        def read() -> IssuingAuthority | SvcError:
+            try:
+                return self.load(kind)
+            except SvcError as refused:
+                return refused
+
+        found = await self.in_thread(read)
+        assert isinstance(found, IssuingAuthority | SvcError)
+        return found
+
+    async def _enter(self, found: IssuingAuthority | SvcError) -> None:
+        """Put a CA in force that no revision has yet; an earlier one is never put back."""
+        if isinstance(found, SvcError) or _text(found) in _known(
+            self.knowledge.facts.keys, found.kind
+        ):
+            return
+        try:
+            entered = await self.store.run(
+                "enter an issuing CA", lambda tx: self._revise(tx, found)
+            )
+        except StateUnsigned as refused:
+            self._say(found.kind, refused.text)
+            return
+        _log.info("issuing CA in force", kind=found.kind, revision=entered.revision)
+        await self.knowledge.refresh()
+
+    def _revise(self, tx: ITransaction, found: IssuingAuthority) -> KeyRevision:
+        kind, at = found.kind, self.now()
+        # All of them: our signature goes under nothing that somebody else put there or took away.
+        for one in self.recorder.rows(tx).keys(kind):
+            if one.certificate == _text(found):
+                return one
+        before = tx.keyrings.active(kind)
+        added = tx.keyrings.add(kind, _text(found), at)
+        entered = tx.keyrings.enter(kind, added.revision, KeyState.ACTIVE, at)
+        revisions = [one.revision for one in (before, entered) if one is not None]
+        self.recorder.append(
+            tx,
+            CA_ACTIVATE,
+            node(self.recorder.origin),
+            node_id=self.recorder.origin,
+            details={
+                "key_purpose": kind,
+                "generation": entered.revision,
+                "certificate_sha256": found.certificate.fingerprint(SHA256()).hex(),
+            },
+            state=[key_now(tx, kind, revision) for revision in revisions],
+        )
+        return entered
+
+    def _settle(
+        self, kind: str, used: IssuingAuthority, there: IssuingAuthority | SvcError
+    ) -> None:
+        """Load what is in force, or say that it cannot be."""
+        wanted = in_force(self.knowledge.facts.keys, kind)
+        if wanted is None or wanted.certificate == _text(used):
+            self._said.pop(kind, None)
+            self.is_stale(kind, False)
+        elif isinstance(there, SvcError):
+            self._stale(wanted, there.text)
+        elif _text(there) != wanted.certificate:
+            self._stale(wanted, "keys/ holds the certificate of another revision")
+        else:
+            self.desk.take(there)
+            self._said.pop(kind, None)
+            self.is_stale(kind, False)
+            _log.info("issuing CA loaded", kind=kind, revision=wanted.revision)
+
+    def _stale(self, wanted: KeyRevision, why: str) -> None:
+        self.is_stale(wanted.kind, True)
+        self._say(wanted.kind, why, revision=wanted.revision)
+
+    def _say(self, kind: str, why: str, **more: object) -> None:
+        if self._said.get(kind) != why:
+            self._said[kind] = why
+            _log.error(
+                "an issuing CA cannot be loaded; the previous one stays in use",
+                kind=kind,
+                reason=why,
+                **more,
+            )
+
+
+def in_force(keys: Mapping[str, KeyRevision], kind: str) -> KeyRevision | None:
+    """The active revision of a kind, among those that signed records stand behind."""
+    active = (one for one in keys.values() if one.kind == kind and one.state is KeyState.ACTIVE)
+    return max(active, key=lambda one: one.revision, default=None)
+
+
+def _known(keys: Mapping[str, KeyRevision], kind: str) -> set[str]:
+    return {one.certificate for one in keys.values() if one.kind == kind}
+
+
+def _text(found: IssuingAuthority) -> str:
+    return found.certificate.public_bytes(Encoding.PEM).decode("ascii")

@@ -1,0 +1,130 @@
+"""``gate.v1.Renewal``: a node's certificate is its only credential for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+
+from svc.authority.enroll.issued import certificate_details, leaf_of
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.tables import node_now
+from svc.errors import Denied, Unauthenticated
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import NODE_RENEW, NODE_REVOKE, RENEW_REFUSED
+from svc.model.certificate import CertificateFacts, IssuedCertificate
+from svc.model.cluster.node import Node, NodeState, Renewal
+from svc.model.principal import NODE_ROLES
+from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.ratelimit.limits import Budget
+
+
+@define
+class RenewalDesk:
+    """Serves nodes that renew: their certificate is their only credential here."""
+
+    desk: EnrollmentDesk
+    knowledge: Knowledge
+    verifier: IChainVerifier
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    revoked: Callable[[str], object]
+    """Called with a node id found cloned, once its revocation is durable."""
+    renewals: Budget
+    """How often a node may renew; this Authority's own renewals do not pass it."""
+
+    def service(self) -> RpcService:
+        """The methods, as the RPC server takes them."""
+        return RpcService("gate.v1.Renewal", {"Renew": unary(pb.RenewRequest, self._renew)})
+
+    def admit(self, method: str, peer: Peer) -> None:
+        """Refuse a caller without a node certificate that is good now."""
+        if not peer.chain:
+            raise Unauthenticated("the renewal listener accepts only node certificates")
+        self.knowledge.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
+
+    async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
+        shown = self.verifier.verify(call.peer.chain, NODE_ROLES)
+        self.renewals.spend(node(shown.principal.id))
+        return pb.RenewResponse(chain=await self.renew(shown, request.csr))
+
+    async def renew(self, shown: CertificateFacts, csr: bytes) -> tuple[bytes, ...]:
+        """The next certificate chain of the holder of a certificate that is good now.
+
+        Called for peers, and by this Authority for its own leaf.
+
+        Raises:
+            SvcError: the holder may not renew; a clone is revoked first.
+        """
+        self.desk.examine(csr)
+
+        def issue(tx: ITransaction) -> IssuedCertificate | None:
+            known = self.recorder.rows(tx).node(shown.principal.id)
+            if known is None or known.role != shown.principal.role.value:
+                raise Denied("the node is not in the registry", reason="unknown_node")
+            standing = Standing(
+                known.generation,
+                known.leaf.key_sha256,
+                known.names,
+                known.state is NodeState.REVOKED,
+            )
+            try:
+                issued = self.desk.renew(shown, csr, standing)
+            except CloneSuspected as clone:
+                self._end_clone(tx, known, shown.generation, clone)
+                return None
+            outcome = tx.nodes.renewed(known.id, shown.generation, leaf_of(issued))
+            if outcome is Renewal.CLONE:
+                self._end_clone(tx, known, shown.generation, CloneSuspected("an older generation"))
+                return None
+            if outcome not in (Renewal.RENEWED, Renewal.REPEATED):
+                raise Denied("the node may not renew", reason="revoked_node")
+            self._renewed(tx, known, issued)
+            return issued
+
+        issued = await self.store.run("renew a node", issue)
+        await self.knowledge.refresh()
+        if issued is None:
+            self.revoked(shown.principal.id)
+            raise CloneSuspected(
+                "this identity was renewed by another holder; the node was revoked and must "
+                "join again"
+            )
+        return issued.chain
+
+    def _renewed(self, tx: ITransaction, known: Node, issued: IssuedCertificate) -> None:
+        self.recorder.append(
+            tx,
+            NODE_RENEW,
+            node(known.id),
+            node_id=known.id,
+            details={**certificate_details(issued), "role": known.role},
+            state=[node_now(tx, known.id)],
+        )
+
+    def _end_clone(
+        self, tx: ITransaction, known: Node, generation: int, clone: CloneSuspected
+    ) -> None:
+        tx.nodes.revoke(known.id, self.now())
+        self.recorder.append(
+            tx,
+            RENEW_REFUSED,
+            node(known.id),
+            node_id=known.id,
+            reason=clone.reason,
+            details={"generation": generation, "role": known.role},
+        )
+        self.recorder.append(
+            tx,
+            NODE_REVOKE,
+            node(known.id),
+            node_id=known.id,
+            reason=clone.reason,
+            details={"role": known.role},
+            state=[node_now(tx, known.id)],
+        )

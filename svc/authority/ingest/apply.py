@@ -1,0 +1,269 @@
+"""What becomes of queued rows inside one transaction of the leader.
+
+The invariant: a row leaves the queue in the transaction that appends it, and the
+memory of its spool changes in the same one.  So each row is in the log once,
+whoever leads and whenever it is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, evolve, field, frozen
+
+from svc.audit.ingest.validate import Judged, Verdict
+from svc.authority.ingest.origins import is_in_force
+from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.tables import SignedRows, StateUnsigned
+from svc.errors import SvcError
+from svc.interfaces.store import ITransaction
+from svc.model.audit.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.outbox import AcceptedRow, Claim, Hold, QueuedRow
+from svc.model.audit.record import Event
+from svc.model.audit.replay import (
+    Hole,
+    SpoolMemory,
+    Standing,
+    accept,
+    announce,
+    beside,
+    due,
+    ranges,
+)
+from svc.model.canonical import Json
+
+
+@frozen
+class Drained:
+    """What a transaction did; acted upon once it is durable.
+
+    Attributes:
+        held: The rows that are held from now on, and were not before.
+    """
+
+    appended: int
+    held: tuple[tuple[QueuedRow, Verdict], ...]
+
+
+MAX_UNKNOWN = 16
+"""Former spools that one announcement may bring up of which nothing has come: each makes a row."""
+
+
+class Vanished(SvcError):
+    """A row is not in the queue any more: it must not be appended from there."""
+
+
+@define
+class Draining:
+    """One transaction's work on the queue; made anew whenever the transaction runs."""
+
+    tx: ITransaction
+    recorder: Recorder
+    at: float
+    _rows: SignedRows | None = field(default=None, init=False)
+    _signers: dict[str, bool] = field(factory=dict, init=False)
+    _memories: dict[tuple[str, str], SpoolMemory] = field(factory=dict, init=False)
+    _changed: set[tuple[str, str]] = field(factory=set, init=False)
+    _held: list[tuple[QueuedRow, Verdict]] = field(factory=list, init=False)
+    _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
+    _accepted: list[AcceptedRow] = field(factory=list, init=False)
+    _events: set[str] = field(factory=set, init=False)
+
+    def take_all(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
+        """Take rows, in order; a question for each would cost a database more than the answer."""
+        ids = {one.judged.event_id for _, one in judged if one.judged is not None}
+        self._events |= self.tx.origins.events(ids)
+        for row, verdict in judged:
+            self._take(row, verdict)
+
+    def _take(self, row: QueuedRow, verdict: Verdict) -> None:
+        """Append a good row, hold a bad one; one whose key is not in force any more waits."""
+        judged = verdict.judged
+        if judged is None:
+            self._hold(row, verdict)
+        elif self._is_in_force(row, judged):
+            self._settle(row, judged)
+
+    def _settle(self, row: QueuedRow, judged: Judged) -> None:
+        """Append a row, unless it was before or contradicts those that were."""
+        standing = standing_of(self._memory(judged.origin, judged.place.spool_id), judged)
+        if standing is Standing.BROKEN:
+            why = "it does not follow the rows of its spool"
+            self._hold(row, Verdict(hold=Hold.FORGED, why=why))
+            return
+        if standing is Standing.REPLAYED or judged.event_id in self._events:
+            self._hold(row, Verdict(hold=Hold.REPLAYED, why="it was accepted before"))
+            return
+        self.append(row, judged)
+
+    def append(self, row: QueuedRow, judged: Judged) -> int:
+        """Append a row, whatever the memory says; the record that it becomes."""
+        place, spool = judged.place, (judged.origin, judged.place.spool_id)
+        link = self.tx.audit.append(
+            row.row.canonical, row.row.personal, signature=row.row.signature
+        )
+        self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
+        self._events.add(judged.event_id)
+        memory = self._memory(*spool)
+        is_fresh = memory == SpoolMemory()
+        if memory.standing(place.n, place.prev, judged.hash) is Standing.NEW:
+            result = accept(memory, place.n, place.prev, judged.hash, self.at)
+            memory = result.memory
+            if result.filled or memory.lost:
+                self._filled.setdefault(spool, []).append(place.n)
+            if result.given_up is not None and not result.given_up.told:
+                self._gap(*spool, result.given_up, "too_many_holes")
+        else:
+            memory = beside(memory, place.n, place.prev, judged.hash)
+            self._filled.setdefault(spool, []).append(place.n)
+        closed = place.n if judged.event is SPOOL_CLOSE else memory.closed
+        self._remember(spool, evolve(memory, closed=closed, lost=False))
+        if judged.event is SPOOL_OPEN:
+            self._announced(judged, is_fresh=is_fresh)
+        return link.seq
+
+    def end(self) -> Drained:
+        """Take what was appended out of the queue, and put on record what was held or came late.
+
+        Raises:
+            Vanished: a row left the queue meanwhile; nothing is done.
+            AlreadyExists: the log has a row of such a place or event id; nothing is done.
+        """
+        if self.tx.outbox.drop([one.row_id for one in self._accepted]) != len(self._accepted):
+            raise Vanished("a row left the audit queue while it was drained", reason="row_vanished")
+        self.tx.origins.accepted(self._accepted)
+        for spool in sorted(self._changed):
+            self.tx.spools.keep(*spool, self._memories[spool])
+        for (origin, spool_id), numbers in self._filled.items():
+            for first, last in ranges(numbers):
+                self._tell(AUDIT_FILLED, origin, _range(spool_id, first, last))
+        self._tell_held()
+        return Drained(len(self._accepted), tuple(self._held))
+
+    def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
+        """Put on record which rows of a spool are missing for too long."""
+        memory, holes = due(memory, self.at)
+        for hole in holes:
+            self._gap(origin, spool_id, hole, "missing")
+        self.tx.spools.keep(origin, spool_id, memory)
+
+    # -- spools
+
+    def _announced(self, judged: Judged, *, is_fresh: bool) -> None:
+        """A new spool says which ones before it are still kept.
+
+        Of a spool that was known before its announcement came nothing is concluded about
+        others: they may be newer than it.
+        """
+        former, unknown = judged.former, 0
+        for spool_id, last in former.items():
+            if spool_id != judged.place.spool_id:
+                spool = (judged.origin, spool_id)
+                if spool not in self._memories and self.tx.spools.memory(*spool) is None:
+                    # Rows of former spools come first, so hardly any is unknown by now.
+                    unknown += 1
+                    if unknown > MAX_UNKNOWN:
+                        continue
+                result = announce(self._memory(*spool), last, self.at)
+                if result.given_up is not None and not result.given_up.told:
+                    self._gap(*spool, result.given_up, "too_many_holes")
+                self._remember(spool, _ended(result.memory))
+        if not is_fresh:
+            return
+        unended = dict(self.tx.spools.unended(judged.origin))
+        unended.update({spool[1]: memory for spool, memory in self._memories.items()
+                        if spool[0] == judged.origin})  # fmt: skip
+        for spool_id, memory in sorted(unended.items()):
+            ended = memory.closed is not None or memory.lost
+            if not ended and spool_id not in former and spool_id != judged.place.spool_id:
+                self._remember((judged.origin, spool_id), evolve(memory, lost=True))
+                details: dict[str, Json] = {"spool_id": spool_id, "first_n": memory.high + 1}
+                self._tell(AUDIT_GAP, judged.origin, details, reason="spool_lost")
+
+    def _memory(self, origin: str, spool_id: str) -> SpoolMemory:
+        spool = (origin, spool_id)
+        if spool not in self._memories:
+            self._memories[spool] = self.tx.spools.memory(*spool) or SpoolMemory()
+        return self._memories[spool]
+
+    def _remember(self, spool: tuple[str, str], memory: SpoolMemory) -> None:
+        self._memories[spool] = memory
+        self._changed.add(spool)
+
+    # -- keys
+
+    def _is_in_force(self, row: QueuedRow, judged: Judged) -> bool:
+        known = self._signers.get(row.row.key_id)
+        if known is None:
+            known = self._signers[row.row.key_id] = self._still(row, judged)
+        return known
+
+    def _still(self, row: QueuedRow, judged: Judged) -> bool:
+        try:
+            if self._rows is None:
+                self._rows = self.recorder.rows(self.tx)
+            return is_in_force(self._rows, judged.origin, row.row.key_id)
+        except StateUnsigned:
+            return False
+
+    # -- records
+
+    def _hold(self, row: QueuedRow, verdict: Verdict) -> None:
+        assert verdict.hold is not None
+        if row.hold is verdict.hold:
+            return
+        if self.tx.outbox.hold(row.id, verdict.hold, self.at):
+            self._held.append((row, verdict))
+
+    def _tell_held(self) -> None:
+        """One record for rows that stand together: nobody fills the log with bad rows (R12)."""
+        groups: dict[tuple[str, str, str], dict[int, Claim]] = {}
+        loose: dict[str, int] = {}
+        for row, verdict in self._held:
+            assert verdict.hold is not None
+            claim, why = Claim.of(row.row), verdict.hold.value
+            if claim.n:
+                group = groups.setdefault((claim.origin, claim.spool_id, why), {})
+                group.setdefault(claim.n, claim)
+            else:
+                loose[why] = loose.get(why, 0) + 1
+        for (origin, spool_id, why), claims in groups.items():
+            for first, last in ranges(list(claims)):
+                details = _range(spool_id, first, last)
+                details["held_event_id"] = claims[first].event_id or None
+                self._tell(AUDIT_HELD, origin, details, reason=why)
+        for why, count in loose.items():
+            self._tell(AUDIT_HELD, "", {"count": count}, reason=why)
+
+    def _gap(self, origin: str, spool_id: str, hole: Hole, why: str) -> None:
+        self._tell(AUDIT_GAP, origin, _range(spool_id, hole.first, hole.last), reason=why)
+
+    def _tell(
+        self, event: Event, origin: str, details: dict[str, Json], reason: str | None = None
+    ) -> None:
+        self.recorder.append(
+            self.tx,
+            event,
+            node(self.recorder.origin),
+            node_id=origin or None,
+            details=details,
+            reason=reason,
+        )
+
+
+def standing_of(memory: SpoolMemory, judged: Judged) -> Standing:
+    """What a good row is to the memory of its spool; no row stands behind the end of one."""
+    place = judged.place
+    standing = memory.standing(place.n, place.prev, judged.hash)
+    if standing is Standing.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:
+        return Standing.BROKEN
+    return standing
+
+
+def _ended(memory: SpoolMemory) -> SpoolMemory:
+    """Of a spool that a later one names: its last row is known, so it need not be named again."""
+    return memory if memory.closed is not None else evolve(memory, closed=memory.high)
+
+
+def _range(spool_id: str, first: int, last: int) -> dict[str, Json]:
+    return {"spool_id": spool_id, "first_n": first, "last_n": last, "count": last - first + 1}

@@ -1,0 +1,200 @@
+"""The leader takes rows out of the audit queue, into the log or to where they are held.
+
+Rows are looked at outside of a write transaction, because judging costs far more
+than writing; what is written are the very bytes that were judged, and only if
+the key is still in force in the transaction that writes.  A bad row stays where
+it is, marked once, and those behind it go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, DeferredLock
+from twisted.logger import Logger
+
+from svc.audit.ingest.validate import MAY_WRITE, Verdict, judge
+from svc.authority.ingest.apply import Drained, Draining, Vanished
+from svc.authority.ingest.origins import OriginKeys
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import StateUnsigned
+from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.outbox import Hold, QueuedRow
+from svc.model.audit.replay import GAP_SECS
+from svc.runtime.services import AsyncService, BackgroundTasks
+
+BATCH = 128
+"""Rows judged, and then written, at a time."""
+
+BATCH_BYTES = 1 << 20
+DRAIN_SECS = 1.0
+"""Between two looks at the queue; what comes over this Authority is taken at once."""
+
+_HOLED = 16
+_LOOKS = 64
+"""Spools told of in one transaction."""
+
+_log = Logger(namespace="svc_authority")
+
+
+@frozen
+class _Look:
+    """What one look at the queue found."""
+
+    judged: list[tuple[QueuedRow, Verdict]]
+    is_holed: bool
+
+
+@define
+class OutboxDrain:
+    """Drains the queue; one at a time, however often it is asked.
+
+    Attributes:
+        store: Written to under the lease only.
+        held: Told the reason of each row that is held from now on.
+        may_write: The events of each role.
+    """
+
+    store: IStore
+    recorder: Recorder
+    keys: OriginKeys
+    now: Callable[[], float]
+    held: Callable[[str], object]
+    may_write: Mapping[str, frozenset[str]] = MAY_WRITE
+    _lock: DeferredLock = field(factory=DeferredLock, init=False)
+
+    async def drain(self) -> None:
+        """Take every row that can be taken, and tell of gaps that are due.
+
+        Raises:
+            LeaseLost, StoreUnavailable: the rest stays for another time, or for another Authority.
+        """
+        await self._lock.acquire()
+        try:
+            looks, look = 1, await self._look(0)
+            while look.judged:
+                await self._take(look.judged)
+                after = look.judged[-1][0].id
+                if looks % _LOOKS == 0:
+                    # Rows that keep coming must not put off gaps, or rows that waited for a key.
+                    after = 0
+                    if look.is_holed:
+                        await self._tell_gaps()
+                looks, look = looks + 1, await self._look(after)
+            if look.is_holed:
+                await self._tell_gaps()
+        finally:
+            self._lock.release()
+
+    async def _look(self, after: int) -> _Look:
+        keys = self.keys.now()
+
+        def judged_row(row: QueuedRow) -> Verdict:
+            facts, members = self.recorder.sealer.facts, self.keys.is_member
+            return judge(row.row, keys.get, facts, members, self.may_write)
+
+        def look(tx: ITransaction) -> _Look:
+            known = [key for key in tx.outbox.unknown_keys() if key in keys]
+            rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
+            judged = [(row, judged_row(row)) for row in rows]
+            return _Look(judged, bool(tx.spools.holed(self.now() - GAP_SECS, 1)))
+
+        return await self.store.read("look at the audit queue", look)
+
+    async def _take(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
+        try:
+            self._say(await self._write(judged))
+        except (CancelledError, LeaseLost, StoreUnavailable):
+            raise  # nothing is wrong with the rows
+        except Exception as failed:
+            if len(judged) == 1:
+                await self._set_aside(judged[0][0], failed)
+                return
+            # One of them cannot be written; it must not keep back the others.
+            for each in judged:
+                await self._take([each])
+
+    async def _write(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> Drained:
+        def write(tx: ITransaction) -> Drained:
+            draining = Draining(tx, self.recorder, self.now())
+            draining.take_all(judged)
+            return draining.end()
+
+        return await self.store.run("drain the audit queue", write)
+
+    async def _set_aside(self, row: QueuedRow, failed: Exception) -> None:
+        """A row that by itself cannot be written, whatever is wrong with it."""
+        if isinstance(failed, Vanished):
+            return  # the watch counts it
+        if isinstance(failed, (StateUnsigned, AuditBroken)):
+            _log.error("a queued row waits", row=row.id, reason=failed.reason, text=failed.text)
+            return
+        why = Hold.REPLAYED if isinstance(failed, AlreadyExists) else Hold.FORGED
+        text = failed.text if isinstance(failed, SvcError) else type(failed).__name__
+        self._say(await self._write([(row, Verdict(hold=why, why=text))]))
+
+    def _say(self, drained: Drained) -> None:
+        for row, verdict in drained.held:
+            assert verdict.hold is not None
+            self.held(verdict.hold.value)
+            _log.error(
+                "a queued row is held", row=row.id, reason=verdict.hold.value, text=verdict.why
+            )
+
+    async def _tell_gaps(self) -> None:
+        """Put holes on record that stayed for their time: some spools, each by itself."""
+        at = self.now()
+        holed = await self.store.read(
+            "missing rows", lambda tx: tx.spools.holed(at - GAP_SECS, _HOLED)
+        )
+        for origin, spool_id, _ in holed:
+            try:
+                await self._tell_gaps_of(origin, spool_id, at)
+            except (LeaseLost, StoreUnavailable):
+                raise
+            except SvcError as failed:
+                # It must not keep back the gaps of others.
+                _log.error("missing rows are not on record", spool=spool_id, text=failed.text)
+
+    async def _tell_gaps_of(self, origin: str, spool_id: str, at: float) -> None:
+        def tell(tx: ITransaction) -> None:
+            memory = tx.spools.memory(origin, spool_id)
+            if memory is not None:
+                Draining(tx, self.recorder, at).tell_due(origin, spool_id, memory)
+
+        await self.store.run("tell of missing rows", tell)
+
+
+@define(slots=False, eq=False)
+class Drains(AsyncService):
+    """Drains once more when the Authority stops: after its listeners, before its store."""
+
+    outbox: OutboxDrain
+    tasks: BackgroundTasks
+    _is_due: bool = field(default=False, init=False)
+
+    async def stop(self) -> None:
+        """Leave nothing that can be taken."""
+        await self._or_say()
+
+    async def turn(self) -> None:
+        """One look; called again and again."""
+        await self._or_say()
+
+    def arrived(self) -> None:
+        """Rows came; take them without waiting for the next look."""
+        if not self._is_due:
+            self._is_due = True
+            self.tasks.spawn("drain the audit queue", self._arrived())
+
+    async def _arrived(self) -> None:
+        self._is_due = False
+        await self._or_say()
+
+    async def _or_say(self) -> None:
+        try:
+            await self.outbox.drain()
+        except (SvcError, OSError) as failed:
+            _log.warn("the audit queue was not drained", reason=str(failed))

@@ -1,0 +1,57 @@
+"""Whose rows may come through the audit queue, and by which key (rules R8 and R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from svc.audit.ingest.validate import MAY_WRITE
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.tables import SignedRows
+from svc.model.audit.spool import audit_key_id
+from svc.model.cluster.node import Node, NodeState
+
+
+@define
+class OriginKeys:
+    """The audit keys in force: of active nodes whose row a signed record stands behind.
+
+    And of whom their rows may be.
+    """
+
+    knowledge: Knowledge
+    _of: ClusterFacts | None = field(default=None, init=False)
+    _keys: Mapping[str, Node] = field(factory=dict, init=False)
+
+    def now(self) -> Mapping[str, Node]:
+        """The nodes by the id of their key."""
+        facts = self.knowledge.facts
+        if facts is not self._of:
+            self._keys = {
+                audit_key_id(node.audit_key): node
+                for node in facts.nodes.values()
+                if node.state is NodeState.ACTIVE and node.role in MAY_WRITE
+            }
+            self._of = facts
+        return self._keys
+
+    def is_member(self, kind: str, id: str) -> bool:
+        """Whether there is, or was, such a ``person`` or ``node``."""
+        facts = self.knowledge.facts
+        return id in (facts.people if kind == "person" else facts.nodes)
+
+
+def is_in_force(rows: SignedRows, node_id: str, key_id: str) -> bool:
+    """Whether the node is active in this transaction, with that audit key.
+
+    Raises:
+        StateUnsigned: its row is not what was signed for.
+    """
+    found = rows.node(node_id)
+    return (
+        found is not None
+        and found.state is NodeState.ACTIVE
+        and audit_key_id(found.audit_key) == key_id
+    )

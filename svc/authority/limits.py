@@ -1,0 +1,211 @@
+"""What persons, nodes and Proxies may ask of Authority, checked before the store is written.
+
+A Proxy is no witness (rule R1): whom a request counts for is who signed it,
+and what proves nothing counts for the Proxy that brought it.  A Proxy under
+somebody's control can so neither fill the log, nor use up another's budget,
+nor take the store from another Proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from attrs import define, field
+
+from svc.authority.state.recorder import node, person
+from svc.errors import TooMany
+from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.limits import Budget, Refusals
+from svc.ratelimit.quota import KEPT, Shares
+
+_UNPROVEN = Rate(per_minute=6_000, burst=3_000)
+"""Requests that prove nothing, of one Proxy whoever it names."""
+
+_GREETINGS = Rate(per_minute=60, burst=60)
+_ROWS = Rate(per_minute=100, burst=200)
+"""Rows of one Proxy's spool: what its budgets refused, summed up once a minute for 64 callers at
+most, and the begin and end of a spool.  Rows of requests, where a kind writes them, are bounded by
+the budgets that the requests pass."""
+
+_REPORTS_AT_ONCE = 8
+"""Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
+
+_SOON_SECS = 1.0
+_NO_END = 2**53
+
+
+@define
+class AskRates:
+    """The budgets of one Authority.
+
+    Attributes:
+        refusals: Counts what is over budget.
+        opens: Of a person: session requests that are proven to be its own.
+        denials: Of a person: those of them that were not granted.
+        registrations: Of a Connector.
+        renewals: Of a node.
+        unproven: Of a Proxy, as are the greetings and the rows of its spool.
+        at_once: Requests of one Proxy in work; a person has half as many, over all.
+    """
+
+    refusals: Refusals
+    opens: Budget
+    denials: Budget
+    registrations: Budget
+    renewals: Budget
+    unproven: Budget
+    greetings: Budget
+    rows: Budget
+    at_once: int
+    _claims: Buckets
+    _proxies: Shares = field(init=False)
+    _persons: Shares = field(init=False)
+    _reports: Shares = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # What is kept of the places is for the ends of sessions and what is Authority's own:
+        # both go to the store without asking here.
+        self._persons = Shares(KEPT * self.at_once)
+        # Each Proxy has its own, however many others have theirs in use.
+        self._proxies = Shares(_NO_END, most=self.at_once)
+        self._reports = Shares(_NO_END, most=_REPORTS_AT_ONCE)
+
+    @classmethod
+    def of(
+        cls, refusals: Refusals, opens: Rate, denials: Rate, calls: Rate, at_once: int
+    ) -> AskRates:
+        """With these rates for each person and each node."""
+
+        def budget(word: str, rate: Rate) -> Budget:
+            return Budget(word, refusals, Buckets(rate))
+
+        return cls(
+            refusals,
+            budget("opens", opens),
+            budget("denials", denials),
+            budget("registrations", calls),
+            budget("renewals", calls),
+            budget("unproven", _UNPROVEN),
+            budget("greetings", _GREETINGS),
+            budget("rows", _ROWS),
+            at_once,
+            Buckets(denials),
+        )
+
+    # -- a Proxy
+
+    def admit(self, proxy_id: str) -> None:
+        """Before anything of a request is looked at.
+
+        Raises:
+            TooMany: the Proxy brought too much that proves nothing.
+        """
+        self.unproven.check(node(proxy_id))
+
+    @contextmanager
+    def asking(self, proxy_id: str) -> Iterator[None]:
+        """One request of a Proxy in work, from its proof to its commit.
+
+        Raises:
+            TooMany: as many as it may have are in work.
+        """
+        with self._held(self._proxies, proxy_id, "asks"):
+            yield
+
+    @contextmanager
+    def reporting(self, proxy_id: str) -> Iterator[None]:
+        """One report of a Proxy in work.
+
+        Raises:
+            TooMany: as many as it may have are in work.
+        """
+        with self._held(self._reports, proxy_id, "reports"):
+            yield
+
+    @contextmanager
+    def queueing(self, proxy_id: str, count: int) -> Iterator[Callable[[int], None]]:
+        """A Proxy brings so many rows; to be told how many of them were new.
+
+        What was there already costs nothing.  More than a full bucket holds is paid with a full
+        one, so that no batch waits for ever.
+
+        Raises:
+            TooMany: it brings them too fast.
+        """
+        caller, fresh = node(proxy_id), 0
+        cost = min(float(count), self.rows.buckets.rate.burst)
+        self.rows.spend(caller, cost)
+
+        def queued(rows: int) -> None:
+            nonlocal fresh
+            fresh = rows
+
+        try:
+            yield queued
+        finally:
+            self.rows.give_back(caller, cost - min(cost, fresh))
+
+    def claims(self, proxy_id: str, person_id: str) -> None:
+        """A Proxy brings a request it says is this person's; nothing is proven yet.
+
+        Raises:
+            TooMany: it brought too many that were not, or the person has nothing left
+                to be denied by: no signature is looked at.
+        """
+        proxy, now = node(proxy_id), self.refusals.seconds()
+        wait = self._claims.wait(_claim(proxy_id, person_id), now)
+        if wait:
+            raise self.refusals.refusal("unproven", proxy, wait)
+        if self.denials.is_spent(person(person_id)):
+            # Counted for the Proxy: it is not proven that the person asked.
+            raise self.refusals.refusal("denials", proxy, _SOON_SECS)
+
+    def disproved(self, proxy_id: str, person_id: str | None) -> None:
+        """A request proved nothing; the person it named, where its certificate was good."""
+        self.unproven.charge(node(proxy_id))
+        if person_id is not None:
+            self._claims.charge(_claim(proxy_id, person_id), self.refusals.seconds())
+
+    # -- a person
+
+    def proven(self, person_id: str) -> None:
+        """A request is proven to be this person's.
+
+        Raises:
+            TooMany: it has asked too much, or was denied too often.
+        """
+        caller = person(person_id)
+        self.denials.check(caller)
+        self.opens.spend(caller)
+
+    def denied(self, person_id: str) -> None:
+        """A request of the person was not granted, whichever way."""
+        self.denials.charge(person(person_id))
+
+    @contextmanager
+    def writing(self, person_id: str) -> Iterator[None]:
+        """One request of a person on its way through the store.
+
+        Raises:
+            TooMany: the person has its share of the places.
+        """
+        with self._held(self._persons, person_id, "asks", is_person=True):
+            yield
+
+    @contextmanager
+    def _held(
+        self, shares: Shares, holder: str, word: str, is_person: bool = False
+    ) -> Iterator[None]:
+        if not shares.take(holder):
+            caller = person(holder) if is_person else node(holder)
+            refusal: TooMany = self.refusals.refusal(word, caller, _SOON_SECS)
+            raise refusal
+        try:
+            yield
+        finally:
+            shares.give_back(holder)
+
+
+def _claim(proxy_id: str, person_id: str) -> str:
+    return f"{proxy_id}/{person_id}"

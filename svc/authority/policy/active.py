@@ -1,0 +1,201 @@
+"""The policy this Authority decides by, and how another one takes its place.
+
+A text is put in force only after the guard's child process lived through it,
+wherever it came from: an operator, or the store.  What cannot be put in force
+leaves the one before in its place (G-POL-02).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from attrs import define, field
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from svc.authority.state.cluster import ClusterFacts
+from svc.errors import SvcError
+from svc.interfaces.kinds import IResourceKind
+from svc.model.cluster.person import PersonState
+from svc.model.policy.access import Entity
+from svc.model.policy.version import PolicyVersion
+from svc.policy.claims import log_claims, refuse_claims
+from svc.policy.compile import compile_policy
+from svc.policy.engine import CompiledPolicy
+from svc.policy.entities import (
+    Facts,
+    GroupFacts,
+    NodeFacts,
+    PersonFacts,
+    ResourceFacts,
+    entities_of,
+)
+from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT
+from svc.policy.vocabulary import Vocabulary
+
+_log = Logger(namespace="svc_authority")
+
+_MAY_PASS_LATER = frozenset({GUARD_TIMEOUT, GUARD_CRASHED})
+"""A busy or starved machine refuses like this too."""
+
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a blocking function off the reactor and gives back what it returned."""
+
+
+@define
+class PolicyInForce:
+    """Holds the engine and swaps it whole.
+
+    Attributes:
+        guard: Refuses a text that must not be parsed in this process.
+        in_force: Given each new engine with the text it was made from, before it
+            decides here; awaited, so that what is slow in it can run elsewhere.
+    """
+
+    cluster: str
+    vocabulary: Vocabulary
+    kinds: Mapping[str, IResourceKind]
+    guard: Callable[[str], Awaitable[object]]
+    in_thread: InThread
+    in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
+    engine: CompiledPolicy | None = None
+    _text: str = ""
+    _is_anew: bool = False
+    _stuck: int = 0
+    _absent: frozenset[str] = frozenset()
+    _refused: tuple[bytes, int] | None = None
+    _lock: DeferredLock = field(factory=DeferredLock)
+
+    async def follow(self, facts: ClusterFacts) -> None:
+        """Bring the engine to these facts; called after each change and at the reload pass.
+
+        Never raises for a text or for entities that are refused: that is logged,
+        and the engine stays.  Facts older than those in force change nothing.
+        """
+        await self._lock.acquire()
+        try:
+            await self._follow(facts)
+        finally:
+            self._lock.release()
+
+    def begin_anew(self) -> None:
+        """Take the version of the next facts, though it be older: an older store goes on."""
+        self._is_anew = True
+
+    async def trial(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+        """An engine of *text* as it would be in force; nothing changes.
+
+        Raises:
+            SvcError: the guard or the compiler refuses the text, or a policy of it reads
+                a fact that nothing enforces.
+        """
+        await self.guard(text)
+        made = await self._compiled(text, facts, version)
+        refuse_claims(made.claims)
+        return made
+
+    async def _follow(self, facts: ClusterFacts) -> None:
+        """The stored text over these facts, or, where it is refused, the one in force over them."""
+        stored, engine = facts.policy, self.engine
+        if stored is None:
+            return
+        is_newer = engine is None or self._is_anew or stored.version > engine.version
+        if is_newer and await self._new_text(stored, facts):
+            return
+        if engine is not None and self._differ(engine, facts):
+            await self._new_facts(engine, facts)
+
+    def _differ(self, engine: CompiledPolicy, facts: ClusterFacts) -> bool:
+        """Whether the policy looks at other things than these facts hold.
+
+        Rows that are absent, because they are not what was signed for, come and
+        go without a revision.
+        """
+        if facts.revision > max(engine.revision, self._stuck):
+            return True
+        return facts.revision >= engine.revision and facts.absent != self._absent
+
+    async def _new_text(self, stored: PolicyVersion, facts: ClusterFacts) -> bool:
+        if self._refused == (stored.sha256, facts.revision):
+            return False
+        try:
+            await self.guard(stored.text)
+            made = await self._compiled(stored.text, facts, stored.version)
+        except SvcError as refusal:
+            self._keep_away(stored, facts, refusal)
+            return False
+        await self._take(made, stored.text)
+        if self._is_anew:
+            self._stuck, self._is_anew = 0, False
+        self._absent = facts.absent
+        _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
+        log_claims(made.version, made.claims)
+        self._refused = None
+        return True
+
+    async def _new_facts(self, engine: CompiledPolicy, facts: ClusterFacts) -> None:
+        self._absent = facts.absent
+        try:
+            made = await self._with_entities(engine, facts)
+        except SvcError as refusal:
+            self._stuck = facts.revision
+            _log.error(
+                "the new policy entities were refused; the previous ones stay active",
+                version=engine.version,
+                revision=facts.revision,
+                reason=refusal.reason,
+                text=refusal.text,
+            )
+            return
+        await self._take(made, self._text)
+
+    async def _take(self, made: CompiledPolicy, text: str) -> None:
+        await self.in_force(made, text)
+        self.engine, self._text = made, text
+
+    def _keep_away(self, stored: PolicyVersion, facts: ClusterFacts, refusal: SvcError) -> None:
+        """Stay with the engine there is; what the next pass may find otherwise is tried again.
+
+        The refusal's text is not logged: it quotes the policy.
+        """
+        if refusal.reason not in _MAY_PASS_LATER:
+            self._refused = (stored.sha256, facts.revision)
+        _log.error(
+            "a stored policy was refused; the previous one stays active",
+            version=stored.version,
+            revision=facts.revision,
+            reason=refusal.reason,
+        )
+
+    async def _with_entities(self, engine: CompiledPolicy, facts: ClusterFacts) -> CompiledPolicy:
+        entities = entities_from(facts, self.kinds, self.cluster)
+        made = await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
+        assert isinstance(made, CompiledPolicy)
+        return made
+
+    async def _compiled(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+        entities = entities_from(facts, self.kinds, self.cluster)
+        made = await self.in_thread(
+            lambda: compile_policy(text, self.vocabulary, entities, version, facts.revision)
+        )
+        assert isinstance(made, CompiledPolicy)
+        return made
+
+
+def entities_from(
+    facts: ClusterFacts, kinds: Mapping[str, IResourceKind], cluster: str
+) -> tuple[Entity, ...]:
+    """What the policy looks at: active persons, groups, nodes, and resources of enabled kinds."""
+    found: list[Facts] = [GroupFacts(group) for group in facts.groups]
+    found += [
+        PersonFacts(one.id, one.name, one.groups)
+        for one in facts.people.values()
+        if one.state is PersonState.ACTIVE
+    ]
+    found += [NodeFacts(one.id, one.role) for one in facts.nodes.values()]
+    found += [
+        ResourceFacts(one.id, kinds[one.kind].terms.entity_type, one.kind, one.labels)
+        for one in facts.catalog.values()
+        if one.kind in kinds
+    ]
+    return entities_of(found, cluster)

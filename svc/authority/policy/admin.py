@@ -1,0 +1,175 @@
+"""Policy texts, as operators set and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from attrs import define
+
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import policy_now
+from svc.errors import Denied, Fault, SvcError, Unavailable
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
+from svc.model.audit.record import Actor
+from svc.model.policy.version import PolicyVersion
+from svc.policy.engine import CompiledPolicy
+from svc.policy.words import OPERATORS_POLICY
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+HISTORY_LIMIT = 1000
+
+FIRST_POLICY = f"""\
+// Written when the cluster was made: nobody reaches anything yet.
+{OPERATORS_POLICY}"""
+"""The operators of the control socket may administer; everything else waits for a policy."""
+
+
+@define
+class PolicyDesk:
+    """Sets and shows policies."""
+
+    knowledge: Knowledge
+    in_force: PolicyInForce
+    operators: Operators
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+
+    async def set(self, request: pb.SetPolicyRequest, actor: Actor) -> pb.SetPolicyResponse:
+        """Check a text as a whole, keep it as the next version and put it in force.
+
+        The text that is in force already makes no new version.
+
+        Raises:
+            SvcError: the text is refused (recorded), and nothing changed.
+        """
+        facts = await self.knowledge.refresh()
+        base = 0 if facts.policy is None else facts.policy.version
+        applied = self.in_force.engine
+        is_applied = applied is not None and applied.version == base
+        if is_applied and facts.policy is not None and facts.policy.text == request.text:
+            digest = facts.policy.sha256.hex()
+            return pb.SetPolicyResponse(version=base, sha256=digest, unchanged=True)
+        try:
+            engine = await self.in_force.trial(request.text, facts, base + 1)
+            self._keep_operators(engine)
+        except SvcError as refusal:
+            await self._record_refusal(request.text, actor, refusal)
+            raise
+        stored = await self._activate(request.text, actor, base)
+        await self.in_force.follow(await self.knowledge.refresh())
+        applied = self.in_force.engine
+        if applied is None or applied.version < stored.version:
+            raise Unavailable(
+                f"version {stored.version} is stored but not active yet; the next reload pass "
+                "will try again",
+                reason="policy_not_applied",
+            )
+        return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
+
+    async def ensure_first(self, actor: Actor) -> None:
+        """Give a new cluster its first policy; called once at start.
+
+        One whose policy is not what was signed for has nothing in force instead.
+        """
+        if (await self.knowledge.refresh()).policy is None and await self._has_none():
+            await self._activate(FIRST_POLICY, actor, 0)
+            await self.knowledge.refresh()
+
+    async def _has_none(self) -> bool:
+        if self.knowledge.ledger.view.policy:
+            return False
+        return not await self.store.read("policies", lambda tx: tx.policies.history(1))
+
+    async def show(self, request: pb.ShowPolicyRequest, actor: Actor) -> pb.ShowPolicyResponse:
+        """One version; the active one where none is named."""
+        wanted = request.version
+
+        def look(tx: ITransaction) -> PolicyVersion | None:
+            rows = self.knowledge.rows(tx)
+            return rows.policy(wanted) if wanted else rows.policy_in_force()
+
+        stored = await self.store.read("show a policy", look)
+        if stored is None:
+            raise SvcError(
+                f"policy version {wanted}: does not exist",
+                reason="unknown_version",
+                fault=Fault.NOT_FOUND,
+            )
+        return _shown(stored, stored.text)
+
+    async def history(
+        self, request: pb.PolicyHistoryRequest, actor: Actor
+    ) -> pb.PolicyHistoryResponse:
+        """The versions, newest first, without their texts."""
+        stored = await self.store.read(
+            "policy history", lambda tx: tx.policies.history(HISTORY_LIMIT)
+        )
+        return pb.PolicyHistoryResponse(versions=[_shown(one, "") for one in stored])
+
+    def _keep_operators(self, engine: CompiledPolicy) -> None:
+        """Nobody may lock the cluster's own operators out (G-OPEN-57)."""
+        decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
+        if decision is None or not decision.allowed:
+            raise Denied(
+                f'the policy would lock out Operator::"local:{self.operators.own_uid}"; add: '
+                '@id("operators-administer") permit (principal is Operator, '
+                'action in Action::"administer", resource is Cluster);',
+                reason="policy_locks_out",
+                fault=Fault.PRECONDITION,
+            )
+
+    async def _activate(self, text: str, actor: Actor, base: int) -> PolicyVersion:
+        def activate(tx: ITransaction) -> PolicyVersion:
+            active = self.recorder.rows(tx).policy_in_force()
+            if (0 if active is None else active.version) != base:
+                raise SvcError(
+                    "another policy was activated in the meantime; review it and try again",
+                    reason="policy_changed",
+                    fault=Fault.ABORTED,
+                )
+            added = tx.policies.add(text, actor.id, self.now())
+            stored = tx.policies.activate(added.version, self.now())
+            self.recorder.append(
+                tx,
+                POLICY_ACTIVATE,
+                actor,
+                policy_version=stored.version,
+                details={
+                    "policy_digest": stored.sha256.hex(),
+                    "previous_digest": None if active is None else active.sha256.hex(),
+                    "validated": True,
+                },
+                state=[policy_now(tx, stored.version)],
+            )
+            return stored
+
+        return await self.store.run("activate a policy", activate)
+
+    async def _record_refusal(self, text: str, actor: Actor, refusal: SvcError) -> None:
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        await self.store.run(
+            "refuse a policy",
+            lambda tx: self.recorder.append(
+                tx,
+                POLICY_REFUSED,
+                actor,
+                reason=refusal.reason,
+                details={"policy_digest": digest},
+            ),
+        )
+
+
+def _shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+    return pb.ShowPolicyResponse(
+        version=stored.version,
+        text=text,
+        sha256=stored.sha256.hex(),
+        author=stored.author,
+        created_at=int(stored.created_at),
+    )

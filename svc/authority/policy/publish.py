@@ -1,0 +1,101 @@
+"""From the policy in force to the snapshot that Proxies follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+
+from svc.authority.policy.active import InThread
+from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.state.cluster import ClusterFacts
+from svc.messages.snapshot import Revocation
+from svc.model.cluster.node import NodeState
+from svc.model.cluster.person import PersonState
+from svc.model.principal import NODE_ROLES, Principal, Role
+from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
+from svc.policy.engine import CompiledPolicy
+
+
+@frozen
+class Made:
+    """A bundle, its bytes, and the change that leads to it where there is one."""
+
+    bundle: PolicyBundle = field(repr=False)
+    data: bytes = field(repr=False)
+    delta: bytes = field(repr=False)
+
+
+@define
+class Publishing:
+    """Publishes each new engine, whole or as a change, and each revocation at once.
+
+    Attributes:
+        in_thread: Runs what takes long with many entities.
+        applied: Told the version of each engine that came into force.
+    """
+
+    cluster: str
+    publisher: SnapshotPublisher
+    in_thread: InThread
+    applied: Callable[[int], object]
+    _bundle: PolicyBundle | None = None
+    _revocations: tuple[Revocation, ...] = ()
+
+    async def policy_changed(self, engine: CompiledPolicy, text: str) -> None:
+        """Another engine comes into force: its bundle goes to the Proxies.
+
+        One at a time; called under the lock of ``PolicyInForce``.
+        """
+        old = self._bundle
+        made = await self.in_thread(lambda: _made(engine, text, old))
+        assert isinstance(made, Made)
+        self._bundle = made.bundle
+        self.publisher.publish(
+            made.data, engine.version, engine.revision, self._revocations, made.delta
+        )
+        self.applied(engine.version)
+
+    def facts_changed(self, facts: ClusterFacts) -> None:
+        """Who is revoked may have changed; that does not wait for another engine."""
+        revocations = revocations_of(facts, self.cluster)
+        if revocations != self._revocations:
+            self._revocations = revocations
+            self.publisher.revoke(revocations)
+
+
+def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
+    bundle = PolicyBundle(
+        engine.version, engine.revision, engine.vocabulary.terms, text, engine.entities
+    )
+    delta = b""
+    if old is not None and old.policy_version == bundle.policy_version:
+        delta = encode_delta(
+            diff(old.entities, bundle.entities, old.entity_revision, bundle.entity_revision)
+        )
+    return Made(bundle, encode_bundle(bundle), delta)
+
+
+def revocations_of(facts: ClusterFacts, cluster: str) -> tuple[Revocation, ...]:
+    """Every revoked person and node, by SPIFFE URI.
+
+    One that should be there and is not, because its row is not what was signed
+    for, counts as revoked until the row is put right (rule R8).
+    """
+    gone = [
+        Principal(cluster, Role.USER, one.id)
+        for one in facts.people.values()
+        if one.state is PersonState.REVOKED
+    ]
+    gone += [
+        Principal(cluster, Role(one.role), one.id)
+        for one in facts.nodes.values()
+        if one.state is NodeState.REVOKED
+    ]
+    for subject in sorted(facts.absent):
+        sort, _, id = subject.partition(":")
+        if sort == "person":
+            gone.append(Principal(cluster, Role.USER, id))
+        if sort == "node":
+            gone += [Principal(cluster, role, id) for role in sorted(NODE_ROLES, key=str)]
+    return tuple(Revocation(one.uri) for one in gone)

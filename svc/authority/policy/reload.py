@@ -1,0 +1,50 @@
+"""What an operator has just changed is decided by at once, not from the next reload pass on."""
+
+from __future__ import annotations
+
+from attrs import define
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.cluster import ClusterFacts
+from svc.runtime.services import BackgroundTasks
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class Following:
+    """Brings each change that this Authority has made in force, one after another.
+
+    While one is being compiled the next ones wait and are then taken together,
+    so that a thousand resources added in a row cost a few engines, not a thousand.
+    """
+
+    policy: PolicyInForce
+    knowledge: Knowledge
+    tasks: BackgroundTasks
+    _is_due: bool = False
+    _is_running: bool = False
+
+    def changed(self, facts: ClusterFacts) -> None:
+        """The cluster's facts are others than before; does not block."""
+        self._is_due = True
+        if not self._is_running:
+            self._is_running = True
+            self.tasks.spawn("following a change", self._follow())
+
+    async def _follow(self) -> None:
+        try:
+            while self._is_due:
+                self._is_due = False
+                try:
+                    await self.policy.follow(self.knowledge.facts)
+                except CancelledError:
+                    raise  # we are stopped
+                except Exception:
+                    # What came meanwhile is still due; this change waits for the reload pass.
+                    _log.failure("a change could not be applied")
+        finally:
+            self._is_running = False

@@ -1,0 +1,1 @@
+"""Nodes, people, groups, resources and who serves them, as operators change and list them."""

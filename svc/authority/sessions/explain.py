@@ -1,0 +1,125 @@
+"""``svc why``: what may be told of a decision, and to whom (rule R16).
+
+The decision's own person is told; anybody else, and anybody who may no longer
+view the resource, hears what an unknown id would hear.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define
+
+from svc.authority.state.cache import Knowledge
+from svc.errors import Denied
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.messages.session import Explanation, decode_why_request
+from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.audit.ledger import ChainRow
+from svc.model.cluster.node import Node
+from svc.model.ids import is_random_id
+from svc.model.policy.access import EntityUid
+from svc.model.policy.requests import may_view
+from svc.model.principal import Role
+from svc.model.session.request import is_fresh, stale
+from svc.model.signing import Purpose, verify
+
+_ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
+
+_REASON = 500
+"""Characters of a policy's ``@reason`` that are told."""
+
+
+@define
+class Explainer:
+    """Answers ``Control/Why``."""
+
+    cluster: str
+    knowledge: Knowledge
+    engine: Callable[[], IPolicyEngine | None]
+    kinds: Mapping[str, IResourceKind]
+    store: IReadOnlyStore
+    verifier: IChainVerifier
+    now: Callable[[], float]
+
+    async def explain(
+        self, data: bytes, signature: bytes, chain: tuple[bytes, ...], proxy: Node
+    ) -> Explanation:
+        """What the signer of this question may know.
+
+        Raises:
+            SvcError: the question is not a person's own and fresh.
+        """
+        certificate = self.verifier.verify(chain, {Role.USER})
+        verify(certificate.public_key, Purpose.WHY_REQUEST, data, signature)
+        request = decode_why_request(data)
+        right = (self.cluster, proxy.id, certificate.sha256)
+        if (request.cluster, request.proxy_id, request.certificate_sha256) != right:
+            raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
+        if not is_fresh(request.issued_at_ms, self.now()):
+            raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
+        asker = self.knowledge.person(certificate.principal)
+        record, end = await self._records(request.decision_id, certificate.sha256)
+        nothing = Explanation(request.decision_id)
+        if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
+            return nothing
+        return self._told(record, end) if self._may_view(asker.id, record) else nothing
+
+    async def _records(
+        self, decision_id: str, certificate_sha256: bytes
+    ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+        """The decision's record, and that of its session's end; None and nothing without them."""
+
+        def look(tx: ITransaction) -> tuple[ChainRow, ...]:
+            issued = self.knowledge.rows(tx).certificate(certificate_sha256)
+            if issued is None or issued.revoked_at is not None:
+                raise Denied("the certificate was revoked", reason="revoked_certificate")
+            return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()
+
+        rows = await self.store.read("why", look)
+        decided, end = None, {}
+        for row in rows:
+            record: Mapping[str, Any] = json.loads(row.canonical)
+            if record["event"] in _ENDS:
+                end = dict(record)
+            elif decided is None and "decision" in record:
+                decided = record
+        return decided, end
+
+    def _may_view(self, person_id: str, record: Mapping[str, Any]) -> bool:
+        engine = self.engine()
+        kind = self.kinds.get(record.get("resource_kind", ""))
+        if engine is None or kind is None:
+            return False
+        target = EntityUid(kind.terms.entity_type, record.get("resource_id", ""))
+        return engine.decide(may_view(person_id, target, self.now())).allowed
+
+    def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
+        return Explanation(
+            decision_id=record["decision_id"],
+            explained=True,
+            decision=record["decision"],
+            reason=record.get("reason", ""),
+            policies=tuple(record.get("policies", ())),
+            action=record.get("cedar_action", ""),
+            resource=record.get("resource_id", ""),
+            policy_version=record.get("policy_version", 0),
+            time=record["time"],
+            why=self._reasons(record),
+            session_ended=end.get("time", ""),
+            session_reason=end.get("reason", ""),
+            session_lane=end.get("details", {}).get("lane", ""),
+        )
+
+    def _reasons(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """What the deciding policies say of themselves, while that version is in force."""
+        engine = self.engine()
+        if engine is None or engine.version != record.get("policy_version"):
+            return {}
+        reasons, named = engine.reasons(), record.get("policies", ())
+        return {one: reasons[one][:_REASON] for one in named if one in reasons}

@@ -1,0 +1,387 @@
+"""Deciding one session and writing it down: the only place where a grant is made.
+
+The order is fixed (rules R1, R16): authenticate the person's own signature,
+look at its budget, decide, look for a Connector, commit both decisions and the session row in one
+transaction, and only then sign.  Nothing a Proxy says about the person is
+believed; what only it can know enters the policy as ``proxy_reported``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+from attrs import define, evolve, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.checkpoint.signer import HeadsUnsigned
+from svc.authority.limits import AskRates
+from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.request import Outcome, Wish
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, node, person
+from svc.authority.state.tables import SignedRows
+from svc.errors import (
+    AlreadyExists,
+    Denied,
+    Fault,
+    Malformed,
+    StoreUnavailable,
+    SvcError,
+    TooMany,
+)
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.tracing import Note, no_note
+from svc.messages.control import Answer, Ask
+from svc.messages.session import decode_request, encode_grant
+from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import ChainRow, EntitySlice
+from svc.model.certificate import CertificateFacts
+from svc.model.cluster.node import Node
+from svc.model.cluster.person import PersonState
+from svc.model.ids import Entropy, random_id
+from svc.model.policy.access import Decision
+from svc.model.policy.requests import context_at, may_open, may_view
+from svc.model.principal import Role
+from svc.model.session.grant import OPEN_WITHIN_MS, Ceiling, Grant
+from svc.model.session.request import is_fresh, stale
+from svc.model.session.session import Session
+from svc.model.signing import Purpose, Signed, verify
+from svc.policy.entities import cedar_json
+
+_log = Logger(namespace="svc_authority")
+
+REFUSAL_TEXT = "access denied, or no such resource"
+"""One text for what may not be viewed and for what never was (rule R16)."""
+
+_REMEMBERED_SLICES = 10_000
+
+
+@define
+class Issuance:
+    """Answers ``Control/Authorize``.
+
+    Attributes:
+        engine: Gives the policy in force; None while there is none.
+        sign_grant: Signs with the grant key.
+        told: Told action label, decision word and seconds of each decision.
+        may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
+        rates: What a person may ask, and what a Proxy may bring that proves nothing.
+        refusals: Bounds the records of requests that prove nothing.
+        note: Describes the span of the call.
+    """
+
+    cluster: str
+    knowledge: Knowledge
+    engine: Callable[[], IPolicyEngine | None]
+    registrations: Registrations
+    kinds: Mapping[str, IResourceKind]
+    store: IStore
+    recorder: Recorder
+    verifier: IChainVerifier
+    sign_grant: Callable[[bytes], Signed]
+    clock: IReactorTime
+    now: Callable[[], float]
+    entropy: Entropy
+    told: Callable[[str, str, float], object]
+    rates: AskRates
+    may_grant: Callable[[], object] = field(kw_only=True)
+    refusals: RefusalRecords = field()
+    note: Note = no_note
+    _seen: dict[bytes, float] = field(factory=dict)
+    _kept_slices: dict[str, None] = field(factory=dict)
+
+    @refusals.default
+    def _own_refusals(self) -> RefusalRecords:
+        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+
+    async def authorize(self, ask: Ask, proxy: Node) -> Answer:
+        """Decide one session; a grant leaves only after its record is durable.
+
+        Raises:
+            SvcError: the request is not a person's own, fresh, first use of it
+                (recorded first), is over budget, or the store did not take the record.
+        """
+        began = self.clock.seconds()
+        try:
+            wish = self._authenticate(ask, proxy)
+            self._note(wish)
+            with self.rates.writing(wish.person.id):
+                outcome = self._decide(wish, ask, proxy)
+                if outcome.connector is not None:
+                    self.may_grant()
+                row = await self._commit(wish, outcome, ask, proxy)
+        except (StoreUnavailable, HeadsUnsigned, TooMany):
+            raise  # nowhere to write it down; or counted, and summarised later
+        except SvcError as refusal:
+            self.note(decision="deny")
+            await self._record_rejected(ask, proxy, refusal)
+            raise
+        if outcome.word != "allow":
+            self.rates.denied(wish.person.id)
+        self.note(decision=outcome.recorded)
+        self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
+        return self._answer(wish, outcome, proxy, row)
+
+    def _note(self, wish: Wish) -> None:
+        request = wish.request
+        self.note(
+            action=wish.kind.request_kind,
+            resource=request.resource,
+            session_uid=request.session_uid,
+        )
+
+    def _authenticate(self, ask: Ask, proxy: Node) -> Wish:
+        try:
+            certificate = self.verifier.verify(ask.person_chain, {Role.USER})
+        except SvcError:
+            self.rates.disproved(proxy.id, None)
+            raise
+        person_id = certificate.principal.id
+        self.rates.claims(proxy.id, person_id)
+        try:
+            return self._proven(ask, proxy, certificate)
+        except TooMany:
+            raise
+        except SvcError:
+            self.rates.disproved(proxy.id, person_id)
+            raise
+
+    def _proven(self, ask: Ask, proxy: Node, certificate: CertificateFacts) -> Wish:
+        verify(certificate.public_key, Purpose.SESSION_REQUEST, ask.request, ask.signature)
+        request = decode_request(ask.request)
+        if request.cluster != self.cluster or request.proxy_id != proxy.id:
+            raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
+        if request.certificate_sha256 != certificate.sha256:
+            raise Denied("the request names another certificate", reason="request_unsigned")
+        if not is_fresh(request.issued_at_ms, self.now()):
+            raise Denied(
+                stale(request.issued_at_ms, self.now()),
+                reason="request_stale",
+            )
+        kind = self.kinds.get(request.kind)
+        if kind is None or request.action != kind.terms.open_action:
+            raise Malformed("the request names no kind served here", reason="unknown_kind")
+        asker = self.knowledge.person(certificate.principal)
+        digest = sha256(ask.request).digest()
+        self._check_new(digest)
+        # A Proxy that brings a request again spends nothing of the person's.
+        self.rates.proven(asker.id)
+        self._seen[digest] = self.clock.seconds()
+        resource = self.knowledge.facts.catalog.get(request.resource)
+        if resource is not None and resource.kind != kind.name:
+            resource = None
+        return Wish(request, digest, asker, certificate, kind, resource)
+
+    def _check_new(self, digest: bytes) -> None:
+        """A request is good for one use; remembered as long as it could be fresh."""
+        horizon = self.clock.seconds() - 2 * OPEN_WITHIN_MS / 1000
+        while self._seen and next(iter(self._seen.values())) < horizon:
+            del self._seen[next(iter(self._seen))]
+        if digest in self._seen:
+            raise Denied("the request was already used", reason="request_replayed")
+
+    def _decide(self, wish: Wish, ask: Ask, proxy: Node) -> Outcome:
+        engine = self.engine()
+        if engine is None:
+            raise SvcError(
+                "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
+            )
+        reported = ask.proxy_decision.source_address
+        now, target, asker = self.now(), wish.target, wish.person.id
+        context = context_at(now, reported, wish.request.login_user)
+        kind, action = wish.kind.request_kind, wish.request.action
+        decision = engine.decide(may_open(kind, action, asker, target, context))
+        view = engine.decide(may_view(asker, target, now, reported))
+        outcome = Outcome(
+            decision, random_id(self.entropy), view.allowed, self._slice(engine, decision)
+        )
+        if not decision.allowed:
+            return evolve(outcome, word="deny", reason="denied")
+        if ask.proxy_decision.decision != "allow":
+            return evolve(outcome, word="deny", reason="proxy_denied")
+        if wish.resource is None:
+            return evolve(outcome, word="not_served", reason="unknown")
+        connector = self.registrations.serving(wish.resource.assigned, proxy.id)
+        if connector is None:
+            served_before = wish.resource.last_served_at is not None
+            reason = "departed" if served_before else "unknown"
+            return evolve(outcome, word="not_served", reason=reason)
+        return evolve(outcome, connector=connector)
+
+    def _slice(self, engine: IPolicyEngine, decision: Decision) -> EntitySlice | None:
+        """The entities of a decision, until the log is known to hold them (rule R9)."""
+        digest = decision.entities_digest
+        if not digest or digest in self._kept_slices:
+            return None
+        return EntitySlice(digest, cedar_json(engine.entity_slice(decision.request)))
+
+    async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
+        def write(tx: ITransaction) -> ChainRow:
+            rows = self.recorder.rows(tx)
+            _check_standing(rows, wish)
+            if outcome.connector is not None:
+                _check_assignment(rows, wish)
+            self._record_proxy_decision(tx, wish, ask, proxy)
+            row = self._record_decision(tx, wish, outcome, ask, proxy)
+            if outcome.connector is not None:
+                self._insert(tx, self._session(wish, outcome, outcome.connector, proxy))
+            return row
+
+        row = await self.store.run("authorize session", write)
+        if outcome.entities is not None:
+            if len(self._kept_slices) >= _REMEMBERED_SLICES:
+                self._kept_slices.clear()
+            self._kept_slices[outcome.entities.digest] = None
+        return row
+
+    def _insert(self, tx: ITransaction, session: Session) -> None:
+        """Enter a session; its uid is good for one, over restarts of ours too."""
+        try:
+            tx.sessions.insert(session)
+        except AlreadyExists:
+            raise Denied("the request was already used", reason="request_replayed") from None
+
+    def _session(self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node) -> Session:
+        return Session(
+            uid=wish.request.session_uid,
+            person_id=wish.person.id,
+            resource_id=wish.request.resource,
+            kind=wish.kind.name,
+            connector_id=connector.node_id,
+            proxy_id=proxy.id,
+            decision_id=outcome.decision_id,
+            started_at=self.now(),
+        )
+
+    def _record_proxy_decision(self, tx: ITransaction, wish: Wish, ask: Ask, proxy: Node) -> None:
+        said = ask.proxy_decision
+        self.recorder.append(
+            tx,
+            REQUEST_DECISION,
+            person(wish.person.id),
+            node_id=proxy.id,
+            **wish.record_fields,
+            decision=said.decision,
+            decision_id=said.decision_id,
+            policies=said.policies,
+            policy_version=said.policy_version,
+            reason=said.reason or None,
+            entities_digest=said.entities_digest or None,
+            details={"proxy_id": proxy.id, "source_address": said.source_address or None},
+        )
+
+    def _record_decision(
+        self, tx: ITransaction, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node
+    ) -> ChainRow:
+        decision = outcome.decision
+        granted = outcome.connector is not None
+        return self.recorder.append(
+            tx,
+            SESSION_START if granted else SESSION_REFUSED,
+            person(wish.person.id),
+            node_id=proxy.id,
+            **wish.record_fields,
+            decision=outcome.recorded,
+            decision_id=outcome.decision_id,
+            policies=outcome.policies,
+            policy_version=decision.policy_version,
+            catalog_version=self.knowledge.facts.revision,
+            reason=outcome.reason or None,
+            request=decision.request,
+            entities_digest=decision.entities_digest or None,
+            entities=outcome.entities,
+            details={
+                "proxy_id": proxy.id,
+                "connector_id": outcome.connector.node_id if outcome.connector else None,
+                "request_sha256": wish.digest.hex(),
+                "certificate_sha256": wish.certificate.sha256.hex(),
+                "proxy_decision_id": ask.proxy_decision.decision_id,
+            },
+        )
+
+    def _answer(self, wish: Wish, outcome: Outcome, proxy: Node, row: ChainRow) -> Answer:
+        if outcome.connector is not None:
+            grant = self._grant(wish, outcome, outcome.connector, proxy, row)
+            signed = self.sign_grant(encode_grant(grant))
+            return Answer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
+        if outcome.word == "not_served" and outcome.may_view:
+            text = f"{wish.request.resource}: no connected Connector serves it"
+            return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
+        # What may not be viewed is answered like what never was, whatever kept it closed.
+        return Answer(
+            outcome.decision_id,
+            reason="denied",
+            text=REFUSAL_TEXT,
+            policies=outcome.policies if outcome.may_view else (),
+            may_view=outcome.may_view,
+        )
+
+    def _grant(
+        self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node, row: ChainRow
+    ) -> Grant:
+        issued_at_ms = int(self.now() * 1000)
+        end = int(wish.certificate.not_after * 1000)
+        return Grant(
+            cluster=self.cluster,
+            session_uid=wish.request.session_uid,
+            request_sha256=wish.digest,
+            person_id=wish.person.id,
+            person_certificate_sha256=wish.certificate.sha256,
+            resource=wish.request.resource,
+            resource_revision=0 if wish.resource is None else wish.resource.revision,
+            resource_identity="" if wish.resource is None else wish.resource.identity,
+            assignment_revision=(0 if wish.resource is None else wish.resource.assignment_revision),
+            kind=wish.kind.name,
+            connector_id=connector.node_id,
+            proxy_id=proxy.id,
+            ceiling=Ceiling(login_user=wish.request.login_user),
+            policy_version=outcome.decision.policy_version,
+            audit_hash=row.hash,
+            issued_at_ms=issued_at_ms,
+            open_before_ms=min(issued_at_ms + OPEN_WITHIN_MS, end),
+            end_before_ms=end,
+        )
+
+    async def _record_rejected(self, ask: Ask, proxy: Node, refusal: SvcError) -> None:
+        """A request that proves nothing is the Proxy's doing until shown otherwise."""
+        _log.warn("session request refused", proxy=proxy.id, reason=refusal.reason)
+        details = {"proxy_id": proxy.id, "request_sha256": sha256(ask.request).hexdigest()}
+
+        def write(tx: ITransaction) -> None:
+            self.recorder.append(
+                tx,
+                SESSION_REFUSED,
+                node(proxy.id),
+                node_id=proxy.id,
+                decision="deny",
+                decision_id=ask.proxy_decision.decision_id,
+                reason=refusal.reason,
+                details=details,
+            )
+
+        await self.refusals.write(node(proxy.id), "record a refused request", write)
+
+
+def _check_standing(rows: SignedRows, wish: Wish) -> None:
+    """Refuse a person or certificate revoked since the facts were read."""
+    issued = rows.certificate(wish.certificate.sha256)
+    if issued is None or issued.revoked_at is not None:
+        raise Denied("the certificate was revoked", reason="revoked_certificate")
+    known = rows.person(wish.person.id)
+    if known is None or known.state is PersonState.REVOKED:
+        raise Denied("the person was revoked", reason="revoked_person")
+
+
+def _check_assignment(rows: SignedRows, wish: Wish) -> None:
+    """Refuse a resource that was changed, assigned anew or removed since the facts were read."""
+    if wish.resource is None or not rows.is_newest_resource(wish.resource):
+        raise Denied(
+            "the resource was changed during the decision; try again",
+            reason="resource_changed",
+        )

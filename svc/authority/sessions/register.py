@@ -1,0 +1,348 @@
+"""``Control/RegisterConnector``: one stream a tunnel, from its challenge to its end.
+
+The stream's life is the registration's life.  A refused registration ends
+the stream after its verdict; an eviction is said before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredList, FirstError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.authority.limits import AskRates
+from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.admission import (
+    MALFORMED,
+    Admitted,
+    Expected,
+    OwnedByPeer,
+    ProvenRefusal,
+    RegistrationRefused,
+    divide,
+    judge,
+)
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.tables import StateUnsigned
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall
+from svc.interfaces.store import IStore, ITransaction
+from svc.messages.control import (
+    AGAIN,
+    Evict,
+    TunnelSeen,
+    Verdict,
+    decode_connector_up,
+    encode_connector_down,
+)
+from svc.messages.tunnel import NONCE_BYTES, Nonce
+from svc.model.audit.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.registration import Inventory
+from svc.model.ids import Entropy
+from svc.model.signing import Signed
+from svc.runtime.services import BackgroundTasks, bounded
+
+_log = Logger(namespace="svc_authority")
+
+_FIRST_WORD_SECS = 10.0
+_AGAIN_SECS = 10.0
+"""How long a registration that is to be made anew stands while it is."""
+_NOT_A_VERDICT = frozenset(
+    {Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL, Fault.EXHAUSTED}
+)
+"""The store, the call or we failed, or it came too soon: nothing about the registration."""
+
+
+@define
+class Intake:
+    """Takes registrations in and keeps each until its stream ends.
+
+    Attributes:
+        lease_secs: What a Connector is told to renew within.
+        rates: How often a Connector may register.
+        refusals: Bounds the records of refused registrations.
+    """
+
+    cluster: str
+    knowledge: Knowledge
+    registrations: Registrations
+    store: IStore
+    recorder: Recorder
+    verifier: IChainVerifier
+    clock: IReactorTime
+    now: Callable[[], float]
+    entropy: Entropy
+    lease_secs: int
+    tasks: BackgroundTasks
+    rates: AskRates
+    refusals: RefusalRecords = field()
+    # By node, then by who is answerable: one Proxy's forgery must not hide another's.
+    _last_refusal: dict[str, dict[tuple[str, bool], str]] = field(factory=dict)
+
+    @refusals.default
+    def _own_refusals(self) -> RefusalRecords:
+        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+
+    async def serve(self, call: IRpcCall, proxy: Node) -> None:
+        """Serve one stream of an admitted Proxy: one challenge, one registration."""
+        seen = await self._first_word(call)
+        nonce = self.entropy(NONCE_BYTES)
+        await call.send(encode_connector_down(Nonce(nonce)))
+        expected = Expected(self.cluster, proxy.id, nonce, seen.peer_node_id)
+        try:
+            signed = await self._registration(call)
+            admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
+            # It is the Connector's own, made for this challenge: now it may count for it.
+            self.rates.registrations.spend(node(admitted.node.id))
+            inventory = await self._record(proxy, admitted)
+        except SvcError as refusal:
+            if refusal.fault in _NOT_A_VERDICT:
+                raise
+            await self._refuse(call, proxy, seen, refusal)
+            return
+        # No await between the commit and the index: a revocation comes before or after both.
+        await self._keep(call, proxy, seen, admitted, inventory)
+
+    async def _first_word(self, call: IRpcCall) -> TunnelSeen:
+        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
+        said = None if data is None else decode_connector_up(data)
+        if not isinstance(said, TunnelSeen):
+            raise Malformed("connector: the first message names no tunnel")
+        return said
+
+    async def _registration(self, call: IRpcCall) -> Signed:
+        data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "registration")
+        if data is None:
+            raise SvcError(
+                "connector: it disconnected before it registered",
+                reason="abandoned",
+                fault=Fault.CANCELLED,
+            )
+        try:
+            said = decode_connector_up(data)
+        except Malformed as e:
+            raise RegistrationRefused(e.text, reason=MALFORMED, fault=Fault.INVALID) from None
+        if not isinstance(said, Signed):
+            raise RegistrationRefused(
+                "no registration followed the challenge", reason=MALFORMED, fault=Fault.INVALID
+            )
+        return said
+
+    async def _refuse(
+        self, call: IRpcCall, proxy: Node, seen: TunnelSeen, refusal: SvcError
+    ) -> None:
+        more: dict[str, object] = {}
+        if isinstance(refusal, OwnedByPeer):
+            more = {"owned": refusal.owned, "do": refusal.do}
+        _log.warn(
+            "registration refused",
+            node=seen.peer_node_id,
+            node_name=self._name(seen.peer_node_id),
+            proxy=proxy.id,
+            reason=refusal.reason,
+            text=refusal.text,
+            **more,
+        )
+        # A Connector redials for ever: one record for each new reason, not for each try.
+        answerable = (proxy.id, isinstance(refusal, ProvenRefusal))
+        known = self._last_refusal.get(seen.peer_node_id, {})
+        if known.get(answerable) != refusal.reason:
+            # A Connector that is refused takes nothing of what its Proxy may still record.
+            await self.refusals.write(
+                node(seen.peer_node_id if answerable[1] else proxy.id),
+                "refuse a registration",
+                lambda tx: self._record_refusal(tx, proxy, seen, refusal),
+            )
+            self._remember(seen.peer_node_id, answerable, refusal.reason)
+        verdict = Verdict(False, refusal.reason, refusal.text)
+        await call.send(encode_connector_down(verdict))
+
+    def _name(self, node_id: str) -> str:
+        known = self.knowledge.facts.nodes.get(node_id)
+        return "" if known is None else known.name
+
+    def _remember(self, node_id: str, answerable: tuple[str, bool], reason: str) -> None:
+        if len(self._last_refusal) >= 10_000:
+            self._last_refusal.clear()
+        self._last_refusal.setdefault(node_id, {})[answerable] = reason
+
+    def _record_refusal(
+        self, tx: ITransaction, proxy: Node, seen: TunnelSeen, refusal: SvcError
+    ) -> None:
+        # Only a signature that was verified makes it the Connector's own doing (rule R1).
+        proven = isinstance(refusal, ProvenRefusal)
+        self.recorder.append(
+            tx,
+            TUNNEL_REFUSED,
+            node(seen.peer_node_id if proven else proxy.id),
+            node_id=seen.peer_node_id,
+            reason=refusal.reason,
+            details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
+        )
+
+    async def _record(self, proxy: Node, admitted: Admitted) -> Inventory:
+        """Write it down; what the Connector is told to serve."""
+        at = self.now()
+
+        def record(tx: ITransaction) -> int:
+            known = self._known(tx, admitted.node.id)
+            if known is None or known.state is NodeState.REVOKED:
+                raise ProvenRefusal(
+                    "the node was revoked", reason="revoked_node", fault=Fault.DENIED
+                )
+            return self._record_accepted(tx, proxy, admitted, at)
+
+        generation = await self.store.run("register a tunnel", record)
+        self.knowledge.served(admitted.node.id, admitted.ids, at)
+        return Inventory(generation, frozenset(admitted.served))
+
+    def _known(self, tx: ITransaction, node_id: str) -> Node | None:
+        try:
+            return self.recorder.rows(tx).node(node_id)
+        except StateUnsigned as refused:
+            raise ProvenRefusal(
+                "the node is not in force", reason=refused.reason, fault=Fault.DENIED
+            ) from refused
+
+    async def _keep(
+        self,
+        call: IRpcCall,
+        proxy: Node,
+        seen: TunnelSeen,
+        admitted: Admitted,
+        inventory: Inventory,
+    ) -> None:
+        """Keep an accepted registration until the stream ends, however it does."""
+        self._last_refusal.pop(admitted.node.id, None)
+        evicted: Deferred[str | None] = Deferred()
+        registered = Registered(
+            admitted.node.id,
+            proxy.id,
+            seen.tunnel_id,
+            admitted.registration.instance_id,
+            {one.id: one for one in admitted.served},
+            self.clock.seconds(),
+            partial(_once, evicted),
+            inventory.generation,
+        )
+        self.registrations.add(registered)
+        _log.info(
+            "connector registered",
+            node=admitted.node.id,
+            proxy=proxy.id,
+            served=len(admitted.served),
+            withheld=len(admitted.withheld),
+            inventory=inventory.generation,
+            came_with=admitted.registration.inventory_generation,
+        )
+        reason: str | None = None
+        try:
+            await call.send(encode_connector_down(self._verdict(admitted, inventory)))
+            if self._is_outdated(admitted):
+                registered.evict(AGAIN)
+            reason = await _until_over(call, evicted)
+            if reason:
+                await call.send(encode_connector_down(Evict(reason)))
+        finally:
+            if reason == AGAIN:
+                self.rates.registrations.give_back(node(admitted.node.id))
+                self.clock.callLater(_AGAIN_SECS, self._forget, proxy, registered)
+            else:
+                self.registrations.remove(registered)
+                self._ended(proxy, registered)
+
+    def _verdict(self, admitted: Admitted, inventory: Inventory) -> Verdict:
+        return Verdict(
+            True,
+            lease_secs=self.lease_secs,
+            served=admitted.ids,
+            withheld=admitted.withheld,
+            inventory=inventory,
+        )
+
+    def _forget(self, proxy: Node, registered: Registered) -> None:
+        """One that was to be made anew and was not has ended; a replaced one has not."""
+        if self.registrations.remove(registered):
+            self._ended(proxy, registered)
+
+    def _is_outdated(self, admitted: Admitted) -> bool:
+        """Whether the catalog changed between the judgement and its record."""
+        served, _ = divide(admitted.registration, admitted.node, self.knowledge.facts)
+        return served != admitted.served
+
+    def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float) -> int:
+        """Write it down; the generation of what the node is meant to serve."""
+        # Who has lost its count is still told an inventory: 0 would end every check against it.
+        generation = max(1, tx.inventories.generation(admitted.node.id))
+        tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
+        tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
+        self.recorder.append(
+            tx,
+            TUNNEL_REGISTERED,
+            node(admitted.node.id),
+            node_id=admitted.node.id,
+            details={
+                "proxy_id": proxy.id,
+                "connector_id": admitted.node.id,
+                "resources": list(admitted.ids),
+                "inventory_generation": generation,
+            },
+        )
+        return generation
+
+    def _ended(self, proxy: Node, registered: Registered) -> None:
+        _log.info("registration over", node=registered.node_id, proxy=proxy.id)
+        lasted = max(0, round((self.clock.seconds() - registered.since) * 1000))
+
+        def record(tx: ITransaction) -> None:
+            self.recorder.append(
+                tx,
+                TUNNEL_ENDED,
+                node(registered.node_id),
+                node_id=registered.node_id,
+                details={
+                    "proxy_id": proxy.id,
+                    "connector_id": registered.node_id,
+                    "duration_ms": lasted,
+                },
+            )
+
+        self.tasks.spawn("record a tunnel's end", self.store.run("end a tunnel", record))
+
+
+def _once(evicted: Deferred[str | None], reason: str) -> None:
+    if not evicted.called:
+        evicted.callback(reason)
+
+
+async def _until_over(call: IRpcCall, evicted: Deferred[str | None]) -> str | None:
+    """The word of an eviction, or None once the Proxy ended the stream.
+
+    Raises:
+        SvcError: the stream broke, or carried what is not expected.
+    """
+    ended: Deferred[str | None] = Deferred.fromCoroutine(_drained(call))
+    first = DeferredList(
+        [evicted, ended], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True
+    )
+    try:
+        reason, _ = await first
+    except FirstError as failed:
+        failed.subFailure.raiseException()
+    finally:
+        ended.cancel()
+    return reason
+
+
+async def _drained(call: IRpcCall) -> str | None:
+    if await call.receive() is not None:
+        raise Malformed("connector: unexpected message after the registration")
+    return None

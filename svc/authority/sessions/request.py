@@ -1,0 +1,81 @@
+"""A session request on its way through issuance: what was wished, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from svc.authority.registry.routes import Registered
+from svc.authority.state.recorder import MAX_POLICIES
+from svc.interfaces.kinds import IResourceKind
+from svc.model.audit.ledger import EntitySlice
+from svc.model.certificate import CertificateFacts
+from svc.model.cluster.person import Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.access import Decision, EntityUid
+from svc.model.session.request import SessionRequest
+
+
+@frozen
+class Wish:
+    """A session request that is the person's own, with what is known about it.
+
+    ``resource`` is None too where the catalog's resource is of another kind: for
+    this kind there is no resource of that name.
+    """
+
+    request: SessionRequest
+    digest: bytes
+    person: Person
+    certificate: CertificateFacts
+    kind: IResourceKind
+    resource: Resource | None
+
+    @property
+    def target(self) -> EntityUid:
+        """What Cedar is asked about."""
+        return EntityUid(self.kind.terms.entity_type, self.request.resource)
+
+    @property
+    def record_fields(self) -> Mapping[str, Any]:
+        """What each record about it says, be it the Proxy's decision or ours."""
+        return {
+            "resource_id": self.request.resource,
+            "resource_kind": self.kind.name,
+            "session_uid": self.request.session_uid,
+            "action": self.kind.request_kind,
+            "cedar_action": self.request.action,
+        }
+
+
+@frozen
+class Outcome:
+    """What was decided about a wish.
+
+    Attributes:
+        word: The metric's: ``allow``, ``deny`` or ``not_served``.
+        reason: The record's, and with ``not_served`` the caller's.
+        entities: What the decision looked at, where the log may not hold it yet.
+    """
+
+    decision: Decision
+    decision_id: str
+    may_view: bool
+    entities: EntitySlice | None
+    word: str = "allow"
+    reason: str = ""
+    connector: Registered | None = None
+
+    @property
+    def recorded(self) -> str:
+        """The decision as the record says it: what came of it, never ``allow`` for a refusal."""
+        if self.word != "deny":
+            return self.word
+        return "deny" if self.decision.allowed else self.decision.decision
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What determined a refusal or a grant; nothing of ours did where the Proxy refused."""
+        return () if self.reason == "proxy_denied" else self.decision.policies[:MAX_POLICIES]

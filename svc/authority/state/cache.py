@@ -1,0 +1,177 @@
+"""What this Authority knows of the cluster, read whole from the store.
+
+A frozen picture, swapped at each change; deciding never reads the store.  Only
+what a signed record stands behind enters it (rule R8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import DeferredLock
+
+from svc.audit.state.in_force import Link, StateBroken, StateLedger
+from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.tables import SignedRows
+from svc.authority.state.verify import Digests, Judge, Unsigned
+from svc.errors import Denied
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.person import Person, PersonState
+from svc.model.principal import Principal, Role
+
+_L = TypeVar("_L")
+_T = TypeVar("_T")
+
+
+def _nobody() -> None:
+    """Nobody asked to be told."""
+
+
+@frozen
+class Read:
+    """What one look at the store brought."""
+
+    facts: ClusterFacts
+    links: list[Link]
+    unsigned: tuple[Unsigned, ...]
+    stored_policy: int
+    """The version the store says is in force; 0 where it names none."""
+
+
+@define
+class Knowledge:
+    """Holds the current facts and tells who asked to be told of a change.
+
+    Attributes:
+        ledger: What is in force by the signed records; brought forward at each look.
+        advanced: Told when it went on.
+    """
+
+    store: IReadOnlyStore
+    ledger: StateLedger
+    now: Callable[[], float]
+    advanced: Callable[[], object] = _nobody
+    facts: ClusterFacts = field(factory=ClusterFacts)
+    _told: list[Callable[[ClusterFacts], object]] = field(factory=list)
+    _digests: Digests = field(factory=Digests)
+    _reading: DeferredLock = field(factory=DeferredLock)
+
+    def on_change(self, told: Callable[[ClusterFacts], object]) -> None:
+        """Call *told* after every refresh that changed something."""
+        self._told.append(told)
+
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
+        return SignedRows.of(self.ledger, tx)
+
+    async def refresh(self) -> ClusterFacts:
+        """Read the store again; called after each change of ours."""
+        return await self._read("read the cluster's facts", self._look, self._take)
+
+    async def survey(self) -> Read:
+        """Read everything that is protected again; called at the reload pass."""
+        at = self.now()
+
+        def take(read: Read) -> Read:
+            self._take(read)
+            self.ledger.forget_past(at)
+            return read
+
+        return await self._read("survey the cluster", lambda tx: self._look(tx, at), take)
+
+    async def _read(
+        self, desc: str, look: Callable[[ITransaction], _L], take: Callable[[_L], _T]
+    ) -> _T:
+        """Read and take, one look after the other.
+
+        A store may answer two readers in any order, and an older look must not replace a newer.
+        """
+        await self._reading.acquire()
+        try:
+            return take(await self.store.read(desc, look))
+        finally:
+            self._reading.release()
+
+    async def catch_up(self) -> None:
+        """Read only the records of state; for a change that no fact comes of."""
+
+        def look(tx: ITransaction) -> list[Link]:
+            return self.ledger.ahead(tx.state, self.ledger.view)
+
+        try:
+            await self._read("read the records of state", look, self._install)
+        except StateBroken:
+            pass  # the change is made all the same; the next pass names what is wrong
+
+    def _look(self, tx: ITransaction, sweep_at: float | None = None) -> Read:
+        """Runs in the store's thread."""
+        view, broken = self.ledger.view, list[Unsigned]()
+        try:
+            links = self.ledger.ahead(tx.state, view)
+            seen = self.ledger.within(tx.state)
+            self.ledger.check_end(tx.state, seen)
+        except StateBroken as failed:
+            # What this process knows stays in force; what came after it is not known.
+            links, seen = [], self.ledger.known()
+            end = tx.state.head()
+            broken = [Unsigned(f"log:{end.n}", end.hash.hex(), view.hash.hex(), failed.text)]
+        judge = Judge(seen, self.facts, self._digests)
+        facts = judge.facts(tx)
+        if sweep_at is not None:
+            judge.sweep(tx, sweep_at)
+        unsigned = (*broken, *judge.unsigned.values())
+        return Read(facts, links, unsigned, judge.stored_policy)
+
+    def _take(self, read: Read) -> ClusterFacts:
+        self._install(read.links)
+        facts = read.facts
+        if facts != self.facts:
+            self.facts = facts
+            for told in self._told:
+                told(facts)
+        return facts
+
+    def _install(self, links: list[Link]) -> None:
+        if self.ledger.install(links):
+            self.advanced()
+
+    def served(self, node_id: str, resources: Collection[str], at: float) -> None:
+        """Remember what a Connector that registered serves, as the store was told.
+
+        Nothing the policy looks at changes, so nobody is told; reading everything
+        again for each of many Connectors would cost far more.
+        """
+        catalog = dict(self.facts.catalog)
+        for one in resources:
+            if one in catalog:
+                catalog[one] = evolve(catalog[one], last_served_at=at, last_served_by=node_id)
+        self.facts = evolve(self.facts, catalog=catalog)
+
+    def node(self, principal: Principal) -> Node:
+        """The active node a certificate speaks for.
+
+        Raises:
+            Denied: ``unknown_node`` or ``revoked_node``.
+        """
+        node = self.facts.nodes.get(principal.id)
+        if node is None or node.role != principal.role.value:
+            raise Denied("the node is not in the registry", reason="unknown_node")
+        if node.state is NodeState.REVOKED:
+            raise Denied("the node was revoked", reason="revoked_node")
+        return node
+
+    def person(self, principal: Principal) -> Person:
+        """The active person a certificate speaks for.
+
+        Raises:
+            Denied: ``unknown_person`` or ``revoked_person``.
+        """
+        person = self.facts.people.get(principal.id) if principal.role is Role.USER else None
+        if person is None:
+            raise Denied("the person is not known here", reason="unknown_person")
+        if person.state is PersonState.REVOKED:
+            raise Denied("the person was revoked", reason="revoked_person")
+        return person

@@ -1,0 +1,145 @@
+"""Writing the audit record of an effect inside the effect's own transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define
+
+from svc.audit.log.record import Sealer
+from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
+from svc.authority.state.tables import SignedRows, StateUnsigned, refuse_unsigned
+from svc.errors import Unavailable
+from svc.interfaces.store import ITransaction
+from svc.model.audit.events import STATE_ADOPT
+from svc.model.audit.ledger import ChainRow, EntitySlice
+from svc.model.audit.record import NOTHING, Actor, AuditRecord, Event, rfc3339
+from svc.model.audit.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
+from svc.model.canonical import Json
+from svc.model.ids import Entropy, event_id
+
+MAX_POLICIES = 256
+"""As many determining policies are named in a record and in an answer."""
+
+ANONYMOUS = Actor("anonymous", "-")
+
+
+def operator(uid: int) -> Actor:
+    """The holder of the control socket (rule R19)."""
+    return Actor("operator", f"local:{uid}")
+
+
+def person(person_id: str) -> Actor:
+    """A person, by opaque id."""
+    return Actor("person", person_id)
+
+
+def node(node_id: str) -> Actor:
+    """A node of the registry."""
+    return Actor("node", node_id)
+
+
+@define
+class Recorder:
+    """Seals records of this instance and appends them.
+
+    Attributes:
+        origin: The node id of this Authority.
+        ledger: What is in force by the records before.
+        key: Signs the records that change protected rows.
+    """
+
+    origin: str
+    sealer: Sealer
+    now: Callable[[], float]
+    entropy: Entropy
+    ledger: StateLedger
+    key: OriginKey
+
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
+        return SignedRows.of(self.ledger, tx)
+
+    def append(
+        self,
+        tx: ITransaction,
+        event: Event,
+        actor: Actor,
+        *,
+        details: Mapping[str, Json] = NOTHING,
+        entities: EntitySlice | None = None,
+        state: Sequence[StateEntry] = (),
+        **fields: Any,
+    ) -> ChainRow:
+        """Append one record; called inside a store function, so it may run again.
+
+        Args:
+            tx: The transaction of the effect.
+            event: What happened.
+            actor: Who did it.
+            details: The event's own fields.
+            entities: The slice of entities a decision was made over.
+            state: The protected rows that this transaction changed, as they now are;
+                what was there before was read through :meth:`rows`.
+            fields: Of :class:`AuditRecord`.
+
+        Raises:
+            SvcError: the record holds what its event does not classify, or the
+                records of state before it are not as they were signed; the
+                transaction is then undone, and nothing is granted.
+        """
+        at, key = self.now(), self.key  # one key, though a newer one be taken meanwhile
+        change = self._change(tx, event, state) if state else None
+        if change is not None:
+            _check_time(key, at)
+        record = AuditRecord(
+            event_id=event_id(at, self.entropy),
+            time=at,
+            event=event,
+            actor=actor,
+            origin=self.origin,
+            key_id=None if change is None else key.key_id,
+            details=details,
+            state=change,
+            **fields,
+        )
+        sealed = self.sealer.seal(record)
+        row = tx.audit.append(sealed.canonical, sealed.personal, entities)
+        if change is not None:
+            signature = key.sign(sealed.canonical)
+            tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
+            self.ledger.remember(row.hash, change)
+        return row
+
+    def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:
+        """What follows the newest record of state that this transaction sees."""
+        seen = self.rows(tx).seen
+        try:
+            self.ledger.check_end(tx.state, seen)
+        except StateBroken as broken:
+            raise StateUnsigned(broken.text) from broken
+        catalog = None
+        if not CATALOG_SORTS.isdisjoint(one.sort for one in state):
+            catalog = tx.catalog.revision()
+            # A counter that was put back would keep this change from ever being followed.
+            if catalog <= seen.catalog and event is not STATE_ADOPT:
+                raise refuse_unsigned(CATALOG)
+        return StateChange(seen.n + 1, seen.hash, tuple(state), catalog)
+
+
+def _check_time(key: OriginKey, at: float) -> None:
+    """Refuse to sign what could never be verified."""
+    if at < key.begins_at:
+        raise Unavailable(
+            "the certificate that signs records of state is valid from "
+            f"{rfc3339(key.begins_at)}, which is later than this host's clock; nothing was "
+            "changed; correct the clock",
+            reason="audit_key_not_begun",
+        )
+    if at >= key.ends_at:
+        raise Unavailable(
+            "the certificate that signs records of state has expired; nothing was changed; "
+            "create the next one with `svc authority keys renew audit-origin`",
+            reason="audit_key_expired",
+        )

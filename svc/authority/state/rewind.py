@@ -1,0 +1,371 @@
+"""Going on from an older store because an operator said so, and why (rule R10).
+
+``svc authority audit adopt`` leaves the wish in the anchor directory: the
+greatest head that is known, the end of the store as it was looked at, and the
+reason.  The next start of the Authority that writes does exactly that or is
+refused: a record names both heads, the heads of the lost line are kept apart,
+and the first head of the line that goes on proves the record to everybody who
+still keeps the greater head.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.exchange import HeadExchange
+from svc.audit.checkpoint.head import from_line, head_time, to_line
+from svc.audit.checkpoint.monitor import LogWatch
+from svc.audit.checkpoint.rewind import Restoration, lost_head
+from svc.audit.checkpoint.signer import HeadWriter, RunBlocking
+from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.state.anchor import StateAnchor, check_anchor
+from svc.audit.state.in_force import StateBroken, StateView
+from svc.authority.state.recorder import Recorder, operator
+from svc.errors import AuditBroken, Fault, Malformed, SvcError
+from svc.interfaces.audit import IChain
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import AUDIT_CUT, STORE_RESTORED
+from svc.model.audit.ledger import ChainHead, ChainRow
+from svc.model.audit.record import SignedHead, rfc3339
+from svc.model.canonical import Json, decode
+from svc.runtime import durable
+from svc.runtime.services import AsyncService
+
+WISH = "adopt-log.json"
+"""In the anchor directory."""
+
+MAX_REASON = 1000
+
+ASIDE_BATCH = 512
+
+_log = Logger(namespace="svc_authority")
+
+
+class NotRestored(SvcError):
+    """An older store that is not taken over as it was asked for."""
+
+    fault = Fault.PRECONDITION
+    reason = "audit_not_adopted"
+
+
+@frozen
+class RestoreWish:
+    """What an operator looked at, and why the log is to go on from there.
+
+    Attributes:
+        lost: The greatest head known of the line that is given up; None where the store
+            holds every head's records, and only records that no head covers are damaged.
+        differs: Records that the smallest known head of that line covers which the store lacks.
+        end: Where the store ends, as the operator saw it.
+        good: The last record that verifies, from which the log goes on; what is behind it
+            is taken out.
+    """
+
+    reason: str
+    uid: int
+    lost: SignedHead | None
+    differs: int
+    end: ChainHead
+    good: ChainHead
+
+    def is_before(self, head: SignedHead) -> bool:
+        """Whether *head*, which the store holds, was signed before the two lines parted.
+
+        What was signed later than the lost head may cover records that were written to the
+        older store before anybody noticed.
+        """
+        if self.lost is None:
+            return True
+        size, time = head.head.tree_size, head.head.time
+        return size < self.differs and time <= self.lost.head.time
+
+
+def restore_wish_file(path: Path) -> WishFile[RestoreWish]:
+    """Where that wish is left."""
+    return WishFile(path, _form_of, _wish_of, NotRestored)
+
+
+def _form_of(wish: RestoreWish) -> Mapping[str, object]:
+    return {
+        "reason": wish.reason,
+        "uid": wish.uid,
+        "lost": "" if wish.lost is None else to_line(wish.lost).decode("ascii"),
+        "differs": wish.differs,
+        "seq": wish.end.seq,
+        "hash": wish.end.hash.hex(),
+        "good_seq": wish.good.seq,
+        "good_hash": wish.good.hash.hex(),
+    }
+
+
+def _wish_of(form: Mapping[str, Any]) -> RestoreWish:
+    lost = str(form["lost"]).encode()
+    return RestoreWish(
+        reason=str(form["reason"]),
+        uid=int(form["uid"]),
+        lost=from_line(lost, {}) if lost else None,
+        differs=int(form["differs"]),
+        end=ChainHead(int(form["seq"]), bytes.fromhex(form["hash"])),
+        good=ChainHead(int(form["good_seq"]), bytes.fromhex(form["good_hash"])),
+    )
+
+
+def newest_in(heads: Sequence[SignedHead], holds: Callable[[SignedHead], bool]) -> int:
+    """How many of *heads* the store holds, whose order is that of their sizes.
+
+    A record's hash covers every record before it: where one is there, all before it are.
+    """
+    low, high = 0, len(heads)
+    while low < high:
+        middle = (low + high) // 2
+        if holds(heads[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def common_head(tx: ITransaction, heads: Sequence[SignedHead]) -> SignedHead | None:
+    """The greatest of *heads* whose records the store holds."""
+
+    def holds(head: SignedHead) -> bool:
+        size = head.head.tree_size
+        rows = tx.audit.rows(size, 1)
+        return bool(rows) and (rows[0].seq, rows[0].hash) == (size, head.head.last_hash)
+
+    found = newest_in(heads, holds)
+    return heads[found - 1] if found else None
+
+
+@define(slots=False, eq=False)
+class Restoring(AsyncService):
+    """Comes before heads are signed and anything is written: the store is the one that is known.
+
+    Attributes:
+        store: Written to by whoever leads, whatever its log.
+        chain: The rows, as the watch reads them.
+        exchange: Takes what other Authorities signed, once the log is known to be right.
+    """
+
+    store: IStore
+    chain: IChain
+    recorder: Recorder
+    file: WishFile[RestoreWish]
+    keeper: AnchorDirectory
+    state: StateAnchor
+    watch: LogWatch
+    heads: HeadWriter
+    exchange: HeadExchange | None
+    now: Callable[[], float]
+    run_blocking: RunBlocking
+    _seq: int = field(default=0, init=False)
+
+    async def start(self) -> None:
+        """Do what is wished for, or see that nothing is amiss.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``.
+            NotRestored: the store is not the one that the operator looked at.
+        """
+        try:
+            await self._begin()
+        except AuditBroken as broken:
+            raise broken.at_start() from None
+        if self.exchange is not None:
+            await self.exchange.take()
+
+    async def _begin(self) -> None:
+        await self.watch.ask_witnesses()
+        wish = self.file.read()
+        if wish is None:
+            await self.watch.confirm()
+            return
+        if not await self._is_due(wish):
+            await self.watch.confirm()
+            _log.warn("the audit log has no fault; the request to adopt it is dropped")
+            self.file.done()
+            return
+        self._check(wish)
+        heads = await self._kept()
+        await self._put_aside(wish)
+        row = await self.store.run("adopt an older store", lambda tx: self._record(tx, wish, heads))
+        await self._give_up(heads)
+        lost = lost_head(row.canonical)
+        if lost is None:
+            self.file.done()
+            _log.warn(
+                "continuing without records that did not verify", record=row.seq, uid=wish.uid
+            )
+            return
+        self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
+        self._seq = self.heads.restored_seq = row.seq
+        _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
+
+    async def _put_aside(self, wish: RestoreWish) -> None:
+        """Keep the records that are taken out beside the anchor: they may be evidence."""
+        lines, after = list[bytes](), wish.good.seq
+        while rows := await self.chain.rows(after + 1, ASIDE_BATCH):
+            lines += [_aside(row) for row in rows]
+            after = rows[-1].seq
+        if lines and wish.good != wish.end:
+            name = f"cut-{wish.good.seq + 1}-{wish.end.seq}.jsonl"
+            path = self.keeper.path / name
+            await self.run_blocking(lambda: durable.replace(path, b"".join(lines)))
+
+    async def confirmed(self) -> None:
+        """Once the head that proves it is kept: the wish is done.
+
+        Raises:
+            AuditBroken: ``audit_rolled_back``: somebody knows of more than was given up.
+        """
+        await self.watch.confirm()
+        if self._seq:
+            self.file.done()
+
+    async def _is_due(self, wish: RestoreWish) -> bool:
+        if wish.good != wish.end:
+            # Until it was cut, or the record that says so is the end.
+            end, rows = await self.chain.head(), await self.chain.rows(wish.good.seq + 1, 1)
+            return end == wish.end or (bool(rows) and _is_cut(rows[0], wish))
+        assert wish.lost is not None  # else nothing was asked for
+        size = wish.lost.head.tree_size
+        rows = await self.chain.rows(size, 1)
+        return not rows or rows[0].hash != wish.lost.head.last_hash
+
+    def _check(self, wish: RestoreWish) -> None:
+        if wish.lost is None:
+            return
+        self.watch.judge(wish.lost.signed, head_time(wish.lost.head))
+        lost = wish.lost
+        if rfc3339(self.now()) <= lost.head.time:
+            raise NotRestored(
+                f"the clock of this host is before {lost.head.time}, when the abandoned head "
+                "was signed; correct it"
+            )
+        told = self.watch.greatest.kept
+        if told is not None and told.head.tree_size > lost.head.tree_size:
+            raise NotRestored(
+                f"a head over {told.head.tree_size} records has become known in the meantime; "
+                "run `svc authority audit adopt` again"
+            )
+
+    async def _kept(self) -> list[SignedHead]:
+        kept: list[SignedHead] = []
+        await self.run_blocking(lambda: kept.extend(self.keeper.heads()))
+        return kept
+
+    def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> ChainRow:
+        """The record; one that a life before this one wrote is taken as it is."""
+        end = tx.audit.head()
+        if end != wish.end:
+            done = _recorded(tx, wish)
+            if done is not None:
+                return done
+            raise NotRestored(
+                f"the store ended at record {wish.end.seq} when `svc authority audit adopt` "
+                f"was run, and now ends at {end.seq}; run it again"
+            )
+        # Also where no record is dropped: what only refers to records that are gone goes.
+        dropped = tx.repair.cut_after(wish.good.seq)
+        common = common_head(tx, heads)
+        size = 0 if common is None else common.head.tree_size
+        tx.heads.drop_after(size)
+        row = None
+        if dropped:
+            details: dict[str, Json] = {
+                "first_n": wish.good.seq + 1,
+                "last_n": wish.end.seq,
+                "count": dropped,
+                "head_size": size,
+                "note": wish.reason,
+                "local_uid": wish.uid,
+            }
+            row = self.recorder.append(tx, AUDIT_CUT, operator(wish.uid), details=details)
+        if wish.lost is None:
+            assert row is not None  # else nothing was asked for
+            return row
+        shared = common_head(tx, [head for head in heads if wish.is_before(head)])
+        details = {
+            "lost_size": wish.lost.head.tree_size,
+            "lost_hash": wish.lost.hash.hex(),
+            "shared_size": 0 if shared is None else shared.head.tree_size,
+            "until": wish.lost.head.time,
+            "note": wish.reason,
+            "local_uid": wish.uid,
+        }
+        if common is not None:
+            details |= {"head_size": size, "head_hash": common.hash.hex()}
+        return self.recorder.append(tx, STORE_RESTORED, operator(wish.uid), details=details)
+
+    async def _give_up(self, heads: Sequence[SignedHead]) -> None:
+        common = await self.store.read("the greatest head", lambda tx: common_head(tx, heads))
+        size = 0 if common is None else common.head.tree_size
+        tip, view = self.state.tip(), self.state.checkpoint() or StateView()
+        try:
+            await self.store.read(
+                "check the state anchor", lambda tx: check_anchor(tx.state, view, tip)
+            )
+        except StateBroken:
+            await self.run_blocking(self.state.set_aside)
+        await self.run_blocking(lambda: self.keeper.give_up(size))
+
+
+def _recorded(tx: ITransaction, wish: RestoreWish) -> ChainRow | None:
+    """The last record that an earlier life wrote for this wish; None if it wrote none."""
+    rows = list(tx.audit.rows(wish.good.seq + 1, 3))
+    if not rows or rows[0].prev_hash != wish.good.hash:
+        return None
+    last = rows[0]
+    if wish.good != wish.end and not _is_cut(rows.pop(0), wish):
+        return None
+    if wish.lost is None:
+        return None if rows else last
+    return rows[0] if len(rows) == 1 and _is_of(rows[0], wish) else None
+
+
+def _is_cut(row: ChainRow, wish: RestoreWish) -> bool:
+    """Whether the record says that what is wished for was taken out."""
+    try:
+        form = decode(row.canonical)
+    except Malformed:
+        return False
+    if not isinstance(form, Mapping) or form.get("event") != AUDIT_CUT.name:
+        return False
+    details = form.get("details")
+    cut = {"first_n": wish.good.seq + 1, "last_n": wish.end.seq}
+    return isinstance(details, Mapping) and cut.items() <= dict(details).items()
+
+
+def _is_of(row: ChainRow, wish: RestoreWish) -> bool:
+    """Whether the record gives up the head that is wished for."""
+    found = lost_head(row.canonical)
+    return found is not None and wish.lost is not None and found[1] == wish.lost.hash.hex()
+
+
+def _aside(row: ChainRow) -> bytes:
+    form = {
+        "seq": row.seq,
+        "prev_hash": row.prev_hash.hex(),
+        "hash": row.hash.hex(),
+        "canonical": row.canonical.decode("utf-8", "backslashreplace"),
+        "signature": row.signature.hex(),
+    }
+    return json.dumps(form).encode("ascii") + b"\n"
+
+
+@define(slots=False, eq=False)
+class Confirmed(AsyncService):
+    """Comes after heads are signed and before anything is written."""
+
+    restoring: Restoring
+
+    async def start(self) -> None:
+        """See :meth:`Restoring.confirmed`."""
+        await self.restoring.confirmed()

@@ -1,0 +1,85 @@
+"""``svc why``: told to the decision's own person, and to nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.sessions.explain import Explainer
+from svc.errors import SvcError
+from svc.messages.session import Explanation, encode_why_request, explanation_message
+from svc.model.session.request import WhyRequest
+from svc.model.signing import Purpose, sign
+from tests.authority.house import ADA, KINDS, Holder, House, refusal_of, value_of
+from tests.pki.support import CLUSTER
+
+RANDOM = "0f" * 16
+
+
+class ExplainTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.house = house = House()
+        self.explainer = Explainer(
+            CLUSTER, house.knowledge, lambda: house.policy.engine, KINDS, house.store,
+            house.world.verifier, house.now,
+        )  # fmt: skip
+        self.proxy = house.row(house.proxy)
+
+    def denied(self, who: Holder, name: str) -> str:
+        ask = self.house.ask(who, name)
+        answer = value_of(self.house.issuance().authorize(ask, self.proxy))
+        return str(answer.decision_id)
+
+    def asked(self, who: Holder, decision_id: str, **fields: Any) -> Any:
+        request = WhyRequest(
+            CLUSTER, decision_id, self.proxy.id, int(self.house.now() * 1000), who.sha256
+        )
+        data = encode_why_request(evolve(request, **fields))
+        signature = sign(who.key, Purpose.WHY_REQUEST, data)
+        return self.explainer.explain(data, signature, who.chain, self.proxy)
+
+    def why(self, who: Holder, decision_id: str) -> Explanation:
+        said = value_of(self.asked(who, decision_id))
+        assert isinstance(said, Explanation)
+        return said
+
+    def refused(self, who: Holder, **fields: Any) -> str:
+        error: SvcError = refusal_of(self.asked(who, RANDOM, **fields))
+        return error.reason
+
+    def test_own_decision(self) -> None:
+        """The person of a decision is told what it was and by which policy."""
+        said = self.why(self.house.ada, self.denied(self.house.ada, "prod1"))
+        self.assertEqual((said.explained, said.decision), (True, "deny"))
+        self.assertEqual((said.policies, said.resource), (("nobody-production",), "prod1"))
+
+    def test_stranger_hidden_and_unknown_are_alike(self) -> None:
+        """Another's decision, one on a hidden resource and an invented id get the same bytes."""
+        others = self.denied(self.house.ada, "prod1")
+        hidden = self.denied(self.house.eve, "db1")
+        said = {
+            explanation_message(evolve(self.why(self.house.eve, one), decision_id="-"))
+            .SerializeToString()
+            for one in (others, hidden, RANDOM, "no id at all")
+        }  # fmt: skip
+        self.assertEqual(len(said), 1)
+
+    def test_a_right_lost_since(self) -> None:
+        """Who may no longer view the resource is told no more of an older decision."""
+        decision = self.denied(self.house.ada, "prod1")
+        self.house.run(lambda tx: tx.people.set_groups(ADA, []))
+        self.house.refresh()
+        self.assertFalse(self.why(self.house.ada, decision).explained)
+
+    def test_question_must_be_the_persons_own_and_fresh(self) -> None:
+        """A question that is old, for another Proxy or of a revoked certificate is refused."""
+        ada = self.house.ada
+        self.assertEqual(self.refused(ada, issued_at_ms=1), "request_stale")
+        self.assertEqual(self.refused(ada, proxy_id="z" * 26), "request_wrong_proxy")
+        self.assertEqual(self.refused(ada, cluster="c2.test"), "request_wrong_proxy")
+        forged = self.explainer.explain(b"x", b"y", ada.chain, self.proxy)
+        self.assertEqual(refusal_of(forged).reason, "bad_signature")
+        self.house.run(lambda tx: tx.certificates.revoke(ada.sha256, 9.0))
+        self.assertEqual(self.refused(ada), "revoked_certificate")

@@ -1,0 +1,319 @@
+"""Going on from an older store: with a reason, on record, from exactly what was looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.checkpoint.anchor import AnchorDirectory
+from svc.audit.checkpoint.head import AnchorKey, to_line
+from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.monitor import LogWatch
+from svc.audit.checkpoint.rewind import restoration, standing
+from svc.audit.checkpoint.signer import HeadWriter, run_inline
+from svc.audit.log.verify import stretches, verify
+from svc.audit.state.anchor import StateAnchor
+from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.state.guarded_store import StoredChain
+from svc.authority.state.recorder import node
+from svc.authority.state.rewind import NotRestored, RestoreWish, Restoring, restore_wish_file
+from svc.compose.heads import head_verifier
+from svc.errors import SvcError
+from svc.model.audit.events import ROLE_START
+from svc.model.audit.ledger import ChainHead
+from svc.model.audit.record import SignedHead, chain_hash
+from svc.model.signing import Purpose
+from svc.runtime.services import BackgroundTasks
+from svc.store.sqlite.memory import memory_store
+from tests.cli.desk import recorder
+from tests.pki.support import CLUSTER, World
+
+AUTHORITY = "a" * 26
+
+WHY = "a disk failed"
+
+
+class RestoringTests(SynchronousTestCase):
+    """An Authority with an anchor on disk, started again and again."""
+
+    world = World()
+    writes = recorder()
+
+    def setUp(self) -> None:
+        self.store: Any = memory_store(chain_hash)
+        self.base = Path(self.mktemp()).absolute()
+        self.keeper = AnchorDirectory(self.base)
+        keys = self.world.keys
+        self.judge = head_verifier(keys.root_der, CLUSTER)
+        anchor = keys.signer(Purpose.AUDIT_HEAD)
+        self.key = AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain)
+        self.told = HeadsToTell()
+
+    def parts(self) -> tuple[LogWatch, HeadWriter, Restoring]:
+        """What a start makes anew."""
+        clock, now = self.world.clock, self.world.now
+        chain, tasks = StoredChain(self.store), BackgroundTasks()
+        greatest = GreatestHead(self.base / "greatest", self.judge, CLUSTER, CLUSTER)
+        self.told = HeadsToTell()
+        self.told.load(self.keeper.restored())
+        watch = LogWatch(chain, self.keeper, greatest, self.judge, clock, self.told.restorations)
+        writer = HeadWriter(
+            chain, self.keeper, self.key, self.judge, CLUSTER, CLUSTER, AUTHORITY, clock, now,
+            tasks, told=self.told.signed,
+        )  # fmt: skip
+        restoring = Restoring(
+            self.store, chain, self.writes, restore_wish_file(self.base / "adopt-log.json"),
+            self.keeper, StateAnchor(self.base), watch, writer, None, now, run_inline,
+        )  # fmt: skip
+        return watch, writer, restoring
+
+    def begin(self, *, crash: bool = False) -> Restoring:
+        """Start as far as to the first record of this life."""
+        watch, writer, restoring = self.parts()
+        self.done(_started(watch))
+        self.addCleanup(watch.stopService)
+        self.done(restoring.start())
+        if not crash:
+            self.done(writer.start())
+            self.done(restoring.confirmed())
+        return restoring
+
+    def refused(self) -> SvcError:
+        failure = self.failureResultOf(Deferred.fromCoroutine(self.starting()), SvcError)
+        error = failure.value
+        assert isinstance(error, SvcError)
+        return error
+
+    async def starting(self) -> None:
+        watch, writer, restoring = self.parts()
+        await watch.startService()
+        self.addCleanup(watch.stopService)
+        await restoring.start()
+        await writer.start()
+        await restoring.confirmed()
+
+    def done(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self.successResultOf(Deferred.fromCoroutine(coroutine))
+
+    def write(self, count: int) -> None:
+        """So many records of this Authority, and a head over them."""
+
+        def append(tx: Any) -> None:
+            for _ in range(count):
+                details = {"role": "authority", "version": "1"}
+                self.writes.append(tx, ROLE_START, node(AUTHORITY), details=details)
+
+        self.done(self.store.run("write", append))
+        self.world.clock.advance(1)
+        _, writer, _ = self.parts()
+        self.done(writer.start())
+
+    def rows(self) -> Any:
+        return self.done(self.store.read("rows", lambda tx: tx.audit.rows(1, 999)))
+
+    def put_back(self, size: int, more: int = 0) -> None:
+        """A store of only the first records, and of some others."""
+        rows = self.rows()[:size]
+        self.store = memory_store(chain_hash)
+
+        def append(tx: Any) -> None:
+            for row in rows:
+                tx.audit.append(row.canonical)
+            for n in range(more):
+                tx.audit.append(b'{"other":%d}' % n)
+
+        self.done(self.store.run("put back", append))
+        self.world.clock.advance(60)
+
+    def anchor(self) -> dict[str, bytes]:
+        """What is in the anchor directory now."""
+        return {path.name: path.read_bytes() for path in self.base.iterdir()}
+
+    def keep(self, anchor: dict[str, bytes]) -> None:
+        """Put an older anchor directory back."""
+        for path in self.base.iterdir():
+            path.unlink()
+        for name, text in anchor.items():
+            (self.base / name).write_bytes(text)
+
+    def newest(self) -> SignedHead:
+        head = self.keeper.newest()
+        assert head is not None
+        return head
+
+    def wish(self, lost: SignedHead | None = None, **changed: Any) -> None:
+        row = self.rows()[-1]
+        lost = lost or self.newest()
+        end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
+        wish = RestoreWish(WHY, 7, lost, size, end, end)
+        restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
+
+    def record(self) -> dict[str, Any]:
+        """The last record's details."""
+        form: dict[str, Any] = json.loads(self.rows()[-1].canonical)
+        self.assertEqual(form["event"], "store.restored")
+        return dict(form["details"])
+
+    def test_on_record(self) -> None:
+        """The record names both heads; the next head proves it, and all others follow from it."""
+        self.write(5)
+        self.write(5)
+        lost = self.newest()
+        self.put_back(7)
+        self.assertEqual(self.refused().reason, "audit_rolled_back")
+        self.assertEqual(len(self.rows()), 7)
+        self.wish()
+        self.begin()
+        said = self.record()
+        self.assertEqual((said["lost_size"], said["lost_hash"]), (10, lost.hash.hex()))
+        self.assertEqual((said["head_size"], said["local_uid"]), (5, 7))
+        self.assertEqual(said["shared_size"], 5)
+        self.assertNotIn(WHY, self.rows()[-1].canonical.decode())
+        (personal,) = self.done(self.store.read("why", lambda tx: tx.audit.personal(8, 8)))[8]
+        self.assertEqual(json.loads(personal.value), WHY)
+        proof = restoration(self.newest())
+        assert proof is not None
+        self.assertTrue(proof.gives_up(lost))
+        self.assertEqual(self.told.lines, (to_line(self.newest()),))
+        self.assertFalse((self.base / "adopt-log.json").exists())
+        self.assertEqual(len(list(self.base.glob("lost-10-*.jsonl"))), 1)
+        self.write(3)
+        self.begin()
+        found = verify(stretches([self.rows()]), self.keeper.heads(), self.judge, cluster=CLUSTER)
+        self.assertEqual((found.records, found.anchored), (11, 11))
+
+    def test_noticed_late(self) -> None:
+        """What was written to the older store before it was noticed is not in the lost line."""
+        self.write(5)
+        yesterday = self.anchor()
+        self.write(2)
+        parted = self.newest()
+        self.write(5)
+        seen, lost = list(self.keeper.heads()), self.newest()
+        self.put_back(5)
+        self.keep(yesterday)
+        self.write(1)
+        self.write(2)
+        self.wish(lost)
+        self.begin()
+        said = self.record()
+        self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
+        self.assertTrue(restoration(self.newest()).gives_up(parted))  # type: ignore[union-attr]
+        seen += list(self.keeper.heads())
+        left = list(standing(lambda: iter(seen), self.judge))
+        self.assertEqual([head.head.tree_size for head in left], [5, 6, 8, 9])
+
+    def test_parted_while_both_grew(self) -> None:
+        """A head of ours that is older than the lost one stands only below all known to differ."""
+        self.write(5)
+        at_five = self.anchor()
+        self.write(3)
+        store, at_eight = self.store, self.anchor()
+        self.put_back(5)
+        self.keep(at_five)
+        self.write(1)
+        other = self.newest()
+        self.write(4)
+        lost = self.newest()
+        self.store = store
+        self.keep(at_eight)
+        self.world.clock.advance(60)
+        self.wish(lost, differs=other.head.tree_size)
+        self.begin()
+        said = self.record()
+        self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
+
+    def test_crash_between(self) -> None:
+        """A life that ended after the record and before its head is gone on from, once."""
+        self.write(5)
+        self.write(5)
+        self.put_back(7)
+        self.wish()
+        self.begin(crash=True)
+        self.begin()
+        self.assertEqual(len(self.rows()), 8)
+        self.assertIsNotNone(self.newest().restored)
+        self.assertFalse((self.base / "adopt-log.json").exists())
+
+    def test_nothing_left(self) -> None:
+        """Also from a store in which no head that is kept is to be found, however long it is."""
+        self.write(250)
+        self.put_back(100, more=200)
+        self.wish()
+        self.begin()
+        self.assertNotIn("head_size", self.record())
+        self.assertEqual([each.head.tree_size for each in self.keeper.heads()], [301])
+
+    def test_other_history(self) -> None:
+        """A store with other records is gone on from the same way."""
+        self.write(5)
+        self.write(5)
+        self.put_back(6, more=20)
+        self.wish()
+        self.begin()
+        self.assertEqual(self.record()["lost_size"], 10)
+        self.assertEqual(self.newest().head.tree_size, 27)
+
+    def test_changed_since(self) -> None:
+        """A store that is not the one that was looked at is refused, and nothing is appended."""
+        self.write(5)
+        self.write(5)
+        self.put_back(7)
+        self.wish()
+        self.put_back(6)
+        error = self.refused()
+        self.assertEqual((error.reason, len(self.rows())), ("audit_not_adopted", 6))
+        self.put_back(6, more=1)
+        self.assertEqual(self.refused().reason, "audit_not_adopted")
+        self.assertEqual(len(self.rows()), 7)
+
+    def test_right_again(self) -> None:
+        """Where the right store is back, the wish is dropped."""
+        self.write(5)
+        self.write(5)
+        self.wish(end=ChainHead(3, b"x" * 32))
+        self.begin()
+        self.assertEqual(len(self.rows()), 10)
+        self.assertFalse((self.base / "adopt-log.json").exists())
+
+    def test_more_is_known(self) -> None:
+        """A head that became known since the operator looked is not given up with the others."""
+        self.write(5)
+        named = self.newest()
+        self.write(5)
+        greater = to_line(self.newest())
+        self.put_back(4)
+        self.keeper.give_up(5)
+        self.wish(named)
+        (self.base / "greatest").write_bytes(greater + b"\n")
+        error = self.refused()
+        self.assertEqual((error.reason, len(self.rows())), ("audit_not_adopted", 4))
+
+    def test_clock(self) -> None:
+        """A clock before the lost head's time is refused: later heads would look older."""
+        self.write(5)
+        lost = self.newest()
+        late = evolve(lost, head=evolve(lost.head, time="2126-01-01T00:00:00.000000Z"))
+        self.put_back(4)
+        watch, _, restoring = self.parts()
+        watch.judge = lambda signed, at: None
+        end = ChainHead(4, self.rows()[-1].hash)
+        wish = RestoreWish(WHY, 0, late, 5, end, end)
+        error = self.assertRaises(NotRestored, restoring._check, wish)
+        self.assertIn("the clock of this host", error.text)
+
+    def test_file(self) -> None:
+        """A wish that cannot be read ends the start with what to do."""
+        (self.base).mkdir(parents=True)
+        (self.base / "adopt-log.json").write_text("{}")
+        self.assertIn("remove it", self.refused().text)
+
+
+async def _started(watch: LogWatch) -> None:
+    await watch.startService()
