@@ -12,9 +12,9 @@ from collections.abc import Callable
 from attrs import define, field
 
 from svc.errors import SvcError
-from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.reports import Reports
-from svc.proxy.snapshot import SnapshotHolder
+from svc.proxy.uplink.link import AuthorityLink
+from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.telemetry.metrics import Metrics
 
 CONTROL = "control pool"

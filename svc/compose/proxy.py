@@ -50,23 +50,23 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.budget import AnonymousCalls
-from svc.proxy.direct import DirectLanes
-from svc.proxy.gate import Gate
-from svc.proxy.heads import AuditHeads
+from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
-from svc.proxy.lanes import RelayLanes
-from svc.proxy.listing import Listings
-from svc.proxy.pool import AuthorityPool
-from svc.proxy.probing import PoolProbes
 from svc.proxy.public import PublicServices
-from svc.proxy.reports import Reports
-from svc.proxy.session import SessionOpens
-from svc.proxy.snapshot import FloorFile, SnapshotHolder
-from svc.proxy.stopping import Stopping, Work
-from svc.proxy.summaries import EVERY_SECS, RefusalSummaries
-from svc.proxy.tunnels import TunnelService
+from svc.proxy.relay import RelayLanes
+from svc.proxy.sessions.direct import DirectLanes
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.list import Listings
+from svc.proxy.sessions.open import SessionOpens
+from svc.proxy.shutdown import Stopping, Work
+from svc.proxy.tunnels.service import TunnelService
+from svc.proxy.uplink.heads import AuditHeads
+from svc.proxy.uplink.link import AuthorityLink
+from svc.proxy.uplink.pool import AuthorityPool
+from svc.proxy.uplink.probe import PoolProbes
+from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
 from svc.ratelimit.source import AddressBudget
 from svc.runtime.services import (
     AsyncMultiService,

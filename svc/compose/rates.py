@@ -8,7 +8,7 @@ from svc.authority.limits import AskRates
 from svc.compose.runtime import Runtime
 from svc.compose.telemetry import budget_meter
 from svc.config.values import Limits
-from svc.proxy.rates import ConnectorRates, PersonRates
+from svc.proxy.sessions.limits import ConnectorRates, PersonRates
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import Tally
 from svc.ratelimit.limits import Refusals

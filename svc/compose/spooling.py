@@ -21,11 +21,11 @@ from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity_store import IdentityStore
-from svc.proxy.delivery import SpoolDelivery
-from svc.proxy.ends import EndsFile, EndsJournal
-from svc.proxy.heads import AuditHeads
-from svc.proxy.reports import Reports
-from svc.proxy.stopping import WRITE_SECS
+from svc.proxy.shutdown import WRITE_SECS
+from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.heads import AuditHeads
+from svc.proxy.uplink.journal import EndsFile, EndsJournal
+from svc.proxy.uplink.reports import Reports
 from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
 from svc.runtime.threads import OwnThread
 

@@ -21,9 +21,9 @@ from svc.model.session.tunnels import (
     TunnelRefused,
     TunnelRegistered,
 )
-from svc.proxy.lanes import LaneMeters
-from svc.proxy.refusals import RelayStreams
-from svc.proxy.session import SessionMeters
+from svc.proxy.relay import LaneMeters
+from svc.proxy.sessions.open import SessionMeters
+from svc.proxy.tunnels.refusals import RelayStreams
 from svc.runtime.services import AllReady, Listener
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import telemetry_site

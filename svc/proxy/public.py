@@ -11,13 +11,13 @@ from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streamin
 from svc.messages.control import WHY_METHOD
 from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.proxy.budget import AnonymousCalls
-from svc.proxy.granted import peer_chain
+from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import CHECKS, SERVICES, Health
-from svc.proxy.lanes import RelayLanes
-from svc.proxy.listing import Listings
-from svc.proxy.session import SessionOpens
-from svc.proxy.tunnels import TunnelService
+from svc.proxy.relay import RelayLanes
+from svc.proxy.sessions.granted import peer_chain
+from svc.proxy.sessions.list import Listings
+from svc.proxy.sessions.open import SessionOpens
+from svc.proxy.tunnels.service import TunnelService
 
 _WHY_SECS = 10.0
 _UNKNOWN = "other"

@@ -40,8 +40,8 @@ from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
-from svc.proxy.budget import AnonymousCalls
-from svc.proxy.lanes import LaneMeters, RelayLanes
+from svc.proxy.anonymous import AnonymousCalls
+from svc.proxy.relay import LaneMeters, RelayLanes
 from svc.rpc.server import RpcServerFactory
 from tests.pki.support import PERSON, World
 from tests.proof import proves

@@ -15,9 +15,9 @@ from twisted.trial.unittest import TestCase
 from svc.audit.spool.spool import Spool
 from svc.compose.spooling import Spooling, SpoolThread
 from svc.errors import Unavailable
-from svc.proxy.delivery import SpoolDelivery
-from svc.proxy.ends import EndsFile, EndsJournal
-from svc.proxy.stopping import WRITE_SECS
+from svc.proxy.shutdown import WRITE_SECS
+from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import OwnThread
 from tests.audit.spools import FaultyDisk, files, record

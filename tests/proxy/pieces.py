@@ -49,23 +49,23 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.budget import AnonymousCalls
-from svc.proxy.delivery import SpoolDelivery
-from svc.proxy.ends import EndsFile, EndsJournal
-from svc.proxy.gate import Gate
+from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
-from svc.proxy.lanes import LaneMeters, RelayLanes
-from svc.proxy.listing import Listings
 from svc.proxy.public import PublicServices
-from svc.proxy.rates import ConnectorRates, PersonRates
-from svc.proxy.refusals import RelayStreams
-from svc.proxy.reports import Reports
-from svc.proxy.session import SessionMeters, SessionOpens
-from svc.proxy.snapshot import FloorFile, SnapshotHolder
-from svc.proxy.stopping import Work
-from svc.proxy.summaries import RefusalSummaries
-from svc.proxy.tunnels import TunnelService
+from svc.proxy.relay import LaneMeters, RelayLanes
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.limits import ConnectorRates, PersonRates
+from svc.proxy.sessions.list import Listings
+from svc.proxy.sessions.open import SessionMeters, SessionOpens
+from svc.proxy.shutdown import Work
+from svc.proxy.tunnels.refusals import RelayStreams
+from svc.proxy.tunnels.service import TunnelService
+from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.journal import EndsFile, EndsJournal
+from svc.proxy.uplink.link import AuthorityLink
+from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.uplink.summaries import RefusalSummaries
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import Tally
 from svc.ratelimit.limits import Refusals

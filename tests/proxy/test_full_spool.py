@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
 from svc.messages.control import Ended
-from svc.proxy.ends import END_BYTES, EndsFile, Owed
+from svc.proxy.uplink.journal import END_BYTES, EndsFile, Owed
 from svc.ratelimit.quota import EACH, KEPT
 from tests.audit.spools import record
 from tests.proxy.pieces import ProxyTests, Talk

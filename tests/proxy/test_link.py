@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Fault, SvcError, Unavailable
 from svc.messages.control import Departure, Ended
-from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.reports import MAX_NOTICES
+from svc.proxy.uplink.link import AuthorityLink
+from svc.proxy.uplink.reports import MAX_NOTICES
 from tests.proxy.pieces import ProxyTests
 
 

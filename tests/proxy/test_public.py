@@ -17,7 +17,7 @@ from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.messages.session import LIST_METHOD, WHY_METHOD
 from svc.proto.gate.v1 import health_pb2, session_pb2
-from svc.proxy.listing import MAX_PER_PERSON
+from svc.proxy.sessions.list import MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data

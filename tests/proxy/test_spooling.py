@@ -13,8 +13,8 @@ from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import Departure, Ended
 from svc.messages.spooled import MAX_ROWS
 from svc.model.session.tunnels import TunnelEnded
-from svc.proxy.ends import MOMENT_SECS, EndsFile, EndsJournal
-from svc.proxy.reports import Reports
+from svc.proxy.uplink.journal import MOMENT_SECS, EndsFile, EndsJournal
+from svc.proxy.uplink.reports import Reports
 from tests.audit.spools import Taken, files, record, written
 from tests.proxy.pieces import ProxyTests
 

@@ -17,7 +17,7 @@ from svc.messages.tunnel import (
 )
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
-from svc.proxy.queueing import SHARE, RegistrationQueue
+from svc.proxy.tunnels.queue import SHARE, RegistrationQueue
 from svc.rpc.frames import open_frame
 from svc.tunnel.transport import MAX_UNHEARD
 from tests.proxy.pieces import Node, ProxyTests, Talk, data

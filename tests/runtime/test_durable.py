@@ -109,7 +109,7 @@ class OrderTests(SynchronousTestCase):
         """What keeps policy from going back at a Proxy is not undone by a power cut."""
         path = Path(self.mktemp()).absolute()
         code = (
-            "from pathlib import Path; from svc.proxy.snapshot import Floor, FloorFile; "
+            "from pathlib import Path; from svc.proxy.uplink.snapshot import Floor, FloorFile; "
             f"FloorFile(Path({str(path)!r})).write(Floor())"
         )
         self.assertEqual(self.calls(code, path), ["file synced", "renamed", "directory synced"])

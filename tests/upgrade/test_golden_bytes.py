@@ -40,7 +40,7 @@ from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import control_pb2, session_pb2
-from svc.proxy.ends import EndsFile, Owed
+from svc.proxy.uplink.journal import EndsFile, Owed
 from tests.upgrade.made import made
 
 KEPT = Path(__file__).parent / "golden" / "bytes.json"

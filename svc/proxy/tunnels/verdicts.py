@@ -27,12 +27,12 @@ from svc.messages.control import (
 from svc.messages.tunnel import Nonce
 from svc.model.ids import random_id
 from svc.model.signing import Signed
-from svc.proxy.authority_link import UNCONFIGURED
-from svc.proxy.refusals import RelayStreams, refusal_of
+from svc.proxy.tunnels.refusals import RelayStreams, refusal_of
+from svc.proxy.uplink.link import UNCONFIGURED
 from svc.runtime.services import bounded
 
 if TYPE_CHECKING:
-    from svc.proxy.tunnels import TunnelService
+    from svc.proxy.tunnels.service import TunnelService
 
 _log = Logger(namespace="svc_proxy")
 

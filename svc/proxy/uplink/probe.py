@@ -22,7 +22,7 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.forward import LEADER_METHOD, Claim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
-from svc.proxy.authority_link import AuthorityLink
+from svc.proxy.uplink.link import AuthorityLink
 from svc.runtime.services import BackgroundTasks, PeriodicTask, bounded
 
 PROBE_SECS = 5.0

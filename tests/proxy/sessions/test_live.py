@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Denied, Unavailable
-from svc.proxy.live import Live, LiveSessions
+from svc.proxy.sessions.live import Live, LiveSessions
 
 MANY = 230
 

@@ -24,8 +24,8 @@ from svc.lanes.relay import Relay, RelaySide
 from svc.messages.control import Lanes
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
-from svc.proxy.budget import AnonymousCalls
-from svc.proxy.opening import read_open
+from svc.proxy.anonymous import AnonymousCalls
+from svc.proxy.sessions.first_frame import read_open
 from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
 from svc.rpc.frames import open_frame

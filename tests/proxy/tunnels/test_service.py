@@ -21,8 +21,8 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import Accepted, Withheld
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
-from svc.proxy.refusals import REFUSAL_FAULTS, REFUSAL_LINES
-from svc.proxy.registering import MAX_UNSENT
+from svc.proxy.tunnels.refusals import REFUSAL_FAULTS, REFUSAL_LINES
+from svc.proxy.tunnels.register import MAX_UNSENT
 from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests
 

@@ -16,8 +16,8 @@ from svc.model.principal import Role
 from svc.model.session.tunnels import TunnelEnded
 from svc.model.signing import Purpose
 from svc.pki.identity import TransportIdentity
-from svc.proxy.reports import MAX_ENDS
-from svc.proxy.stopping import Stopping
+from svc.proxy.shutdown import Stopping
+from svc.proxy.uplink.reports import MAX_ENDS
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import OTHERS
 from svc.rpc.frames import open_frame

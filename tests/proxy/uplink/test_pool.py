@@ -14,8 +14,8 @@ from svc.authority.ha.membership import leader_service
 from svc.errors import LeaseLost, Unavailable
 from svc.messages.forward import Claim
 from svc.model.certificate import CertificateRefused
-from svc.proxy.pool import AuthorityPool
-from svc.proxy.probing import PoolProbes
+from svc.proxy.uplink.pool import AuthorityPool
+from svc.proxy.uplink.probe import PoolProbes
 from svc.rpc.channel import RpcChannel
 from svc.rpc.server import RpcServerFactory
 from tests.proof import proves

@@ -16,7 +16,7 @@ from svc.audit.checkpoint.latest import GreatestHead
 from svc.errors import SvcError
 from svc.messages.session import LIST_METHOD, encode_list_request
 from svc.proto.gate.v1 import session_pb2
-from svc.proxy.heads import LAG_SECS, AuditHeads
+from svc.proxy.uplink.heads import LAG_SECS, AuditHeads
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 from tests.proxy.pieces import ProxyTests, Talk
 

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from svc.errors import Fault, SvcError
 from svc.lanes.meeting import Meetings
 from svc.lanes.preface import Side
-from svc.proxy.carried import Carried
+from svc.proxy.sessions.carry import Carried
 
 
 @frozen

@@ -18,7 +18,7 @@ from svc.interfaces.rpc import Peer
 from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.proto.gate.v1 import health_pb2
-from svc.proxy.budget import AnonymousCalls
+from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import CHECKS, SERVICES
 from svc.ratelimit.source import IDLE_SECS, MAX_SOURCES, AddressBudget
 from svc.rpc.frames import open_frame

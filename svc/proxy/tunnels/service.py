@@ -20,12 +20,12 @@ from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
 from svc.messages.tunnel import decode_carry_open
 from svc.model.ids import Entropy
 from svc.model.principal import Principal, Role
-from svc.proxy.authority_link import AuthorityLink
-from svc.proxy.opening import read_open
-from svc.proxy.queueing import RegistrationQueue
-from svc.proxy.rates import ConnectorRates
-from svc.proxy.refusals import RelayStreams
-from svc.proxy.registering import Registering
+from svc.proxy.sessions.first_frame import read_open
+from svc.proxy.sessions.limits import ConnectorRates
+from svc.proxy.tunnels.queue import RegistrationQueue
+from svc.proxy.tunnels.refusals import RelayStreams
+from svc.proxy.tunnels.register import Registering
+from svc.proxy.uplink.link import AuthorityLink
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.transport import CARRY_REFUSED

@@ -7,7 +7,7 @@ from typing import Any
 from svc.messages.session import LIST_METHOD
 from svc.messages.tunnel import Draining
 from svc.model.session.tunnels import EndReason, TunnelEnded
-from svc.proxy.stopping import Stopping
+from svc.proxy.shutdown import Stopping
 from tests.proxy.pieces import ProxyTests, Talk
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.session.ending import SessionOver
-from svc.proxy.last_word import LastWord
+from svc.proxy.sessions.ending import LastWord
 from svc.rpc.frames import data_frame, end_frame
 
 

@@ -15,12 +15,12 @@ from twisted.logger import Logger
 
 from svc.audit.spool.spool import Spool
 from svc.errors import SvcError
-from svc.proxy.delivery import SpoolDelivery
 from svc.proxy.health import Health
-from svc.proxy.listing import Listings
-from svc.proxy.reports import Reports
-from svc.proxy.session import SessionOpens
-from svc.proxy.summaries import RefusalSummaries
+from svc.proxy.sessions.list import Listings
+from svc.proxy.sessions.open import SessionOpens
+from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.summaries import RefusalSummaries
 from svc.runtime.services import AsyncService, bounded
 from svc.tunnel.routes import RouteTable
 

@@ -28,7 +28,7 @@ from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.proxy.last_word import LastWord
+from svc.proxy.sessions.ending import LastWord
 from svc.rpc.frames import open_frame
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel

@@ -34,14 +34,21 @@ from svc.model.session.ending import DRAINING, PROXY_REVOKED, grant_ending
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.carried import Carried, Once
-from svc.proxy.direct import DirectLanes
-from svc.proxy.gate import Gate
-from svc.proxy.granted import Granted, Opening, as_told, peer_chain, read_granted, with_decision
-from svc.proxy.live import Live, LiveSessions
-from svc.proxy.opening import read_open
-from svc.proxy.rates import PersonRates
-from svc.proxy.reports import Reports, counting_refusals
+from svc.proxy.sessions.carry import Carried, Once
+from svc.proxy.sessions.direct import DirectLanes
+from svc.proxy.sessions.first_frame import read_open
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.granted import (
+    Granted,
+    Opening,
+    as_told,
+    peer_chain,
+    read_granted,
+    with_decision,
+)
+from svc.proxy.sessions.limits import PersonRates
+from svc.proxy.sessions.live import Live, LiveSessions
+from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")

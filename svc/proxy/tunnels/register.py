@@ -37,14 +37,14 @@ from svc.model.principal import Principal
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.proxy.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
-from svc.proxy.verdicts import Asking, Standing
+from svc.proxy.tunnels.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
+from svc.proxy.tunnels.verdicts import Asking, Standing
 from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
 
 if TYPE_CHECKING:
-    from svc.proxy.tunnels import TunnelService
+    from svc.proxy.tunnels.service import TunnelService
 
 _log = Logger(namespace="svc_proxy")
 

@@ -36,7 +36,7 @@ from svc.messages.control import (
     ended_message,
 )
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.ends import END_BYTES, EndsJournal, Owed
+from svc.proxy.uplink.journal import END_BYTES, EndsJournal, Owed
 from svc.ratelimit.quota import Shares
 from svc.runtime.services import BackgroundTasks
 
