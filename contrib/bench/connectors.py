@@ -30,7 +30,7 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.runtime.services import bounded
 from svc.telemetry.metrics import Metrics
 from svc.testing.settings import SHORT, numbers_of, toml

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from svc.config import RoleSettings
     from svc.interfaces.rpc import IRpcChannel
-    from svc.rpc.channel import RpcChannel
+    from svc.rpc.client.channel import RpcChannel
 
 _T = TypeVar("_T")
 _Response = TypeVar("_Response", bound="Message")
@@ -203,7 +203,7 @@ async def _connected(reactor: Any, directory: Path) -> RpcChannel:
     """Connect through the directory's descriptor, because the path may be too long for a socket."""
     from twisted.internet.endpoints import UNIXClientEndpoint
 
-    from svc.rpc.channel import dial
+    from svc.rpc.client.channel import dial
 
     with _descriptor(directory) as handle:
         endpoint = UNIXClientEndpoint(reactor, f"/proc/self/fd/{handle}/{SOCKET}")

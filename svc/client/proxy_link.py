@@ -28,7 +28,7 @@ from svc.messages.session import (
     decode_listing,
     encode_list_request,
 )
-from svc.rpc.freshness import Freshness, Shown, close_when_idle
+from svc.rpc.max_age import Freshness, Shown, close_when_idle
 from svc.runtime.services import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_client")

@@ -17,7 +17,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import client_context
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 
 DialAuthority = Callable[[Address], Awaitable[IRpcChannel]]
 

@@ -19,7 +19,7 @@ from svc.messages.control import Lanes
 from svc.messages.forward import LEADER_METHOD
 from svc.model.principal import NODE_ROLES, Role
 from svc.pki.tls import ClientCertificates, server_context
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 
 
 def made_listeners(p: Parts) -> dict[str, RpcListener]:

@@ -33,7 +33,7 @@ from svc.model.cluster.node import NodeState
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.runtime.services import AsyncService, Readiness
 from svc.wire.limits import WireLimits
 

@@ -35,9 +35,9 @@ from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import client_context
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.connection import Keepalive
-from svc.rpc.freshness import Freshness
+from svc.rpc.max_age import Freshness
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
 from svc.tunnel.times import dial_secs
 

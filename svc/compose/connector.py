@@ -43,7 +43,7 @@ from svc.model.signing import Purpose
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
 from svc.telemetry.metrics import Metrics

@@ -53,7 +53,7 @@ from svc.pki.judge import PinnedRoot
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.connection import HANDSHAKE_SECONDS
 from svc.rpc.endpoint import StreamClientEndpoint
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from svc.config import RoleSettings
-from svc.rpc.endings import Endings
+from svc.rpc.disconnect_log import Endings
 from svc.wire.limits import WireLimits
 
 

@@ -25,10 +25,10 @@ from svc.interfaces.rpc import Admit, RpcService
 from svc.lanes.front import FrontFactory
 from svc.lanes.meeting import Meetings
 from svc.pki.tls import ServerTLS
-from svc.rpc.crowd import Crowd
-from svc.rpc.endings import Endings
-from svc.rpc.server import RpcServerFactory, admit_all
-from svc.rpc.tls import TlsServerFactory
+from svc.rpc.disconnect_log import Endings
+from svc.rpc.server.connection_limits import Crowd
+from svc.rpc.server.server import RpcServerFactory, admit_all
+from svc.rpc.server.tls import TlsServerFactory
 from svc.runtime.services import AsyncService, Listener
 from svc.wire.limits import WireLimits, anonymous
 

@@ -33,9 +33,9 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.renewal import RenewalLoop
 from svc.pki.tls import client_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.connection import Keepalive
-from svc.rpc.freshness import Freshness
+from svc.rpc.max_age import Freshness
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes, dial_secs

@@ -28,7 +28,7 @@ from svc.model.cluster.registration import DeclaredResource, Registration
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.rpc.freshness import Freshness, Shown
+from svc.rpc.max_age import Freshness, Shown
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import Cycle, Tunnel
 from svc.tunnel.times import TunnelTimes

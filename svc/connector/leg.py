@@ -40,10 +40,10 @@ from svc.messages.tunnel import (
 )
 from svc.model.cluster.registration import Accepted
 from svc.model.session.ending import SessionOver
-from svc.rpc.channel import ClientStream
+from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
-from svc.rpc.freshness import Shown
+from svc.rpc.max_age import Shown
 from svc.runtime.services import BackgroundTasks, bounded
 
 if TYPE_CHECKING:

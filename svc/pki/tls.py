@@ -248,7 +248,7 @@ class Contexts:
 
 @frozen
 class Handshake:
-    """One connection to a listener; see :class:`svc.rpc.tls.Handshake`."""
+    """One connection to a listener; see :class:`svc.rpc.server.tls.Handshake`."""
 
     connection: SSL.Connection
     _contexts: Contexts

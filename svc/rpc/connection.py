@@ -27,13 +27,13 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.arrival import waited_secs
-from svc.rpc.endings import told_of
-from svc.rpc.ends import MessageEnd, Told
-from svc.rpc.pace import SlowReading
-from svc.rpc.patience import Patience
+from svc.rpc.call import MessageEnd, Told
+from svc.rpc.disconnect_log import told_of
 from svc.rpc.peer import peer_of
-from svc.rpc.reading import Reading
+from svc.rpc.read_hold import Reading
 from svc.rpc.status import connection_lost
+from svc.rpc.throttle import SlowReading
+from svc.rpc.timeouts import Patience
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.events import Drained, Event, Finished, GoingAway, Ponged, Readable, Ready

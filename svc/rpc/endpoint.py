@@ -11,7 +11,7 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from zope.interface import implementer
 
-from svc.rpc.ends import MessageEnd
+from svc.rpc.call import MessageEnd
 from svc.rpc.stream import StreamTransport
 
 

@@ -26,8 +26,8 @@ from zope.interface import implementer
 from svc.errors import Malformed, SvcError
 from svc.interfaces.rpc import IMovedReader
 from svc.model.session.ending import SessionOver
-from svc.rpc.channel import ClientStream
-from svc.rpc.ends import MessageEnd
+from svc.rpc.call import MessageEnd
+from svc.rpc.client.channel import ClientStream
 from svc.rpc.frames import EOF, MOVED, FrameKind, data_head, end_frame, parse_frame, read_end
 from svc.wire.limits import KIB
 from svc.wire.machine import Part

@@ -19,7 +19,7 @@ from svc.compose.listeners import ControlSocketEndpoint
 from svc.config import load_settings
 from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
 from tests.cli.desk import STATUS, Authority, Place
 from tests.proof import proves

@@ -12,7 +12,7 @@ from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed
 from svc.model.principal import Role
-from svc.rpc.freshness import Freshness
+from svc.rpc.max_age import Freshness
 from svc.runtime.services import BackgroundTasks
 from tests.client.test_proxy_link import MemoryChannel
 from tests.pki.renewing import renew

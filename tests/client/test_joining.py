@@ -42,7 +42,7 @@ from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.relay import LaneMeters, RelayLanes
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from tests.pki.support import PERSON, World
 from tests.proof import proves
 

@@ -12,7 +12,7 @@ from svc.messages.tunnel import Renew, decode_registration
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.model.signing import Signed
-from svc.rpc.freshness import Freshness
+from svc.rpc.max_age import Freshness
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.pki.renewing import renew
 from tests.proof import proves

@@ -69,9 +69,9 @@ from svc.proxy.uplink.summaries import RefusalSummaries
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import Tally
 from svc.ratelimit.limits import Refusals
-from svc.rpc.channel import ClientConnection, RpcChannel
+from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes

@@ -10,7 +10,7 @@ from svc.errors import SvcError
 from svc.messages.tunnel import Goodbye, Nonce, OpenNotice
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
-from svc.rpc.freshness import Freshness
+from svc.rpc.max_age import Freshness
 from tests.pki.renewing import renew
 from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests, Talk, data

@@ -10,9 +10,9 @@ from twisted.internet.task import Clock
 from twisted.test.iosim import FakeTransport, IOPump, connect
 
 from svc.interfaces.rpc import RpcService
-from svc.rpc.channel import ClientConnection, RpcChannel
+from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.connection import Keepalive
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
 
 _T = TypeVar("_T")

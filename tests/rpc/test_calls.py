@@ -11,10 +11,10 @@ from zope.interface.verify import verifyObject
 
 from svc.errors import Denied, Fault, SvcError, Unprocessed
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming, unary
-from svc.rpc.channel import TURN_SECONDS
+from svc.rpc.client.channel import TURN_SECONDS
 from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
-from svc.rpc.leaving import AWAY_SECONDS
-from svc.rpc.served import ServerCall
+from svc.rpc.server.call import ServerCall
+from svc.rpc.shutdown import AWAY_SECONDS
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from svc.errors import Unavailable
 from svc.pki.tls import H2, ClientCertificates, Contexts
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 
 ALERT = b"\x15\x03\x03\x00\x02\x02\x28"
 """TLS: fatal, handshake_failure."""

@@ -19,7 +19,7 @@ from twisted.trial.unittest import TestCase
 
 from svc.errors import Denied, SvcError
 from svc.interfaces.rpc import RpcService, streaming, unary
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from tests.proof import proves
 from tests.rpc.certificates import TestCA
 

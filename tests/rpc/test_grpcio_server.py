@@ -16,7 +16,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from svc.errors import Fault, SvcError
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from tests.rpc.certificates import TestCA
 
 LARGE_REQUEST, LARGE_RESPONSE = 271_828, 314_159

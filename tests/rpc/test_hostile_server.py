@@ -28,7 +28,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
 from svc.proto.gate.v1 import health_pb2
-from svc.rpc.channel import ClientConnection, RpcChannel
+from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.wire.limits import WireLimits
 
 MANY = 2000

@@ -22,8 +22,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from svc.interfaces.rpc import RpcService, unary
-from svc.rpc.channel import dial
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.client.channel import dial
+from svc.rpc.server.server import RpcServerFactory
 
 
 class Shout(Protocol):

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Denied
 from svc.interfaces.rpc import RpcService, streaming, unary
-from svc.rpc.channel import RpcChannel
+from svc.rpc.client.channel import RpcChannel
 from tests.rpc.memory import Pair
 
 CURRENT: ContextVar[str] = ContextVar("current", default="none")

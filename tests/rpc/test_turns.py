@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import IRpcCall, RpcService
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.wire.framing import prefix
 from svc.wire.limits import WireLimits
 

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import RpcService, unary
 from svc.proto.gate.v1 import health_pb2
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.framing import prefix

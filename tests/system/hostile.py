@@ -59,9 +59,9 @@ from svc.model.signing import Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.frames import open_frame, parse_frame
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
 from tests.system.overheard import Overhearing, Seen, Tap, taps
 from tests.system.stage import Stage, eventually, reactor, within

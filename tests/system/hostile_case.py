@@ -26,7 +26,7 @@ from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from tests.system.hostile import HostileProxy
 from tests.system.stage import EVIL, reactor, stage, within
 

@@ -37,7 +37,7 @@ from svc.pki.join import adopt_identity
 from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.testing.gateway import Gateway, init_gateway
 from svc.testing.processes import PATIENCE, Child, TooLate
 from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of

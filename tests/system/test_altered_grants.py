@@ -43,7 +43,7 @@ from svc.model.signing import Purpose, Signed, sign
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
 from svc.pki.root import make_cluster
-from svc.rpc.channel import dial
+from svc.rpc.client.channel import dial
 from svc.rpc.frames import data_head, open_frame
 from svc.testing.settings import POLICY
 from svc.tunnel.tls import SessionTls

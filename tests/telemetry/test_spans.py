@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import RpcService, unary
 from svc.interfaces.tracing import NO_TRACES
-from svc.rpc.channel import RpcChannel
+from svc.rpc.client.channel import RpcChannel
 from svc.telemetry.spans import UNTRACED
 from svc.telemetry.tracing import context_of
 from tests.proof import proves

@@ -18,7 +18,7 @@ from svc.interfaces.transport import OpenOrder
 from svc.messages.tunnel import Down, OpenNotice, decode_carry_open
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.rpc.ends import MessageEnd
+from svc.rpc.call import MessageEnd
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
 from svc.tunnel.transport import RegisteredTunnel

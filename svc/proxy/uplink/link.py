@@ -32,7 +32,7 @@ from svc.messages.control import (
 from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.uplink.pool import AuthorityPool
-from svc.rpc.freshness import Freshness, Shown, close_when_idle
+from svc.rpc.max_age import Freshness, Shown, close_when_idle
 from svc.runtime.services import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_proxy")

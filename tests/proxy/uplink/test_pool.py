@@ -16,8 +16,8 @@ from svc.messages.forward import Claim
 from svc.model.certificate import CertificateRefused
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
-from svc.rpc.channel import RpcChannel
-from svc.rpc.server import RpcServerFactory
+from svc.rpc.client.channel import RpcChannel
+from svc.rpc.server.server import RpcServerFactory
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Wire
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.rpc.outlet import Outlet
+from svc.rpc.tls_output import Outlet
 
 
 class Socket:

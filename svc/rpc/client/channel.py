@@ -18,9 +18,9 @@ from zope.interface import implementer
 from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
-from svc.rpc.connecting import connect
+from svc.rpc.call import MessageEnd, Told
+from svc.rpc.client.connecting import connect
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
-from svc.rpc.ends import MessageEnd, Told
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
 from svc.wire.events import GoingAway
 from svc.wire.headers import parse_metadata

@@ -39,8 +39,8 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
-from svc.rpc.outlet import Outlet
 from svc.rpc.peer import host_of
+from svc.rpc.tls_output import Outlet
 
 _READ_BYTES = 1 << 15
 _RECORD_BYTES = 1 << 14

@@ -24,13 +24,13 @@ from svc.interfaces.rpc import (
     Serve,
 )
 from svc.interfaces.tracing import Traced
+from svc.rpc.call import Told
 from svc.rpc.connection import HANDSHAKE_SECONDS, WireProtocol, ignore
-from svc.rpc.crowd import Crowd
-from svc.rpc.endings import Endings, logged_too
-from svc.rpc.ends import Told
-from svc.rpc.leaving import Leaving
+from svc.rpc.disconnect_log import Endings, logged_too
 from svc.rpc.peer import host_of
-from svc.rpc.served import ServerCall, draining
+from svc.rpc.server.call import ServerCall, draining
+from svc.rpc.server.connection_limits import Crowd
+from svc.rpc.shutdown import Leaving
 from svc.wire.connection import Connection
 from svc.wire.events import Event, GoingAway, Opened
 from svc.wire.limits import WireLimits

@@ -26,9 +26,9 @@ from svc.errors import SvcError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, client_context, server_context
-from svc.rpc.tls import Begin, TlsServer, TlsServerFactory
+from svc.rpc.server.tls import Begin, TlsServer, TlsServerFactory
 from tests.pki.support import ALL, LegacyClient, World
-from tests.rpc.test_outlet import Socket, Writer
+from tests.rpc.test_tls_output import Socket, Writer
 
 
 class Ear(Protocol):

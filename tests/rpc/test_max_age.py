@@ -11,7 +11,7 @@ from svc.errors import Unavailable
 from svc.interfaces.rpc import Peer
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
-from svc.rpc.freshness import Freshness, NotRenewed, Shown
+from svc.rpc.max_age import Freshness, NotRenewed, Shown
 from tests.pki.renewing import renew
 from tests.pki.support import World
 from tests.proof import proves

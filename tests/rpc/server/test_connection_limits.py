@@ -16,8 +16,8 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import IRpcCall, RpcService
-from svc.rpc.crowd import LOG_SECONDS, Crowd
-from svc.rpc.server import RpcServerFactory, ServerConnection
+from svc.rpc.server.connection_limits import LOG_SECONDS, Crowd
+from svc.rpc.server.server import RpcServerFactory, ServerConnection
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 

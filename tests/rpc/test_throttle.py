@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.rpc.pace import SlowReading
+from svc.rpc.throttle import SlowReading
 
 
 class Transport:

@@ -11,7 +11,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config.keys import KEYS
-from svc.rpc.endings import LINES, SPAN_SECS, Endings
+from svc.rpc.disconnect_log import LINES, SPAN_SECS, Endings
 from svc.wire.connection import REASONS
 from svc.wire.floods import Nuisance
 

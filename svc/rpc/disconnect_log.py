@@ -11,7 +11,7 @@ from OpenSSL.SSL import Error as SSLError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.rpc.ends import Told
+from svc.rpc.call import Told
 
 _log = Logger(namespace="svc_rpc")
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from h2.errors import ErrorCodes
 from twisted.internet.interfaces import IReactorTime
 
-from svc.rpc.ends import MessageEnd, Told
+from svc.rpc.call import MessageEnd, Told
 from svc.rpc.status import deadline_exceeded
 from svc.wire.connection import Connection
 from svc.wire.streams import Stream

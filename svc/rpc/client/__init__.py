@@ -1,0 +1,1 @@
+"""Calling gRPC: a channel over one connection, and dialing one."""
