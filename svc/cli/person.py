@@ -108,8 +108,8 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
 
 
 async def _listed(side: PersonSide) -> list[dict[str, Any]]:
-    from svc.client.proxy_link import list_once
-    from svc.client.resident import Endpoint
+    from svc.client.link import list_once
+    from svc.client.resident.service import Endpoint
 
     channel = await side.connect()
     try:
@@ -170,7 +170,7 @@ async def _why(side: PersonSide, decision_id: str) -> Any:
 @click.pass_obj
 def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
     """Carry one session over stdin and stdout, as an ssh ProxyCommand."""
-    from svc.client.refused import said
+    from svc.client.resident.refused import said
 
     side = _able(globals_)
     known = side.kinds.by_name.get(kind)
@@ -213,7 +213,7 @@ async def _carried(
 
 async def _kind_of(side: PersonSide, channel: Any, name: str) -> str:
     """The kind of a resource that may be viewed; empty where that is not known."""
-    from svc.client.proxy_link import list_once
+    from svc.client.link import list_once
 
     try:
         seen = await list_once(channel, side.runtime.reactor)
@@ -272,7 +272,7 @@ def _with(side: PersonSide, reactor: Any) -> PersonSide:
 
 
 def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
-    from svc.client.control import ask_resident
+    from svc.client.resident.control import ask_resident
 
     return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
 

@@ -15,7 +15,7 @@ from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
 from svc.client.ended import FarSide
-from svc.client.local import only_side
+from svc.client.resident.local import only_side
 from svc.client.sessions import Session
 from svc.lanes.relay import Relay, RelayEnded, RelaySide
 

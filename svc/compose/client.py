@@ -12,17 +12,17 @@ from attrs import frozen
 from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
 
-from svc.client.control import SOCKET, ControlFactory
 from svc.client.heads import KnownHead
 from svc.client.lanes import Lanes
-from svc.client.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
+from svc.client.link import ProxyLink, Way
 from svc.client.own_certificate import EndWarnings, check_own
-from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
-from svc.client.proxy_link import ProxyLink, Way
-from svc.client.refused import Refusals
-from svc.client.resident import RETRY_SECS, Place, Resident
+from svc.client.resident.control import SOCKET, ControlFactory
+from svc.client.resident.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
+from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
+from svc.client.resident.refused import Refusals
+from svc.client.resident.service import RETRY_SECS, Place, Resident
+from svc.client.resident.status import StatusDesk
 from svc.client.sessions import SessionDialer
-from svc.client.status import StatusDesk
 from svc.compose.heads import greatest_head
 from svc.compose.joining import dialed, lane_to
 from svc.compose.limits import told_of, wire_limits

@@ -16,7 +16,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.client.control import SOCKET
+from svc.client.resident.control import SOCKET
 from svc.compose.client import RUN_DIRECTORY
 from svc.errors import Unavailable
 from svc.runtime.services import bounded

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.threads import deferToThreadPool
 
-from svc.client.peer_uid import AVAILABLE
+from svc.client.resident.peer_uid import AVAILABLE
 from svc.compose.client import client_settings, load_person
 from svc.compose.runtime import Runtime
 from svc.config import load_settings

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
 from zope.interface import implementer
 
-from svc.client.peer_uid import AVAILABLE, peer_uid
+from svc.client.resident.peer_uid import AVAILABLE, peer_uid
 from svc.demo.scene import ECHO, SSH, VAULT, WEB
 
 _log = Logger(namespace="svc_demo")

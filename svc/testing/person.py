@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
-from svc.client.control import ask_resident
+from svc.client.resident.control import ask_resident
 from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.proxy_link import ProxyLink, Way
+from svc.client.link import ProxyLink, Way
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed
 from svc.model.principal import Role
 from svc.rpc.max_age import Freshness
 from svc.runtime.services import BackgroundTasks
-from tests.client.test_proxy_link import MemoryChannel
+from tests.client.test_link import MemoryChannel
 from tests.pki.renewing import renew
 from tests.pki.support import World
 from tests.proof import proves

@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.refused import Refusals, policies_of, said
+from svc.client.resident.refused import Refusals, policies_of, said
 from svc.client.sessions import Session, Wish, check_grant
 from svc.errors import Denied, SvcError, Unavailable
 from svc.kinds.tcp import tcp

@@ -6,8 +6,8 @@ import socket
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from svc.client.peer_uid import AVAILABLE, listener_uid
-from tests.client.test_peer_uid import OTHER, as_other
+from svc.client.resident.peer_uid import AVAILABLE, listener_uid
+from tests.client.resident.test_peer_uid import OTHER, as_other
 
 _LISTEN = """
 import os, socket, sys

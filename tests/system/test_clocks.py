@@ -6,7 +6,7 @@ import json
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.control import ask_resident
+from svc.client.resident.control import ask_resident
 from svc.errors import SvcError
 from svc.testing.fork_server import CLOCK_OFFSET
 from svc.testing.person import Person

@@ -7,7 +7,7 @@ import socket
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from svc.client.proxy_link import list_once
+from svc.client.link import list_once
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.proto.gate.v1 import health_pb2

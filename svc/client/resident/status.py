@@ -9,10 +9,10 @@ from attrs import asdict, define
 from twisted.internet.interfaces import IReactorTime
 
 from svc.client.heads import KnownHead
+from svc.client.link import ProxyLink
 from svc.client.own_certificate import check_own, identity_status
-from svc.client.proxy_link import ProxyLink
-from svc.client.refused import Refusals
-from svc.client.resident import Resident
+from svc.client.resident.refused import Refusals
+from svc.client.resident.service import Resident
 from svc.errors import Malformed
 from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339

@@ -18,10 +18,10 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.logger import Logger
 
-from svc.client.addresses import addresses, ports
-from svc.client.cache import read_endpoints, write_endpoints
 from svc.client.ended import Cuts, FarSide
-from svc.client.local import (
+from svc.client.resident.addresses import addresses, ports
+from svc.client.resident.cache import read_endpoints, write_endpoints
+from svc.client.resident.local import (
     LocalConnections,
     SocketDirectory,
     TcpGuard,
@@ -30,7 +30,7 @@ from svc.client.local import (
     close_port,
     only_side,
 )
-from svc.client.refused import Refusals
+from svc.client.resident.refused import Refusals
 from svc.client.sessions import Session, SessionDialer, Wish
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import IResourceKind

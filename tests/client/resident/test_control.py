@@ -15,12 +15,12 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.control import SOCKET, ControlFactory, ask_resident
 from svc.client.ended import Cuts
-from svc.client.local import SocketDirectory, UnixGuard
-from svc.client.refused import Refusals
-from svc.client.resident import Endpoint
-from svc.client.status import StatusDesk
+from svc.client.resident.control import SOCKET, ControlFactory, ask_resident
+from svc.client.resident.local import SocketDirectory, UnixGuard
+from svc.client.resident.refused import Refusals
+from svc.client.resident.service import Endpoint
+from svc.client.resident.status import StatusDesk
 from svc.errors import ConfigError, Denied, Malformed, SvcError
 from svc.model.certificate import CertificateRefused
 from tests.client.memory import DECISION

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.addresses import addresses
-from svc.client.local import TcpGuard, TcpPorts
-from svc.client.refused import Refusals
-from svc.client.resident import Place, Resident
+from svc.client.resident.addresses import addresses
+from svc.client.resident.local import TcpGuard, TcpPorts
+from svc.client.resident.refused import Refusals
+from svc.client.resident.service import Place, Resident
 from svc.errors import Denied, SvcError, Unavailable
 from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.proxy_link import ProxyLink, Way, list_once, merge
+from svc.client.link import ProxyLink, Way, list_once, merge
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed, Listing, encode_listing

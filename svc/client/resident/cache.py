@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from svc.client.addresses import is_ours
+from svc.client.resident.addresses import is_ours
 from svc.errors import ConfigError
 from svc.runtime import durable
 

@@ -10,7 +10,7 @@ import threading
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from svc.client.peer_uid import AVAILABLE, listener_uid, peer_uid
+from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
 
 OTHER = 54321
 _CONNECT = """
