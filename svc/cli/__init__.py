@@ -22,13 +22,13 @@ from svc.telemetry.escape import escaped
 USAGE_EXIT = 64
 
 _COMMANDS = {
-    "authority": "svc.cli.authority:authority",
+    "authority": "svc.cli.authority.commands:authority",
     "proxy": "svc.cli.roles:proxy",
     "connector": "svc.cli.roles:connector",
     "all": "svc.cli.roles:all_roles",
-    "init": "svc.cli.first:init",
-    "demo": "svc.cli.first:demo",
-    "join": "svc.cli.joining:join",
+    "init": "svc.cli.setup:init",
+    "demo": "svc.cli.setup:demo",
+    "join": "svc.cli.join:join",
     "up": "svc.cli.person:up",
     "status": "svc.cli.person:status",
     "resources": "svc.cli.person:resources",

@@ -63,7 +63,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def tell(as_json: bool, value: object, lines: Iterable[str], hints: Iterable[str] = ()) -> None:
     """The result of a command: *value* for programs, or *lines* and *hints* for people.
 
-    The names in *value* are among :data:`svc.cli.keys.KEYS`; times are RFC 3339 in UTC.
+    The names in *value* are among :data:`svc.cli.json_names.KEYS`; times are RFC 3339 in UTC.
     """
     if as_json:
         say([document(value)])

@@ -15,7 +15,7 @@ from attrs import asdict, evolve
 from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.groups import Group
-from svc.cli.joining import runtime
+from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, table, tell
 from svc.cli.person_texts import facts, reasons, session_end
 from svc.cli.roles import Running, refused

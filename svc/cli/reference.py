@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from svc.cli import _COMMANDS, USAGE_EXIT, svc
-from svc.cli.keys import KEYS
+from svc.cli.json_names import KEYS
 
 _HEAD = f"""\
 # Commands

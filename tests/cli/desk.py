@@ -32,7 +32,7 @@ from svc.authority.state.cache import Knowledge
 from svc.authority.state.recorder import Recorder, operator
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
-from svc.cli.keys import unknown
+from svc.cli.json_names import unknown
 from svc.compose.runtime import load_kinds
 from svc.compose.state import origin_key, origin_verifier
 from svc.errors import SvcError
@@ -100,7 +100,7 @@ def terminal(*arguments: str, stdin: bytes = b"", admin: Any = None) -> Outcome:
         if "--json" in arguments and told and not {"show", "prove", "export"} & set(arguments):
             # Of the log's own records every name is another list's.
             strange = sorted(set(unknown(json.loads(told))))
-            assert not strange, f"{arguments}: not in svc.cli.keys: {strange}"
+            assert not strange, f"{arguments}: not in svc.cli.json_names: {strange}"
         return Outcome(status, told, err.getvalue().decode())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from svc.cli import svc
-from svc.cli.keys import KEYS, unknown
+from svc.cli.json_names import KEYS, unknown
 from svc.model.cluster.token import parse_token
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN

@@ -27,7 +27,7 @@ ROOM = "svc.compose."
 OTHERS = frozenset(name for names in ROOTS.values() for name in names)
 
 ELSEWHERE = {
-    ("authority", "identity.issuing_ca_days"): "svc.cli.authority_keys",
+    ("authority", "identity.issuing_ca_days"): "svc.cli.authority.keys",
     ("client", "profile"): "svc.cli.person",
 }
 """Read by a command of that side, and not by the running role."""

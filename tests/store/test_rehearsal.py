@@ -176,7 +176,7 @@ class SqliteTests(Case):
 _REHEARSING = """
 import sys, time
 from pathlib import Path
-from svc.cli.authority_store import rehearse
+from svc.cli.authority.store import rehearse
 from svc.compose.store_place import StorePlace
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.postgres.factory import PostgresFactory

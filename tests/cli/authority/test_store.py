@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.authority_store import apply
+from svc.cli.authority.store import apply
 from svc.compose.store_place import StorePlace
 from svc.errors import LockTimeout, SvcError
 from svc.store.engine.lock import take_lock

@@ -10,16 +10,16 @@ from copy import copy
 
 import click
 
-from svc.cli.authority_audit import audit
-from svc.cli.authority_backup import backup
-from svc.cli.authority_catalog import resources
-from svc.cli.authority_keys import keys
-from svc.cli.authority_members import groups, nodes, persons
-from svc.cli.authority_outbox import outbox
-from svc.cli.authority_policy import policy
-from svc.cli.authority_state import state
-from svc.cli.authority_status import status
-from svc.cli.authority_store import store
+from svc.cli.authority.audit import audit
+from svc.cli.authority.backup import backup
+from svc.cli.authority.catalog import resources
+from svc.cli.authority.keys import keys
+from svc.cli.authority.members import groups, nodes, persons
+from svc.cli.authority.outbox import outbox
+from svc.cli.authority.policy import policy
+from svc.cli.authority.state import state
+from svc.cli.authority.status import status
+from svc.cli.authority.store import store
 from svc.cli.groups import Group
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svc.cli import Globals
+from svc.cli.cancellation import Tidy
 from svc.cli.control import ask
 from svc.cli.forms import WORD
 from svc.cli.output import hint, json_option, say, tell
-from svc.cli.tidy import Tidy
 from svc.errors import SvcError, UsageError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""``svc authority``: a module a group of commands.  Begin with ``commands``."""
