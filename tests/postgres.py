@@ -25,8 +25,8 @@ import psycopg2
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.store.postgres.factory import PostgresFactory
-from svc.testing.postgres import USER, PostgresServer, find_programs
-from svc.testing.processes import until
+from svc.testing.gateway.postgres import USER, PostgresServer, find_programs
+from svc.testing.gateway.processes import until
 from tests.tools import missing
 from tests.wheels import ROOT
 

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from svc.testing.postgres import PostgresServer
+from svc.testing.gateway.postgres import PostgresServer
 
 
 def keep(programs: Path, told: Path, pid: int) -> None:

@@ -31,7 +31,7 @@ from typing import NoReturn
 from attrs import field, frozen
 from twisted.scripts import trial
 
-from svc.testing import fork_server, forking
+from svc.testing.gateway import fork_server, forking
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -215,7 +215,7 @@ def main(words: Sequence[str]) -> int:
     # All share the PostgreSQL server of this run.
     os.environ.setdefault("SVC_TEST_RUN", str(os.getpid()))
     waiting = groups(modules(asked.names))
-    fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway")
+    fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway.gateway")
     began = monotonic()
     base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
     tempfile.tempdir = None  # asked for anew by whoever is told another environment

@@ -11,8 +11,8 @@ from shutil import rmtree
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.forking import Forked, fork
-from svc.testing.processes import Child, begun, environment, run, svc_command, until
+from svc.testing.gateway.forking import Forked, fork
+from svc.testing.gateway.processes import Child, begun, environment, run, svc_command, until
 
 
 class ForkTests(SynchronousTestCase):

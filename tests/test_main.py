@@ -12,7 +12,7 @@ from shutil import rmtree
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.__main__ import leave_working_directory
-from svc.testing.processes import environment
+from svc.testing.gateway.processes import environment
 
 SHADOWS = ("click", "twisted", "attrs", "logging", "pydantic")
 EARLY = ("functools", "importlib", "contextlib", "warnings", "collections")

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime.python_environment import HARMLESS, obeyed, without_them
 from svc.start import anew, command
-from svc.testing.processes import environment
+from svc.testing.gateway.processes import environment
 
 SOURCES = Path(__file__).resolve().parent.parent
 SCRIPT = """\

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 from unittest import SkipTest
 
-from svc.testing.postgres import find_programs
+from svc.testing.gateway.postgres import find_programs
 
 #: Every stock tool a test may ask for, and the Debian package that brings it.
 PACKAGES: Mapping[str, str] = {

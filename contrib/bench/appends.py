@@ -21,7 +21,7 @@ from contrib.bench.peers import Missing
 from contrib.bench.rows import NO_GOAL, Goal, Row, more_is_better
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
-from svc.testing.postgres import SETTINGS, USER, PostgresServer, find_programs
+from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer, find_programs
 
 _WRITERS = (1, 10, 100)
 _SECS = 1.5

@@ -18,7 +18,7 @@ from contrib.bench.ends import throughput
 from contrib.bench.inside import Lag, lag, p99_row
 from contrib.bench.ours import Ours
 from contrib.bench.rows import Row, less_is_better, more_is_better
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.system.attackers import CALLS, FLOODS, WRONGS
 from tests.system.raw import Raw, greeted
 

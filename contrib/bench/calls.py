@@ -22,7 +22,7 @@ from contrib.bench.inside import Lag, lag, p99_row
 from contrib.bench.machine import cpu_seconds
 from contrib.bench.ours import Ours
 from contrib.bench.rows import Goal, Row, less_is_better, more_is_better
-from svc.testing.settings import CONNECTOR, PROXY
+from svc.testing.gateway.settings import CONNECTOR, PROXY
 
 _ROUNDS = 3
 _SECONDS = 2.0

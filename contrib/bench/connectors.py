@@ -33,7 +33,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.client.channel import dial
 from svc.runtime.services import bounded
 from svc.telemetry.metrics import Metrics
-from svc.testing.settings import SHORT, numbers_of, toml
+from svc.testing.gateway.settings import SHORT, numbers_of, toml
 
 _WAIT_SECS = 30.0
 _LOOK_SECS = 0.02

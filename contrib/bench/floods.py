@@ -10,11 +10,11 @@ from contrib.bench.ends import round_trip
 from contrib.bench.ours import POLICY
 from contrib.bench.rows import Goal, Row, less_is_better, more_is_better
 from svc.config.keys import KEYS
-from svc.testing.flood import answers, start_flood
-from svc.testing.gateway import make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
-from svc.testing.settings import Target
+from svc.testing.gateway.flood import answers, start_flood
+from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import Target
 
 _ROUNDS = 4
 _OPENS = 150

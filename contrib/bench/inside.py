@@ -11,7 +11,7 @@ from math import inf
 from attrs import define, field
 
 from contrib.bench.rows import Goal, Row, less_is_better
-from svc.testing.gateway import Gateway
+from svc.testing.gateway.gateway import Gateway
 
 GOAL = Goal(value=50.0)
 """Milliseconds that the p99 may be."""

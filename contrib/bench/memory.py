@@ -19,8 +19,8 @@ from contrib.bench.ends import Sink, held, start_sink
 from contrib.bench.handshakes import connect, trusting
 from contrib.bench.machine import resident_kib
 from contrib.bench.rows import NO_GOAL, Goal, Row, less_is_better
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
 
 _AT_ONCE = 16
 _WARM, _WARM_TUNNELS, _FEW, _MANY = 50, 20, 200, 2_000

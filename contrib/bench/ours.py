@@ -8,9 +8,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.settings import CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.settings import CONNECTOR, PROXY, Target
 
 POLICY = """\
 @id("operators-administer")

@@ -11,9 +11,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from contrib.bench.rows import Goal, Row, less_is_better
-from svc.testing.gateway import init_gateway
-from svc.testing.processes import environment, svc_command
-from svc.testing.settings import ALL
+from svc.testing.gateway.gateway import init_gateway
+from svc.testing.gateway.processes import environment, svc_command
+from svc.testing.gateway.settings import ALL
 
 _COMMANDS = 15
 _STARTS = 5

@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from svc.cli.control import ask
 from svc.errors import SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.testing.processes import PATIENCE, Child, until
+from svc.testing.gateway.processes import PATIENCE, Child, until
 
 _BEFORE_NEXT = 0.02
 

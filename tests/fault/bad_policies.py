@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from svc.testing.settings import POLICY
+from svc.testing.gateway.settings import POLICY
 
 TOO_DEEP, TOO_LARGE, INVALID = "policy_too_deep", "policy_too_large", "policy_invalid"
 

@@ -22,8 +22,8 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import GROUP_ADD
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
 from tests.fault.appender import Appender
 from tests.fault.tcp import FaultProxy
 from tests.postgres import connected, empty_database

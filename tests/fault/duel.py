@@ -14,7 +14,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import GROUP_ADD
-from svc.testing.processes import PATIENCE, until
+from svc.testing.gateway.processes import PATIENCE, until
 from tests.fault.appender import Appender
 from tests.fault.cluster import Cluster
 from tests.fault.tally import IS_LONG, Tally

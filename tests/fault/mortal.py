@@ -22,7 +22,7 @@ from svc.store.postgres import connect
 from svc.store.postgres.connection import PostgresConnection
 from svc.store.sqlite import factory
 from svc.store.sqlite.connection import SqliteDatabase
-from svc.testing.processes import die_with_parent
+from svc.testing.gateway.processes import die_with_parent
 from tests.store.places import ROOT
 
 _left = 0

@@ -1,7 +1,7 @@
 """Faults in the system calls of a live process, by the stock ``strace``.
 
-A process of a test's own is attached to.  Root is not needed: what ``svc/testing/fork_server.py``
-starts lets itself be traced.
+A process of a test's own is attached to.  Root is not needed: what the fork server
+(``svc/testing/gateway/fork_server.py``) starts lets itself be traced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import define
 
-from svc.testing.processes import PATIENCE, TooLate, die_with_parent, until
+from svc.testing.gateway.processes import PATIENCE, TooLate, die_with_parent, until
 from tests.tools import missing, stock_tool
 
 _HITS = ("(INJECTED)", "(DELAYED)", "+++ killed by SIGKILL +++")

@@ -11,7 +11,7 @@ import signal
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import SESSION_START
-from svc.testing.processes import PATIENCE
+from svc.testing.gateway.processes import PATIENCE
 from tests.fault import wire
 from tests.fault.cluster import Cluster
 from tests.fault.strace import inject

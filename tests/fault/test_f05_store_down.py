@@ -12,10 +12,10 @@ from time import monotonic
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
-from svc.testing.settings import AUTHORITY, POLICY, Target
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import AUTHORITY, POLICY, Target
 from tests.fault.cluster import free_port, socket_of, through
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode

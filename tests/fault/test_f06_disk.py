@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import until
+from svc.testing.gateway.processes import until
 from tests.fault.cluster import Cluster
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, in_long_form, sampled

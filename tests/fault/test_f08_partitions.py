@@ -11,7 +11,7 @@ from time import monotonic
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import until
+from svc.testing.gateway.processes import until
 from tests.fault.duel import TAKING, Duel, side_by_side
 from tests.fault.tally import IS_LONG, Tally, counted, in_long_form, lanes
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode

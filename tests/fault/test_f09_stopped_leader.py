@@ -7,7 +7,7 @@ from threading import Event
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import PATIENCE
+from svc.testing.gateway.processes import PATIENCE
 from tests.fault import wire
 from tests.fault.duel import Duel, side_by_side
 from tests.fault.tally import Tally, counted, in_long_form, lanes

@@ -17,9 +17,9 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.spool import SpoolRow
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import Ran, run, svc_command, until
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import Ran, run, svc_command, until
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.queued import Spool
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.postgres import connected, empty_database

@@ -23,7 +23,7 @@ from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import load_settings
 from svc.errors import AuditBroken
 from svc.model.audit.record import SignedHead, chain_hash
-from svc.testing.processes import until
+from svc.testing.gateway.processes import until
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.fault.cluster import Cluster

@@ -17,8 +17,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.store.sqlite.location import lock_path
-from svc.testing.postgres import USER
-from svc.testing.processes import Child, die_with_parent, until
+from svc.testing.gateway.postgres import USER
+from svc.testing.gateway.processes import Child, die_with_parent, until
 from tests.fault.cluster import Cluster, free_port
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, counted, in_long_form

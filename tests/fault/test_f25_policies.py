@@ -10,8 +10,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, POLICY
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, POLICY
 from tests.fault.bad_policies import HOSTILE, bad_policies, policy
 from tests.fault.tally import Tally, counted
 from tests.proof import proves

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from svc.testing.processes import environment
+from svc.testing.gateway.processes import environment
 from tests.tools import stock_tool
 
 SOURCE = Path(__file__).resolve().parent / "go" / "probe.go"

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, environment, until
-from svc.testing.settings import PROXY
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, environment, until
+from svc.testing.gateway.settings import PROXY
 from tests.tools import missing, stock_tool
 
 NODE = Path(__file__).resolve().parent / "node"

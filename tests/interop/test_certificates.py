@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import environment
+from svc.testing.gateway.processes import environment
 from tests.interop.certificates import GENERATION, HOST, Sample, samples
 from tests.interop.stage import NODE
 from tests.tools import stock_tool

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.interop.certificates import GENERATION, HOST, samples
 from tests.interop.golang import asked_of_go
 from tests.interop.stage import ada, credentials, gateway

@@ -9,8 +9,8 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import environment
-from svc.testing.settings import PROXY
+from svc.testing.gateway.processes import environment
+from svc.testing.gateway.settings import PROXY
 from tests.interop.stage import asked_of_gateway, gateway
 
 

@@ -17,7 +17,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
-from svc.testing.settings import PROXY
+from svc.testing.gateway.settings import PROXY
 from tests.interop import scripts
 from tests.interop import testing_pb2 as pb
 from tests.interop.cases import SERVICE, payload

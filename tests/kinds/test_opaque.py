@@ -11,7 +11,7 @@ from svc.interfaces.kinds import IResourceKind
 from svc.kinds.address import split_address
 from svc.kinds.ssh import ssh
 from svc.kinds.tcp import tcp
-from svc.testing.kind_contract import KindContract
+from svc.testing.contracts.kind import KindContract
 
 PATH = "connector.resources[2]"
 

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.rpc.arrival import waited_secs
 from svc.rpc.connection import WireProtocol
-from svc.testing.processes import until
+from svc.testing.gateway.processes import until
 from svc.wire.limits import WireLimits
 
 

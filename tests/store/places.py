@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.interfaces.store import StoreNeeds
 from svc.model.store.migration import MigrationReport
 from svc.store.sqlite.factory import SqliteFactory
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

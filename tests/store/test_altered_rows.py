@@ -15,7 +15,7 @@ from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.ledger import PersonalValue
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.sqlite.factory import SqliteFactory
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 from tests.postgres import connected, migrated_database
 from tests.store.places import migrated_url, path_of
 

@@ -8,7 +8,7 @@ from twisted.trial.unittest import TestCase
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.sqlite.factory import SqliteFactory
-from svc.testing.store_contract import StoreContract
+from svc.testing.contracts.store import StoreContract
 from tests.postgres import migrated_database
 from tests.store.places import migrated_url
 

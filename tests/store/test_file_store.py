@@ -20,7 +20,7 @@ from svc.interfaces.store import IReadOnlyStore, IStoreFactory, ITransaction
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.engine.lock import take_lock
 from svc.store.sqlite.factory import SqliteFactory
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 from tests.proof import proves
 from tests.store.places import (
     files_beside,

@@ -22,7 +22,7 @@ from svc.plugins.store_sqlite import store_sqlite
 from svc.store.migrate import migrations_folder
 from svc.store.postgres.factory import PostgresFactory
 from svc.store.sqlite.factory import SqliteFactory
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 from tests.postgres import connected, empty_database
 from tests.proof import proves
 from tests.store.places import fresh_url, path_of

@@ -20,7 +20,7 @@ from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import JoinToken, Spending, TokenRole
 from svc.store.sqlite.memory import memory_store
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 
 T = TypeVar("T")
 IDS = st.sampled_from(["t1", "t2", "t3"])

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field, frozen
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from svc.testing.processes import PATIENCE, until
+from svc.testing.gateway.processes import PATIENCE, until
 
 
 @frozen

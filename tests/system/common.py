@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.system.world import around
 
 PROFILE = 'blue "1" \\ é'

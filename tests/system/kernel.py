@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.testing.processes import Child
+from svc.testing.gateway.processes import Child
 
 _LISTENS = "0A"
 _ESTABLISHED = "01"

@@ -23,9 +23,9 @@ from svc.model.audit.record import chain_hash
 from svc.pki.keyring import load_keys
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.connection import SqliteStatements, open_writer
-from svc.testing.gateway import Gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY
 
 OTHER = "o" * 26
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from svc.compose.client import PersonSide, client_settings, load_person
 from svc.compose.runtime import Runtime
 from svc.interfaces.rpc import IRpcChannel
-from svc.testing.person import Person
+from svc.testing.gateway.person import Person
 
 
 def side_of(person: Person) -> PersonSide:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from attrs import define
 
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
 from tests.tools import stock_tool
 
 _CONFIG = """\

@@ -38,9 +38,9 @@ from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.client.channel import dial
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import PATIENCE, Child, TooLate
-from svc.testing.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import PATIENCE, Child, TooLate
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of
 
 reactor: Any = _reactor
 _T = TypeVar("_T")
@@ -295,7 +295,7 @@ async def _made() -> Stage:
 async def eventually(
     what: str, look: Callable[[], _T], alive: list[Child] | None = None, seconds: float = PATIENCE
 ) -> _T:
-    """As ``svc.testing.processes.until``, while the reactor runs.
+    """As ``svc.testing.gateway.processes.until``, while the reactor runs.
 
     Raises:
         TooLate: with the last words of the children.

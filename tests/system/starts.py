@@ -11,8 +11,8 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from svc.testing.forking import Forked
-from svc.testing.processes import begun, environment, svc_command
+from svc.testing.gateway.forking import Forked
+from svc.testing.gateway.processes import begun, environment, svc_command
 
 CANARY = "hunter2canary"
 """Stands where a secret might; no refusal may hold it."""

@@ -45,7 +45,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.root import make_cluster
 from svc.rpc.client.channel import dial
 from svc.rpc.frames import data_head, open_frame
-from svc.testing.settings import POLICY
+from svc.testing.gateway.settings import POLICY
 from svc.tunnel.tls import SessionTls
 from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, dialer, listening

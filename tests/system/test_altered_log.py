@@ -10,9 +10,9 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.monitor import LOOK_SECS
-from svc.testing.gateway import init_gateway, make_gateway
-from svc.testing.processes import TooLate, run, until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import init_gateway, make_gateway
+from svc.testing.gateway.processes import TooLate, run, until
+from svc.testing.gateway.settings import AUTHORITY
 from tests.system.world import around
 
 _RARE = {"audit.head_after_secs": 3600.0, "audit.head_every_records": 100_000}

@@ -16,10 +16,10 @@ from attrs import define
 from hyperframe.frame import PingFrame
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, PROXY, Target
 from tests.system.attackers import CALLS, CALM, FLOODS, MANY, WRONGS, Attacker
 from tests.system.hostile_server import hostile_server
 from tests.system.raw import Ending, greeted

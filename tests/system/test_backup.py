@@ -10,9 +10,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import init_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import init_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY
 from tests.cli.authority.backups import RECIPIENT, key_file
 from tests.fault.cluster import Cluster
 from tests.fault.tally import in_long_form

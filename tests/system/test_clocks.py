@@ -8,9 +8,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.control import ask_resident
 from svc.errors import SvcError
-from svc.testing.fork_server import CLOCK_OFFSET
-from svc.testing.person import Person
-from svc.testing.processes import Child, Ran, run, svc_command, until
+from svc.testing.gateway.fork_server import CLOCK_OFFSET
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.system.common import ada, shared
 
 HOUR = 3600

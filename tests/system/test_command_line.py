@@ -13,10 +13,10 @@ import threading
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import make_gateway
-from svc.testing.postgres import USER
-from svc.testing.processes import Ran, environment, run, svc_command, until
-from svc.testing.settings import AUTHORITY, Target
+from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.postgres import USER
+from svc.testing.gateway.processes import Ran, environment, run, svc_command, until
+from svc.testing.gateway.settings import AUTHORITY, Target
 from tests.fault.tcp import FaultProxy
 from tests.postgres import own_server
 from tests.system.common import ada, eve, shared

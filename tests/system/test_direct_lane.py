@@ -13,8 +13,8 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.lanes.preface import GO, PREFACE_BYTES
-from svc.testing.person import Person
-from svc.testing.processes import until
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
 from tests.system.world import World, world
 
 MARKER = b"nobody between the two reads this "

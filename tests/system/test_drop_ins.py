@@ -12,8 +12,8 @@ from pathlib import Path
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.fork_server import SITE_PACKAGES
-from svc.testing.processes import svc_command
+from svc.testing.gateway.fork_server import SITE_PACKAGES
+from svc.testing.gateway.processes import svc_command
 from tests.system.starts import Start, faults
 
 SOURCES = Path(__file__).resolve().parent.parent.parent

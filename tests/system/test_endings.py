@@ -13,10 +13,10 @@ from typing import Any
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import begun, environment, svc_command, until
-from svc.testing.settings import CONNECTOR, POLICY, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import begun, environment, svc_command, until
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, Target
 from tests.system.world import around
 
 TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1

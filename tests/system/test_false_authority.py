@@ -33,7 +33,7 @@ from svc.pki.root import ClusterKeys, make_cluster
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
-from svc.testing.settings import AUTHORITY, POLICY, PROXY
+from svc.testing.gateway.settings import AUTHORITY, POLICY, PROXY
 from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
 

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import make_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.strace import inject
 from tests.proof import proves
 from tests.system.world import around

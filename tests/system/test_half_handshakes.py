@@ -11,9 +11,9 @@ from contextlib import ExitStack
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import init_gateway
-from svc.testing.processes import until
-from svc.testing.settings import PROXY
+from svc.testing.gateway.gateway import init_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import PROXY
 from tests.system.raw import greeted
 
 IS_LONG = os.environ.get("SVC_LONG") == "1"

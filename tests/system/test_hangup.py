@@ -6,8 +6,8 @@ import signal
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
-from svc.testing.processes import Child, until
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.processes import Child, until
 from tests.system.common import ROLES, shared
 
 SAID = (

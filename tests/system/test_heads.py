@@ -10,9 +10,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY
 
 PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 

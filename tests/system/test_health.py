@@ -13,8 +13,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.pki.keyring import create_cluster
-from svc.testing.processes import environment
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.processes import environment
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.proof import proves
 from tests.system.common import ada, shared
 

@@ -27,8 +27,8 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.frames import open_frame
-from svc.testing.person import Person
-from svc.testing.processes import Ran
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Ran
 from svc.tunnel.tls import MakeConnection, SessionTls
 from tests.proof import proves
 from tests.system.hostile import notice, speak

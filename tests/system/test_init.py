@@ -19,7 +19,7 @@ from threading import Thread
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import main
-from svc.testing.processes import Child, Ran, TooLate, run, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, TooLate, run, svc_command, until
 from tests.system.starts import svc_words
 
 _STAYS = re.compile(r" (authority|proxy|connector|all|up)$")

@@ -21,9 +21,9 @@ from svc.model.audit.events import (
     TUNNEL_ENDED,
     TUNNEL_REGISTERED,
 )
-from svc.testing.gateway import Gateway
-from svc.testing.processes import Child, run, svc_command, until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.processes import Child, run, svc_command, until
+from svc.testing.gateway.settings import AUTHORITY
 from tests.system.common import ada, shared
 from tests.system.strangers import UID, as_stranger, holding, knock, listening_of, need_root
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 
-from svc.testing.processes import until
-from svc.testing.settings import Target
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import Target
 from tests.proof import proves
 from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 

@@ -20,9 +20,9 @@ from attrs import define, field
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from svc.lanes.pipes import PIPE_BYTES
-from svc.testing.gateway import make_gateway
-from svc.testing.processes import Child, until
-from svc.testing.settings import PROXY, Target
+from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import PROXY, Target
 from tests.system.kernel import sockets_of
 from tests.system.world import around
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.processes import Ran, run, svc_command
-from svc.testing.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.processes import Ran, run, svc_command
+from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
 from tests.pki.candidate import make_identity_old, make_keys_old
 
 TARGET = Target("echo", "127.0.0.1:9")

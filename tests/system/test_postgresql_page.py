@@ -8,8 +8,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.files import free_ports
-from svc.testing.processes import Child, Ran, run, svc_command, until
+from svc.testing.gateway.files import free_ports
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.postgres import own_server
 from tests.tools import stock_tool
 from tests.wheels import ROOT

@@ -7,10 +7,10 @@ from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.world import around
 

@@ -14,10 +14,10 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import PROXY, Target
 from tests.proof import proves
 from tests.system import raw_tls
 from tests.system.test_health import OURS, SERVING, STOCK, probes

@@ -9,11 +9,11 @@ from typing import Any
 
 from twisted.trial.unittest import TestCase
 
-from svc.testing.flood import answers, start_flood
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import PROXY, Target
+from svc.testing.gateway.flood import answers, start_flood
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import PROXY, Target
 from tests.proof import proves
 from tests.system.world import around
 

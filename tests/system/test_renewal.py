@@ -11,10 +11,10 @@ from svc.client.link import list_once
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.proto.gate.v1 import health_pb2
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.kernel import sockets_of
 from tests.system.side import closed, side_of

@@ -7,9 +7,9 @@ import socket
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, CONNECTOR, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, Target
 from tests.system.world import around
 
 REFUSED = "registration refused"

@@ -11,10 +11,10 @@ from functools import cache, partial
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.kernel import sockets_of

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import init_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY, PROXY
+from svc.testing.gateway.gateway import init_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.proof import proves
 
 ROLLED_BACK, AMISS = "audit_rolled_back", "the audit log is not the one that is known"

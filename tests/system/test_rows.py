@@ -13,10 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc import __version__
 from svc.config.keys import KEYS
-from svc.testing.gateway import Gateway
-from svc.testing.person import Person
-from svc.testing.processes import environment, run, svc_command, until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import environment, run, svc_command, until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
-from svc.testing.person import Person
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY
 from tests.fault.bad_policies import policy
 from tests.proof import proves
 from tests.system.common import ROLES, shared

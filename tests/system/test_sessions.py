@@ -21,7 +21,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.processes import Ran, environment, run, until
+from svc.testing.gateway.processes import Ran, environment, run, until
 from tests.proof import proves
 from tests.system.targets import answer_of, blocks, digest_of
 from tests.system.world import World, sshd, world

@@ -11,9 +11,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import Child, run, svc_command, until
-from svc.testing.settings import POLICY, Target
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import Child, run, svc_command, until
+from svc.testing.gateway.settings import POLICY, Target
 from tests.postgres import connected, empty_database
 from tests.proof import proves
 from tests.system.traffic import Traffic

@@ -24,10 +24,10 @@ from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import session_pb2
 from svc.rpc.frames import open_frame
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import PATIENCE, Ran, until
-from svc.testing.settings import AUTHORITY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import PATIENCE, Ran, until
+from svc.testing.gateway.settings import AUTHORITY, Target
 from tests.system.common import VALID_SECS, ada, eve, shared
 from tests.system.side import closed, side_of
 from tests.system.test_health import pair, probes

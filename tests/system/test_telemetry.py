@@ -10,9 +10,9 @@ from itertools import product
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
-from svc.testing.processes import Child, until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
 from tests.proof import proves
 from tests.system.common import PROFILE, ROLES, shared
 from tests.tools import stock_tool

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, run, svc_command, until
-from svc.testing.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, run, svc_command, until
+from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
 from tests.proof import proves
 from tests.system.collector import Collector, Seen
 from tests.system.common import shared

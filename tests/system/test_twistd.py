@@ -14,9 +14,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway
-from svc.testing.processes import Child, run, svc_command, until
-from svc.testing.settings import AUTHORITY, CONNECTOR, PROXY
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.processes import Child, run, svc_command, until
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
 from tests.proof import proves
 from tests.system.common import shared
 from tests.system.starts import Start, faults

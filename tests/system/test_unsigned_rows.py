@@ -8,9 +8,9 @@ from contextlib import closing
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.processes import until
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import AUTHORITY
 
 OPEN = '@id("all") permit (principal, action, resource);'
 

@@ -25,8 +25,8 @@ from svc.client.sessions import Wish
 from svc.compose.client import PersonSide, client_settings, load_person
 from svc.compose.runtime import Runtime
 from svc.errors import SvcError
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
 
 _BEFORE_NEXT = 0.05
 

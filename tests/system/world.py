@@ -13,10 +13,10 @@ from pathlib import Path
 
 from attrs import define
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.person import Person
-from svc.testing.processes import Child, until
-from svc.testing.settings import Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.settings import Target
 from tests.system.sshd import Sshd, start_sshd
 from tests.tools import find_tool
 

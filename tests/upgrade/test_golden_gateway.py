@@ -21,7 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.spool.segments import stored_spools
 from svc.model.audit.spool import SpoolRow, read_place, row_hash
 from svc.proxy.uplink.journal import EndsFile
-from svc.testing.processes import Ran, run, svc_command
+from svc.testing.gateway.processes import Ran, run, svc_command
 
 GOLDEN = Path(__file__).parent / "golden"
 BEFORE = GOLDEN / "verify_audit.py"

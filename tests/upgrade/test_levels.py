@@ -30,8 +30,8 @@ from svc.store.postgres.url import database_place
 from svc.store.sqlite.connection import open_reader
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.rehearsal import look as look_at_file
-from svc.testing.gateway import Gateway, init_gateway
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import Gateway, init_gateway
+from svc.testing.gateway.settings import AUTHORITY
 from tests.postgres import empty_database, migrated_database
 from tests.proof import proves
 from tests.store.places import fresh_url, migrated_url, path_of

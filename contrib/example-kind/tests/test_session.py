@@ -7,8 +7,8 @@ from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import Gateway, make_gateway
-from svc.testing.settings import CONNECTOR, Target
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.settings import CONNECTOR, Target
 
 KINDS = ["ssh", "tcp", "vnc"]
 GREETING = b"RFB 003.008\n"

@@ -6,7 +6,7 @@ from svc.plugins.kind_vnc import vnc
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError
-from svc.testing.kind_contract import KindContract
+from svc.testing.contracts.kind import KindContract
 
 
 class VncTests(KindContract, SynchronousTestCase):

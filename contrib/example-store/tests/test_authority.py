@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway import init_gateway
-from svc.testing.settings import AUTHORITY
+from svc.testing.gateway.gateway import init_gateway
+from svc.testing.gateway.settings import AUTHORITY
 
 
 class AuthorityTests(SynchronousTestCase):

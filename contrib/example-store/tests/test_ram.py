@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 from svc.errors import ConfigError, StoreUnavailable
 from svc.interfaces.store import IStore, IStoreFactory, StoreNeeds
 from svc.model.audit.record import chain_hash
-from svc.testing.store_contract import StoreContract
+from svc.testing.contracts.store import StoreContract
 
 
 class RamStoreTests(StoreContract, TestCase):

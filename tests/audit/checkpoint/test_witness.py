@@ -34,7 +34,7 @@ from svc.audit.checkpoint.witness_http import MAX_ANSWER, HttpSink
 from svc.errors import AuditBroken, Unavailable
 from svc.interfaces.audit import IHeadSink
 from svc.runtime.threads import OwnThread
-from svc.testing.head_sink_contract import HeadSinkContract
+from svc.testing.contracts.head_sink import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
 
 reactor: Any = installed

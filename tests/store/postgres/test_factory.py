@@ -25,8 +25,8 @@ from zope.interface.verify import verifyObject
 from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IReadOnlyStore, IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
-from svc.testing.postgres import LOCKED, PostgresServer
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
+from svc.testing.gateway.postgres import LOCKED, PostgresServer
 from tests.postgres import connected, empty_database, migrated_database, programs
 from tests.proof import proves
 from tests.store.places import real_needs, run_child
@@ -249,7 +249,7 @@ from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred, gatherResults
 from svc.interfaces.store import StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
-from svc.testing.store_contract import plain_chain_hash
+from svc.testing.contracts.store import plain_chain_hash
 url, who = sys.argv[1:]
 async def append(reactor):
     needs = StoreNeeds(reactor, lambda: 0.0, reactor.callFromThread, plain_chain_hash)

@@ -43,10 +43,10 @@ from svc.interfaces.facets import (
 from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
-from svc.testing.facet_contract import FacetContract
-from svc.testing.inventory_contract import InventoryContract
-from svc.testing.ledger_contract import LedgerContract
-from svc.testing.queue_contract import QueueContract
+from svc.testing.contracts.facets import FacetContract
+from svc.testing.contracts.inventory import InventoryContract
+from svc.testing.contracts.ledger import LedgerContract
+from svc.testing.contracts.queue import QueueContract
 
 FACETS = {
     "schema": ISchema,

@@ -1,6 +1,6 @@
 """What the facets of the audit queue keep: one test a promise of ``svc.interfaces.outbox``.
 
-Part of :class:`svc.testing.store_contract.StoreContract`; not used alone.
+Part of :class:`svc.testing.contracts.store.StoreContract`; not used alone.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from typing import IO, Any, TypeVar
 
 from attrs import define, field, frozen
 
-from svc.testing.forking import Forked, fork
+from svc.testing.gateway.forking import Forked, fork
 
 PATIENCE = 20.0
 """Seconds a test waits for what must come."""

@@ -1,6 +1,6 @@
 """A person's client that asks for a session as fast as it can, over one connection.
 
-A process of its own: ``python -m svc.testing.flood <resource>`` in the
+A process of its own: ``python -m svc.testing.gateway.flood <resource>`` in the
 person's environment.  Each second, and at its end, it prints one JSON object:
 how many answers it got, by reason word.  What is granted all the same is left
 at once.
@@ -27,8 +27,8 @@ from svc.errors import SvcError
 from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.model.signing import Purpose
 from svc.rpc.frames import open_frame
-from svc.testing.person import Person
-from svc.testing.processes import Child
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import Child
 
 GRANTED = "granted"
 
@@ -94,7 +94,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
 
 def start_flood(person: Person, resource: str, *words: str) -> Child:
     """Start it as this person."""
-    command = [sys.executable, "-m", "svc.testing.flood", resource, *words]
+    command = [sys.executable, "-m", "svc.testing.gateway.flood", resource, *words]
     child = Child("flood", command, person.home, person.home / "flood.log")
     child.start()
     return child

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import define, field
 
 from svc.setup.plan import KINDS
-from svc.testing.processes import run, svc_command
-from svc.testing.settings import (
+from svc.testing.gateway.processes import run, svc_command
+from svc.testing.gateway.settings import (
     ALL,
     AUTHORITY,
     CONNECTOR,

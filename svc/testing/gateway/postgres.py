@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from attrs import define, field
 
-from svc.testing.processes import until
+from svc.testing.gateway.processes import until
 
 USER = "svc"
 """The superuser of such a server; it needs no password on the server's socket."""

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.client.resident.control import ask_resident
-from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
 
 
 @define(eq=False, slots=False)

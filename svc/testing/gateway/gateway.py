@@ -21,10 +21,10 @@ from typing import Any
 
 from attrs import define, field
 
-from svc.testing.files import FIRST_CONNECTOR, Files, free_ports, needs_label
-from svc.testing.person import Person
-from svc.testing.processes import PATIENCE, Child, Ran, run, svc_command, until
-from svc.testing.settings import (
+from svc.testing.gateway.files import FIRST_CONNECTOR, Files, free_ports, needs_label
+from svc.testing.gateway.person import Person
+from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.settings import (
     ALL,
     AUTHORITY,
     CONNECTOR,

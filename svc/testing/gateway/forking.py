@@ -17,7 +17,7 @@ from threading import Lock
 
 from attrs import define, field, frozen
 
-from svc.testing.fork_server import MAX_ORDER, NUMBER
+from svc.testing.gateway.fork_server import MAX_ORDER, NUMBER
 
 _starting = Lock()
 
@@ -151,13 +151,13 @@ def _server() -> _Server:
     if _adopted:
         return _adopted[0]
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "svc.testing.fork_server", str(its.fileno())]
+    command = [sys.executable, "-m", "svc.testing.gateway.fork_server", str(its.fileno())]
     with its:
         server = subprocess.Popen(
             command,
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,
-            cwd=Path(__file__).parent.parent.parent,
+            cwd=Path(__file__).parent.parent.parent.parent,
             env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         )
     return _Server(ours, server.pid)

@@ -1,6 +1,6 @@
 """What is kept of who is meant to serve what, and of keys that may join: one test a promise.
 
-Part of :class:`svc.testing.store_contract.StoreContract`; not used alone.
+Part of :class:`svc.testing.contracts.store.StoreContract`; not used alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.model.cluster.resource import Binding, Resource
-from svc.testing.facet_contract import NODE, registered_nodes
+from svc.testing.contracts.facets import NODE, registered_nodes
 
 
 class InventoryContract:

@@ -1,4 +1,4 @@
-"""Starts ``svc`` for tests without importing it anew each time; run by :mod:`svc.testing.forking`.
+"""Starts ``svc`` for tests without importing it each time; ``forking`` runs it.
 
 A process that has imported the program, but has made no reactor and no
 thread, forks itself for each order.  The child gets the descriptors,

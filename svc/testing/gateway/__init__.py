@@ -1,0 +1,4 @@
+"""A gateway of real processes in a temporary directory, and people who use it.
+
+Begin with ``gateway``.
+"""
