@@ -23,9 +23,9 @@ from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.cache import Knowledge
 from svc.authority.state.cluster import ClusterFacts
 from svc.authority.state.recorder import Recorder
-from svc.compose.authority_parts import load_cluster_keys, own_identity
-from svc.compose.runtime import Runtime, StateDirectory, load_kinds
-from svc.compose.state import origin_key, origin_verifier
+from svc.compose.authority.parts import load_cluster_keys, own_identity
+from svc.compose.authority.state import origin_key
+from svc.compose.drop_ins import load_kinds
 from svc.config import RoleSettings
 from svc.config.reading import load_settings
 from svc.interfaces.kinds import IResourceKind
@@ -35,6 +35,7 @@ from svc.model.cluster.node import Leaf, Node
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.signing import Purpose
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -42,6 +43,8 @@ from svc.pki.root import ClusterKeys
 from svc.policy.engine import CompiledPolicy
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import Vocabulary, vocabulary
+from svc.runtime.context import Runtime
+from svc.runtime.state_directory import StateDirectory
 
 _T = TypeVar("_T")
 

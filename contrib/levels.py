@@ -28,10 +28,10 @@ from twisted.internet.task import Clock
 
 from contrib.level_cluster import Cluster, finished
 from contrib.level_life import Life
-from svc.compose.store_place import StorePlace, store_place
 from svc.errors import SvcError
 from svc.interfaces.store import IStoreFactory, StoreNeeds
 from svc.model.audit.record import chain_hash
+from svc.ops.store import StorePlace, store_place
 from svc.plugin import load
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder
 from svc.store.sqlite.connection import SqliteDatabase, open_memory, read_ledger

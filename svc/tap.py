@@ -102,9 +102,9 @@ class Role:
         return root
 
     def _compose(self, reactor: Any, path: str, lines: Any, root: Any) -> None:
-        from svc.compose.runtime import Runtime
         from svc.compose.signals import ignore_hangups, stop_on_signals
         from svc.config import load_settings
+        from svc.runtime.context import Runtime
         from svc.telemetry.filter import parse_filter
 
         ignore_hangups(reactor)

@@ -25,17 +25,16 @@ from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.export import head_line, json_line
 from svc.audit.log.record import seal
-from svc.compose.audit_log import OutsideLog
-from svc.compose.audit_rows import cores
-from svc.compose.heads import head_verifier
-from svc.compose.state import origin_verifier
-from svc.compose.store_place import StorePlace
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_START
 from svc.model.audit.ledger import EntitySlice
 from svc.model.audit.record import Actor, AuditRecord, Head, chain_hash, rfc3339
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.signing import Purpose
+from svc.ops.store import StorePlace
+from svc.ops.verify.log import OutsideLog
+from svc.ops.verify.rows import cores
+from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.entities import cedar_json, slice_digest

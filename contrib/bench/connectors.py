@@ -24,14 +24,15 @@ from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.task import deferLater
 
 from svc.compose.connector import make_connector
-from svc.compose.runtime import Runtime, StateDirectory
 from svc.config import RoleSettings, read_settings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.client.channel import dial
+from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
+from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.testing.gateway.settings import SHORT, numbers_of, toml
 

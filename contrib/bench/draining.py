@@ -26,7 +26,7 @@ from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import Knowledge
 from svc.authority.state.recorder import Recorder, operator
-from svc.compose.state import origin_key, origin_verifier
+from svc.compose.authority.state import origin_key
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.ledger import GENESIS
@@ -37,6 +37,7 @@ from svc.model.cluster.node import Leaf, Node
 from svc.model.ids import event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite

@@ -93,13 +93,13 @@ def _serve_ours(state: Path, config: Path) -> None:
     """What composition puts behind a Proxy's public listener, with streams to measure."""
     from twisted.internet import reactor as installed
 
-    from svc.compose.listeners import LateFactory, rpc_server
-    from svc.compose.runtime import Runtime
+    from svc.compose.listeners.rpc import LateFactory, rpc_server
     from svc.config import load_settings
     from svc.interfaces.rpc import RpcService, streaming
     from svc.pki.identity import TransportIdentity
     from svc.pki.identity_store import IdentityStore
     from svc.pki.tls import ClientCertificates, server_context
+    from svc.runtime.context import Runtime
 
     reactor: Any = installed
     reactor.seconds = time.monotonic

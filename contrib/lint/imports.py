@@ -23,7 +23,7 @@ HOMES = {
     "klein": ("svc/telemetry",),
     "prometheus_client": ("svc/telemetry",),
     "click": ("svc/cli",),
-    "pyrage": ("svc/backup",),
+    "pyrage": ("svc/ops/backup",),
 }
 
 BANNED = {

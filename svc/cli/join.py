@@ -16,7 +16,7 @@ from svc.cli.output import json_option, tell
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.compose.runtime import Runtime
+    from svc.runtime.context import Runtime
 
 _MAX_TOKEN = 4096
 
@@ -68,7 +68,7 @@ def join(
 ) -> None:
     """Exchange a one-use token for your identity on this machine."""
     from svc.compose.client import home
-    from svc.compose.personal import check_pin, parse_addresses, prepare, take_identity
+    from svc.join.person import check_pin, parse_addresses, prepare, take_identity
 
     addresses = parse_addresses("--proxy", proxies)
     direct = parse_addresses("--authority", (authority,))[0] if authority else None
@@ -96,7 +96,7 @@ def join(
 
 def _token(token_file: Path | None) -> Any:
     """The token, from a file, stdin or the terminal; never from the command line (rule R5)."""
-    from svc.compose.joining import read_token
+    from svc.join.enroll import read_token
     from svc.model.cluster.token import parse_token
 
     if token_file is not None:
@@ -108,7 +108,7 @@ def _token(token_file: Path | None) -> Any:
 
 def runtime(globals_: Globals, reactor: Any) -> Runtime:
     """What the person's side runs in."""
-    from svc.compose.runtime import Runtime
+    from svc.runtime.context import Runtime
 
     if reactor is not None:
         # A stepped host clock moves no timer (D3): before anything is scheduled.

@@ -59,7 +59,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
 def _made(globals_: Globals, reactor: Any, settings: Any, services: Iterable[RpcService]) -> Any:
     """The wired process; the rooms are imported only for a configuration that was read."""
     from svc.compose.process import make_process
-    from svc.compose.runtime import Runtime
+    from svc.runtime.context import Runtime
 
     runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
     return make_process(runtime, settings, services)

@@ -21,8 +21,8 @@ from svc.cli.output import hint, json_option, say, tell
 from svc.errors import SvcError, UsageError
 
 if TYPE_CHECKING:
-    from svc.compose.runtime import Runtime
     from svc.demo.show import Show
+    from svc.runtime.context import Runtime
     from svc.setup.plan import Plan
 
 _ROLES = ("authority", "proxy", "connector", "all")
@@ -285,7 +285,7 @@ def _asking(reactor: Any) -> Any:
 
 
 def _runtime(globals_: Globals, reactor: Any) -> Runtime:
-    from svc.compose.runtime import Runtime
+    from svc.runtime.context import Runtime
 
     return Runtime(reactor, time.time, os.urandom, globals_.environ)
 

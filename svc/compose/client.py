@@ -23,11 +23,11 @@ from svc.client.resident.refused import Refusals
 from svc.client.resident.service import RETRY_SECS, Place, Resident
 from svc.client.resident.status import StatusDesk
 from svc.client.sessions import SessionDialer
+from svc.compose.drop_ins import Kinds, load_kinds
 from svc.compose.heads import greatest_head
-from svc.compose.joining import dialed, lane_to
-from svc.compose.limits import told_of, wire_limits
-from svc.compose.runtime import Holding, Kinds, Runtime, StateDirectory, load_kinds
+from svc.compose.listeners.limits import told_of, wire_limits
 from svc.config import Address, RoleSettings, load_settings
+from svc.config.source import CLIENT_FILE
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.model.principal import Role
@@ -36,13 +36,15 @@ from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import client_context
 from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
+from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
+from svc.runtime.state_directory import Holding, StateDirectory
 from svc.tunnel.times import dial_secs
 
 HOME_DIRECTORY = ".svc"
-CONFIG_NAME = "client.toml"
 SYSTEM_CONFIG = "/etc/svc/client.toml"
 RUN_DIRECTORY = "run"
 
@@ -73,7 +75,7 @@ def find_config(given: str | None, environ: Mapping[str, str]) -> str:
     chosen = given or environ.get("SVC_CONFIG")
     if chosen:
         return chosen
-    own = home(environ) / CONFIG_NAME
+    own = home(environ) / CLIENT_FILE
     for path in (str(own), SYSTEM_CONFIG):
         if os.path.lexists(path):
             return path

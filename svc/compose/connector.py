@@ -10,9 +10,8 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
-from svc.compose.joining import lane_to
-from svc.compose.lanes import opened_lane
-from svc.compose.limits import told_of, wire_limits
+from svc.compose.drop_ins import Kinds, load_kinds
+from svc.compose.listeners.limits import told_of, wire_limits
 from svc.compose.node import (
     NodeRole,
     check_identity,
@@ -23,7 +22,6 @@ from svc.compose.node import (
     tls_endpoint,
     tunnel_times,
 )
-from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Connector, Tunnels, proxy_by
@@ -34,6 +32,7 @@ from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.join.lane import opened_lane
 from svc.messages.relay import Lane
 from svc.model.cluster.registration import DeclaredResource
 from svc.model.cluster.target import Target
@@ -44,8 +43,11 @@ from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import lane_to
 from svc.rpc.endpoint import StreamClientEndpoint
+from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
+from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.machine import backoff
 

@@ -19,13 +19,12 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc import __version__
-from svc.compose.joining import dialed, join_node, read_token
-from svc.compose.limits import told_of, wire_limits
-from svc.compose.runtime import Runtime, StateDirectory
+from svc.compose.listeners.limits import told_of, wire_limits
 from svc.compose.telemetry import identity_meters
 from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.join.enroll import join_node, read_token
 from svc.model.principal import Role
 from svc.pki.host_names import host_names
 from svc.pki.identity import TransportIdentity
@@ -34,9 +33,12 @@ from svc.pki.renewal import RenewalLoop
 from svc.pki.tls import client_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
+from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, AsyncService
+from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes, dial_secs
 

@@ -11,18 +11,19 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.compose.authority import make_authority
+from svc.compose.authority.role import make_authority
 from svc.compose.connector import make_connector
+from svc.compose.degraded import Lacking
 from svc.compose.descriptors import RefusedByTheSystem, make_room
-from svc.compose.lacking import Lacking
-from svc.compose.listeners import RpcListener
+from svc.compose.listeners.addresses import ListeningFile
+from svc.compose.listeners.rpc import RpcListener
 from svc.compose.proxy import lanes_of, make_proxy
-from svc.compose.runtime import Holding, ListeningFile, Runtime, StateDirectory
 from svc.compose.telemetry import Exposure, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import RpcService
 from svc.lanes.pipes import MAX_PIPES
+from svc.runtime.context import Runtime
 from svc.runtime.services import (
     AllReady,
     AsyncMultiService,
@@ -31,6 +32,7 @@ from svc.runtime.services import (
     Readiness,
     bounded,
 )
+from svc.runtime.state_directory import Holding, StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
 from svc.telemetry.tracing import Tracing, make_tracer

@@ -11,10 +11,12 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
-from svc.compose.authority_dial import authority_addresses, authority_dial
+from svc.compose.authority.dial import authority_addresses, authority_dial
+from svc.compose.budgets import ProxyRates, proxy_rates
+from svc.compose.degraded import CONTROL, SPOOL, Lacking
+from svc.compose.drop_ins import Kinds, load_kinds
 from svc.compose.heads import greatest_head
-from svc.compose.lacking import CONTROL, SPOOL, Lacking
-from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
+from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
     check_identity,
@@ -24,9 +26,7 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.rates import ProxyRates, proxy_rates
-from svc.compose.runtime import Kinds, Runtime, StateDirectory, load_kinds
-from svc.compose.spooling import Spooling, make_spooling
+from svc.compose.spool import Spooling, make_spooling
 from svc.compose.telemetry import (
     anonymous_meter,
     gate_meter,
@@ -68,6 +68,7 @@ from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
 from svc.ratelimit.source import AddressBudget
+from svc.runtime.context import Runtime
 from svc.runtime.services import (
     AsyncMultiService,
     AsyncService,
@@ -75,6 +76,7 @@ from svc.runtime.services import (
     PeriodicTask,
     Readiness,
 )
+from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import dial_secs

@@ -9,8 +9,8 @@ from attrs import define
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from svc.compose.lacking import Lacking
-from svc.compose.runtime import server_endpoint
+from svc.compose.degraded import Lacking
+from svc.compose.listeners.addresses import server_endpoint
 from svc.config import RoleSettings
 from svc.model.host import is_public
 from svc.model.session.tunnels import (

@@ -14,17 +14,17 @@ from attrs import define, field, frozen
 from google.protobuf.message import Message
 
 from svc.compose.client import client_settings, make_client
-from svc.compose.personal import prepare, take_identity
+from svc.compose.listeners.unbind import end
 from svc.compose.process import Process, make_process
-from svc.compose.runtime import Runtime
-from svc.compose.unbinding import end
 from svc.config import Address, load_settings
 from svc.demo.scene import CONNECTOR, GROUP, PERSON, POLICY, RESOURCES
 from svc.demo.targets import LOOPBACK, Targets
 from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
+from svc.join.person import prepare, take_identity
 from svc.model.cluster.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.runtime.context import Runtime
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
 """``asked(method, request, response_type)``: the Authority while the cluster is made."""

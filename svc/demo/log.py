@@ -9,10 +9,10 @@ from typing import Any
 from attrs import frozen
 
 from svc.audit.log.verify import Verified
-from svc.compose.audit_log import outside_log
-from svc.compose.store_place import store_place
 from svc.config import RoleSettings
 from svc.interfaces.store import ITransaction
+from svc.ops.store import store_place
+from svc.ops.verify.log import outside_log
 
 _NEWEST = 512
 """Records among which a decision is looked for."""

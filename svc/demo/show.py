@@ -8,10 +8,10 @@ from pathlib import Path
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from svc.compose.runtime import Runtime
 from svc.demo.gateway import Found, Gateway
 from svc.demo.story import Story
 from svc.errors import SvcError
+from svc.runtime.context import Runtime
 
 
 @define

@@ -11,7 +11,6 @@ from twisted.internet.threads import deferToThreadPool
 
 from svc.client.resident.peer_uid import AVAILABLE
 from svc.compose.client import client_settings, load_person
-from svc.compose.runtime import Runtime
 from svc.config import load_settings
 from svc.demo.endpoints import LocalEndpoints
 from svc.demo.gateway import Gateway
@@ -20,6 +19,7 @@ from svc.demo.scene import ECHO, PERSON, SSH, VAULT, WEB, Role
 from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.messages.session import Explanation
+from svc.runtime.context import Runtime
 from svc.telemetry.escape import escaped
 
 _READY_SECS = 20.0

@@ -19,6 +19,10 @@ HeadVerifier = Callable[[Signed, float], object]
 """``verify(signed, at)``: raises SvcError unless *signed* was made for the purpose of
 heads by a key whose certificates were valid at *at* (Unix seconds) and end in a trusted root."""
 
+OriginVerifier = Callable[[Signed, float], object]
+"""``verify(signed, at)``: raises SvcError unless *signed* was made for the purpose
+``audit-origin`` by a key whose certificate was valid at *at* and ends in the pinned root."""
+
 
 class IChain(Interface):
     """The durable rows of the log, as whoever signs heads reads them."""

@@ -15,16 +15,16 @@ from typing import Any
 from attrs import evolve
 from google.protobuf.message import Message
 
-from svc.compose.joining import join_node
+from svc.compose.listeners.unbind import end
 from svc.compose.process import Process, make_process
-from svc.compose.runtime import Runtime
-from svc.compose.unbinding import end
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.values import StoreUrl
+from svc.join.enroll import join_node
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.runtime import durable
+from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
 from svc.setup.making import staged, write
 from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, Plan

@@ -24,7 +24,7 @@ from svc.authority.sessions.issue import Issuance
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import Knowledge
 from svc.authority.state.recorder import Recorder, operator
-from svc.compose.state import origin_key, origin_verifier
+from svc.compose.authority.state import origin_key
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer
 from svc.interfaces.store import IStore, ITransaction
@@ -41,6 +41,7 @@ from svc.model.ids import node_id, random_id
 from svc.model.principal import Role
 from svc.model.session.request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.policy.kind_terms import kind_terms

@@ -21,11 +21,12 @@ from svc.authority.state.cluster import ClusterFacts
 from svc.authority.state.recorder import operator
 from svc.authority.state.tables import rows_now
 from svc.authority.state.unsigned import UnsignedRows
-from svc.compose.state import StateBeginning, origin_verifier
+from svc.compose.authority.state import StateBeginning
 from svc.model.audit.spool import prove_audit_key
 from svc.model.cluster.node import JoinToken, TokenRole
 from svc.model.cluster.token import make_token
 from svc.model.principal import Role
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import make_request
 from svc.pki.root import new_key

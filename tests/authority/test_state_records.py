@@ -10,12 +10,13 @@ from svc.audit.state.anchor import StateKeeper
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
 from svc.authority.state.adopt import adoption_wish_file
 from svc.authority.state.tables import StateUnsigned
-from svc.compose.state import StateBeginning, origin_key, origin_verifier
+from svc.compose.authority.state import StateBeginning, origin_key
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import GROUP_ADD
 from svc.model.audit.record import chain_hash
 from svc.model.audit.state import group_entry
 from svc.model.signing import Purpose
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import make_cluster
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import outcome, refusal_of, value_of

@@ -33,11 +33,12 @@ from svc.authority.state.recorder import Recorder, operator
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
 from svc.cli.json_names import unknown
-from svc.compose.runtime import load_kinds
-from svc.compose.state import origin_key, origin_verifier
+from svc.compose.authority.state import origin_key
+from svc.compose.drop_ins import load_kinds
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import ClusterKeys, make_cluster
 from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits

@@ -15,7 +15,7 @@ from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.cli.control import ask, authority_state
-from svc.compose.listeners import ControlSocketEndpoint
+from svc.compose.listeners.rpc import ControlSocketEndpoint
 from svc.config import load_settings
 from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb

@@ -15,7 +15,10 @@ from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.client import NotJoined, client_settings, find_config, load_person
-from svc.compose.joining import (
+from svc.config import Address, read_settings
+from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
+from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.join.enroll import (
     Asking,
     Enrolled,
     enroll_direct,
@@ -23,11 +26,7 @@ from svc.compose.joining import (
     join_node,
     read_token,
 )
-from svc.compose.personal import client_toml, join_person, parse_addresses, prepare, write_config
-from svc.compose.runtime import Runtime
-from svc.config import Address, read_settings
-from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
-from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.join.person import client_toml, join_person, parse_addresses, prepare, write_config
 from svc.messages.control import Lanes
 from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
@@ -43,6 +42,7 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.relay import LaneMeters, RelayLanes
 from svc.rpc.server.server import RpcServerFactory
+from svc.runtime.context import Runtime
 from tests.pki.support import PERSON, World
 from tests.proof import proves
 

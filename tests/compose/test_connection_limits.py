@@ -14,12 +14,13 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from svc.compose.accepting import AT_ONCE
-from svc.compose.listeners import RpcListener, rpc_listener, rpc_server
-from svc.compose.runtime import Runtime, server_endpoint
+from svc.compose.listeners.accept import AT_ONCE
+from svc.compose.listeners.addresses import server_endpoint
+from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.config import Address, read_settings
 from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, server_context
+from svc.runtime.context import Runtime
 from tests.config.malformed import GOOD
 from tests.pki.support import World
 

@@ -12,17 +12,17 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.client import PersonSide, load_person
-from svc.compose.joining import join_node
-from svc.compose.listeners import rpc_listener, rpc_server
+from svc.compose.listeners.rpc import rpc_listener, rpc_server
 from svc.compose.node import tunnel_times
 from svc.compose.process import make_process
-from svc.compose.runtime import Runtime
 from svc.config import Address, RoleSettings, read_settings
+from svc.join.enroll import join_node
 from svc.model.cluster.token import make_token
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, ServerTLS, server_context
+from svc.runtime.context import Runtime
 from tests.compose.net import Net
 from tests.pki.support import World
 

@@ -10,12 +10,12 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.node import NodeRole, tunnel_times
-from svc.compose.runtime import Runtime
 from svc.config.reading import read_settings
 from svc.errors import SvcError
 from svc.model.cluster.token import make_token
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
+from svc.runtime.context import Runtime
 from tests.config.malformed import GOOD
 
 CONFIG = """

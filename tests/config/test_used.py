@@ -16,14 +16,14 @@ from svc.errors import ConfigError
 from tests.config.malformed import GOOD
 
 ROOTS = {
-    "authority": ("svc.compose.authority", "svc.compose.process"),
+    "authority": ("svc.compose.authority.role", "svc.compose.process"),
     "proxy": ("svc.compose.proxy", "svc.compose.process"),
     "connector": ("svc.compose.connector", "svc.compose.process"),
     "client": ("svc.compose.client",),
 }
-"""What puts each role together; they and what they import in their room read the settings."""
+"""What puts each role together; they and what they import in ROOMS read the settings."""
 
-ROOM = "svc.compose."
+ROOMS = ("svc.compose.", "svc.join.")
 OTHERS = frozenset(name for names in ROOTS.values() for name in names)
 
 ELSEWHERE = {
@@ -81,7 +81,7 @@ def of_role(role: str) -> set[str]:
         found.add(name)
         waiting += [
             one for one in imported(tree)
-            if one.startswith(ROOM) and (one not in OTHERS or one in ROOTS[role])
+            if one.startswith(ROOMS) and (one not in OTHERS or one in ROOTS[role])
         ]  # fmt: skip
     return found
 

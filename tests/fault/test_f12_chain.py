@@ -19,10 +19,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import payload
 from svc.audit.log.verify import ChainFault
-from svc.compose.audit_log import OutsideLog, outside_log
 from svc.config import load_settings
 from svc.errors import AuditBroken
 from svc.model.audit.record import SignedHead, chain_hash
+from svc.ops.verify.log import OutsideLog, outside_log
 from svc.testing.gateway.processes import until
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import MemoryLog, heads_over, short_record

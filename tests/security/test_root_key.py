@@ -9,9 +9,10 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.authority_parts import load_cluster_keys
-from svc.compose.runtime import Runtime, StateDirectory
+from svc.compose.authority.parts import load_cluster_keys
 from svc.pki.keyring import create_cluster
+from svc.runtime.context import Runtime
+from svc.runtime.state_directory import StateDirectory
 from tests.pki.support import CLUSTER
 
 NOW = 1_800_000_000.0

@@ -177,7 +177,7 @@ _REHEARSING = """
 import sys, time
 from pathlib import Path
 from svc.cli.authority.store import rehearse
-from svc.compose.store_place import StorePlace
+from svc.ops.store import StorePlace
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.postgres.factory import PostgresFactory
 folder = lambda: Path(sys.argv[2])

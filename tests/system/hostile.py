@@ -19,7 +19,6 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
-from svc.compose.joining import dialed
 from svc.compose.node import tls_endpoint
 from svc.errors import Denied
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming
@@ -60,6 +59,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport

@@ -16,10 +16,11 @@ from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import policy_now
-from svc.compose.state import origin_key, origin_verifier
+from svc.compose.authority.state import origin_key
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, STATE_ADOPT
 from svc.model.audit.record import chain_hash
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.keyring import load_keys
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.connection import SqliteStatements, open_writer

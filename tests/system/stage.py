@@ -24,10 +24,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.task import deferLater
 
-from svc.compose.joining import Asking, dialed, enroll_direct, with_audit_key
-from svc.compose.runtime import load_kinds
+from svc.compose.drop_ins import load_kinds
 from svc.config import Address
 from svc.interfaces.kinds import IResourceKind
+from svc.join.enroll import Asking, enroll_direct, with_audit_key
 from svc.model.cluster.token import parse_token
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
@@ -38,6 +38,7 @@ from svc.pki.keyring import load_keys
 from svc.pki.root import ClusterKeys
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import PATIENCE, Child, TooLate
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of

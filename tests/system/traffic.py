@@ -23,8 +23,8 @@ from twisted.python.failure import Failure
 
 from svc.client.sessions import Wish
 from svc.compose.client import PersonSide, client_settings, load_person
-from svc.compose.runtime import Runtime
 from svc.errors import SvcError
+from svc.runtime.context import Runtime
 from svc.testing.gateway.person import Person
 from svc.testing.gateway.processes import Child, until
 

@@ -18,11 +18,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.level_cluster import Cluster, InForce, finished
 from contrib.levels import copy_at, cut, fill, main, migrations, place_of
-from svc.compose.store_place import StorePlace
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.person import PersonState
 from svc.model.store.migration import Standing
 from svc.model.store.rehearsal import Objects, schema_changes
+from svc.ops.store import StorePlace
 from svc.store.migrate import migrations_folder
 from svc.store.postgres.connection import PostgresConnection, PostgresStatements
 from svc.store.postgres.rehearsal import look as look_at_database

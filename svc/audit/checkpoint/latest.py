@@ -29,6 +29,9 @@ MAX_HEAD = 32_768
 MAX_PROOFS = 8
 """Restored stores whose lost lines are remembered."""
 
+GREATEST = "greatest"
+"""In the anchor directory: a head of others that our own records contradict."""
+
 
 class Taken(Enum):
     """What became of a head that was shown."""

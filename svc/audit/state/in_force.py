@@ -24,6 +24,7 @@ from typing import TypeVar
 from attrs import define, evolve, field, frozen
 
 from svc.errors import AuditBroken, Malformed, SvcError
+from svc.interfaces.audit import OriginVerifier
 from svc.interfaces.facets import IStateLog
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import chain_hash
@@ -44,9 +45,6 @@ REMEMBERED = 4096
 GRACE_SECS = 86400.0
 """How long an entry is kept past its time: a clock that is put back must not make rows strange."""
 
-OriginVerifier = Callable[[Signed, float], object]
-"""``verify(signed, at)``: raises SvcError unless *signed* was made for the purpose
-``audit-origin`` by a key whose certificate was valid at *at* and ends in the pinned root."""
 
 _Row = TypeVar("_Row")
 _NONE: Mapping[str, StateEntry] = MappingProxyType({})

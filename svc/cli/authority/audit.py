@@ -24,14 +24,14 @@ from svc.errors import AuditBroken, Malformed, NoSuchRow
 if TYPE_CHECKING:
     from svc.audit.log.selection import Selection
     from svc.audit.log.verify import Verified
-    from svc.compose.audit_log import OutsideLog
-    from svc.compose.audit_shown import Found, Shown
-    from svc.compose.store_place import StorePlace
     from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
     from svc.model.audit.ledger import ChainRow
     from svc.model.audit.record import Head
     from svc.model.canonical import Json
+    from svc.ops.show import Found, Shown
+    from svc.ops.store import StorePlace
+    from svc.ops.verify.log import OutsideLog
 
 LAST = 10
 FOLLOW_SECS = 1.0
@@ -69,7 +69,7 @@ def verify_log(
     Exits with status 6 if the log does not verify.  Needs the store, the anchor directory and
     the cluster's root certificate.
     """
-    from svc.compose.audit_rows import cores
+    from svc.ops.verify.rows import cores
 
     try:
         found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
@@ -199,7 +199,7 @@ def adopt(
     reason, and continues from the last valid record; Proxies, residents and other Authorities
     accept the change by a signed proof.  If the store changes before then, the start is refused.
     """
-    from svc.compose.restoring import ask_to_go_on, find_lost
+    from svc.ops.rewind import ask_to_go_on, find_lost
 
     settings = authority_settings(context)
     state = authority_state(settings)
@@ -238,7 +238,7 @@ def _lost(head: Head, digest: bytes) -> Json:
 
 
 def _log(context: click.Context) -> OutsideLog:
-    from svc.compose.audit_log import outside_log
+    from svc.ops.verify.log import outside_log
 
     settings = authority_settings(context)
     return outside_log(settings, authority_state(settings))
@@ -285,8 +285,8 @@ def show_records(
     unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
     from svc.audit.log import show
-    from svc.compose.audit_shown import Found, Reading
-    from svc.compose.store_place import store_place
+    from svc.ops.show import Found, Reading
+    from svc.ops.store import store_place
 
     given = [word for word in filters.values() if word is not None]
     if (decision_id is not None) + (seq is not None) + (last is not None or bool(given)) > 1:
@@ -325,7 +325,7 @@ def show_records(
 def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Selection]:
     """What is to be shown, once it is known who a person is."""
     from svc.audit.log.selection import Selection, moment_of
-    from svc.compose.audit_shown import persons_called
+    from svc.ops.show import persons_called
 
     times: dict[str, float | None] = {}
     for name in ("since", "until"):
@@ -362,7 +362,7 @@ async def _follow(
 
 
 def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransaction) -> Found:
-    from svc.compose.audit_shown import Reading
+    from svc.ops.show import Reading
 
     return Reading(tx).after(select(tx), end)
 

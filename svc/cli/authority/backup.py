@@ -20,7 +20,7 @@ from svc.cli.output import hint, json_option, moment, pairs, tell
 from svc.model.audit.record import rfc3339
 
 if TYPE_CHECKING:
-    from svc.backup.manifest import Manifest
+    from svc.ops.backup.manifest import Manifest
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -67,9 +67,9 @@ def create(
 
     Refused while a process has the store open for writing, unless --window-closed is given.
     """
-    from svc.backup.sealing import read_recipients
-    from svc.compose.backup import Making, Order
-    from svc.compose.backup_place import backup_place
+    from svc.ops.backup.create import Making, Order
+    from svc.ops.backup.place import backup_place
+    from svc.ops.backup.sealing import read_recipients
 
     given = context.find_object(Globals)
     assert given is not None
@@ -93,8 +93,8 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
 
     Status 0: the backup is valid; 6: the audit log in it does not verify; 1: any other fault.
     """
-    from svc.backup.sealing import read_identities
-    from svc.compose.backup_check import Verifying, read_backup
+    from svc.ops.backup.check import Verifying, read_backup
+    from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, read_identities(identity))
     Verifying(found, os.urandom).verify()
@@ -130,10 +130,10 @@ def restore(
     Run it as the Authority's user.  If audit records are lost by it, the next start
     records that.
     """
-    from svc.backup.sealing import read_identities
-    from svc.compose.backup_check import read_backup
-    from svc.compose.backup_place import backup_place
-    from svc.compose.restore import Restoring
+    from svc.ops.backup.check import read_backup
+    from svc.ops.backup.place import backup_place
+    from svc.ops.backup.restore import Restoring
+    from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, read_identities(identity))
     settings = authority_settings(context)
@@ -149,7 +149,7 @@ def restore(
 
 
 def _tell(manifest: Manifest, as_json: bool) -> None:
-    from svc.backup.manifest import to_json
+    from svc.ops.backup.manifest import to_json
 
     store, head = manifest.store, manifest.head
     said = json.loads(to_json(manifest))

@@ -42,7 +42,7 @@ def outbox() -> None:
 @click.pass_context
 def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool) -> None:
     """List the rows in the queue, oldest first; their contents are not verified."""
-    from svc.compose.store_place import store_place
+    from svc.ops.store import store_place
 
     def look(tx: ITransaction) -> list[QueuedRow]:
         found: list[QueuedRow] = []

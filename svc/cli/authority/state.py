@@ -48,8 +48,8 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     """
     from svc.authority.state.adopt import Wish, adoption_wish_file, counts, fingerprint
     from svc.authority.state.tables import rows_now
-    from svc.compose.state import WISH
-    from svc.compose.store_place import store_place
+    from svc.compose.authority.state import WISH
+    from svc.ops.store import store_place
     from svc.pki.keyring import add_purpose
 
     settings = authority_settings(context)

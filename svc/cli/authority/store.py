@@ -33,8 +33,8 @@ from svc.model.store.rehearsal import Rehearsal
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.compose.store_place import StorePlace
     from svc.config import RoleSettings
+    from svc.ops.store import StorePlace
 
 _EXIT = {
     Standing.CURRENT: 0,
@@ -86,7 +86,7 @@ def migrate(
     Status 0: applied, rehearsed or already current; 3: migrations are pending (with --check);
     4: the store is newer than this build; 5: the store stayed locked for 120 s.
     """
-    from svc.compose.store_place import store_place
+    from svc.ops.store import store_place
 
     if identity is not None and backup_manifest is None:
         raise click.UsageError("--identity requires --backup-manifest")
@@ -105,9 +105,9 @@ def migrate(
 
 def _require_backup(settings: RoleSettings, directory: Path, identity: Path | None) -> None:
     """Refuse to go on without a restore point.  Raises BackupBroken."""
-    from svc.backup.sealing import read_identities
-    from svc.compose.backup_check import Verifying, check_pairing, read_backup
-    from svc.compose.backup_place import backup_place
+    from svc.ops.backup.check import Verifying, check_pairing, read_backup
+    from svc.ops.backup.place import backup_place
+    from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, () if identity is None else read_identities(identity))
     if identity is not None:
@@ -124,7 +124,7 @@ def apply(
         LockTimeout: another writer did not leave in time.
         UnknownApplied, MigrationsBroken, StoreUnavailable: nothing was changed.
     """
-    from svc.compose.store_place import legible
+    from svc.ops.store import legible
 
     with legible("migration status"):
         status = place.factory.migration_status(place.url)
@@ -149,8 +149,8 @@ def rehearse(
         SvcError: ``rehearsal_refused``.
         UnknownApplied, MigrationsBroken, StoreUnavailable: nothing was changed.
     """
-    from svc.compose.store_place import legible
     from svc.interfaces.store import IRehearser
+    from svc.ops.store import legible
 
     if not IRehearser.providedBy(place.factory):
         raise SvcError(
@@ -225,7 +225,7 @@ def _rehearsal_document(found: Rehearsal) -> dict[str, object]:
 
 
 def _check(place: StorePlace, as_json: bool) -> int:
-    from svc.compose.store_place import legible
+    from svc.ops.store import legible
 
     with legible("migration status"):
         status = place.factory.migration_status(place.url)

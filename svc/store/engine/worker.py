@@ -15,7 +15,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from svc.store.engine.jobs import Job
-from svc.store.sqlite.batch import BATCH_LIMIT
+
+BATCH_LIMIT = 256
 
 
 class Batch(Protocol):

@@ -23,7 +23,6 @@ from svc.store.sql.audit import Appended
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone
 
-BATCH_LIMIT = 256
 _log = Logger(namespace="svc_store")
 
 

@@ -22,11 +22,11 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from svc.client.sessions import SessionDialer, Wish
 from svc.compose.client import client_settings, load_person
-from svc.compose.runtime import Runtime
 from svc.errors import SvcError
 from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.model.signing import Purpose
 from svc.rpc.frames import open_frame
+from svc.runtime.context import Runtime
 from svc.testing.gateway.person import Person
 from svc.testing.gateway.processes import Child
 

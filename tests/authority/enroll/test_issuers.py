@@ -13,8 +13,8 @@ from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.issuers import IssuersInForce, in_force
 from svc.authority.state.cache import Knowledge
 from svc.authority.state.tables import rows_now
-from svc.compose.state import origin_verifier
 from svc.errors import ConfigError
+from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import EnrollmentDesk
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer

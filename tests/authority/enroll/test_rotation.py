@@ -16,12 +16,12 @@ from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.rotation import URGENT_SECS, PurposesInForce
 from svc.authority.state.cache import Knowledge
 from svc.authority.state.guarded_store import StoredChain
-from svc.compose.heads import head_verifier
-from svc.compose.state import anchor_key, origin_key, origin_verifier
+from svc.compose.authority.state import anchor_key, origin_key
 from svc.errors import SvcError
 from svc.model.audit.record import chain_hash
 from svc.model.certificate import CertificateRefused
 from svc.model.signing import Purpose
+from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.keyring import create_cluster, load_keys, newer_purpose, renew_purpose
 from svc.pki.profile import DAY, PURPOSE_LIFETIME, PURPOSES
 from svc.pki.root import PurposeKey

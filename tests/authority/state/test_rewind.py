@@ -23,12 +23,12 @@ from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import StoredChain
 from svc.authority.state.recorder import node
 from svc.authority.state.rewind import NotRestored, RestoreWish, Restoring, restore_wish_file
-from svc.compose.heads import head_verifier
 from svc.errors import SvcError
 from svc.model.audit.events import ROLE_START
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.model.signing import Purpose
+from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.cli.desk import recorder

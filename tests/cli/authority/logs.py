@@ -15,12 +15,12 @@ from svc.audit.checkpoint.head import AnchorKey
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.state.guarded_store import NoticingStore, StoredChain
 from svc.authority.state.recorder import ANONYMOUS, node, operator, person
-from svc.compose.heads import head_verifier
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.model.audit.events import ENROLL_REFUSED, OPERATOR_REFUSED
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.person import Person
 from svc.model.signing import Purpose
+from svc.pki.audit_signatures import head_verifier
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import ClusterKeys
 from svc.runtime.services import BackgroundTasks

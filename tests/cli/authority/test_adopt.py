@@ -10,8 +10,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import TestCase
 
+from svc.audit.checkpoint.latest import GREATEST
 from svc.authority.state.rewind import MAX_REASON, WISH, restore_wish_file
-from svc.compose.audit_heads import GREATEST
 from tests.cli.authority.logs import LoggedPlace
 from tests.proof import proves
 

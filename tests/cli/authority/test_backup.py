@@ -17,17 +17,17 @@ from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint.anchor import heads_in
 from svc.authority.state.rewind import WISH, restore_wish_file
-from svc.backup import manifest as form
-from svc.backup.classes import CLASSES, NONE, PRESENT
-from svc.compose import restore
-from svc.compose.authority_parts import load_cluster_keys
-from svc.compose.backup_check import read_backup
-from svc.compose.backup_place import backup_place
-from svc.compose.runtime import StateDirectory
+from svc.compose.authority.parts import load_cluster_keys
 from svc.config import load_settings
 from svc.errors import ConfigError
+from svc.ops.backup import manifest as form
+from svc.ops.backup import restore
+from svc.ops.backup.check import read_backup
+from svc.ops.backup.classes import CLASSES, NONE, PRESENT
+from svc.ops.backup.place import backup_place
 from svc.pki.files import key_pem
 from svc.pki.root import new_key
+from svc.runtime.state_directory import StateDirectory
 from tests.cli.authority.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
 from tests.proof import proves
 from tests.store.places import ROOT
@@ -421,7 +421,7 @@ class RestoreTests(BackupCase):
 
     def killed(self, target: EmptyPlace, out: Path, key: Path, step: str) -> None:
         """Restore until that step."""
-        from svc.backup.sealing import read_identities
+        from svc.ops.backup.sealing import read_identities
 
         def crash(name: str) -> None:
             if name == step:

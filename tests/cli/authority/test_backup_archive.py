@@ -11,10 +11,10 @@ from pathlib import Path
 from attrs import asdict
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.backup.archive import STAMP, unpack
-from svc.backup.classes import class_of
-from svc.backup.manifest import KeptFile, Stamp
 from svc.errors import BackupBroken
+from svc.ops.backup.archive import STAMP, unpack
+from svc.ops.backup.classes import class_of
+from svc.ops.backup.manifest import KeptFile, Stamp
 
 OURS = Stamp(1, "0" * 32, "demo.example", "a" * 26)
 

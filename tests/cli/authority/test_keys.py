@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.state import anchor_key
+from svc.compose.authority.state import anchor_key
 from svc.pki.keyring import create_cluster, load_keys
 from tests.cli.desk import CLUSTER, Place
 

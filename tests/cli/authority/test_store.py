@@ -11,8 +11,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.authority.store import apply
-from svc.compose.store_place import StorePlace
 from svc.errors import LockTimeout, SvcError
+from svc.ops.store import StorePlace
 from svc.store.engine.lock import take_lock
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.location import lock_path

@@ -17,7 +17,7 @@ from svc.audit.checkpoint.head import to_line
 from svc.audit.checkpoint.latest import GreatestHead
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.witness import ANSWER_SECS
-from svc.compose.audit_heads import head_sinks
+from svc.compose.authority.checkpoints import head_sinks
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
 
 reactor: Any = installed

@@ -14,9 +14,10 @@ from svc.audit.state.in_force import StateLedger, StateView
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.adopt import adoption_wish_file
 from svc.authority.state.cache import Knowledge
-from svc.compose.authority_follow import Follower
-from svc.compose.state import StateBeginning, origin_verifier
+from svc.compose.authority.standby import Follower
+from svc.compose.authority.state import StateBeginning
 from svc.model.audit.record import chain_hash
+from svc.pki.audit_signatures import origin_verifier
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
-from svc.compose.store_opening import LEAVING_SECS, LONGEST_PAUSE, PENDING_SECS, AwaitedStore
+from svc.compose.authority.store import LEAVING_SECS, LONGEST_PAUSE, PENDING_SECS, AwaitedStore
 from svc.errors import MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash

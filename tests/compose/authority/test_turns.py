@@ -17,10 +17,10 @@ from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ha.lease import TERM_SECS, Leadership
 from svc.authority.ingest.own import OwnSpool
-from svc.compose.authority_life import LEADER, LISTENERS, POLICY, STORE
-from svc.compose.authority_parts import OwnLeaf, Serving
-from svc.compose.authority_turn import CHECK_SECS, Standing, Turn
-from svc.compose.listeners import LateFactory, RpcListener
+from svc.compose.authority.lifecycle import LEADER, LISTENERS, POLICY, STORE
+from svc.compose.authority.parts import OwnLeaf, Serving
+from svc.compose.authority.turns import CHECK_SECS, Standing, Turn
+from svc.compose.listeners.rpc import LateFactory, RpcListener
 from svc.errors import LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import RpcService
 from svc.model.audit.events import AUTHORITY_DOUBT

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.backup_place import BackupPlace
+from svc.ops.backup.place import BackupPlace
 
 
 @frozen

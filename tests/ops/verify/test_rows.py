@@ -14,11 +14,11 @@ from twisted.trial.unittest import TestCase
 
 from svc.audit.log.record import Sealer
 from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
-from svc.compose.audit_rows import batches, checked_in_parallel, personal_of
-from svc.compose.store_place import StorePlace
 from svc.errors import AuditBroken
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
+from svc.ops.store import StorePlace
+from svc.ops.verify.rows import batches, checked_in_parallel, personal_of
 from svc.plugins.store_sqlite import store_sqlite
 from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record
 from tests.store.places import real_needs

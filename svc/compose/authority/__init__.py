@@ -1,0 +1,1 @@
+"""The Authority, wired: one module a part of it.  Begin with ``role``."""

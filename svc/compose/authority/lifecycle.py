@@ -1,0 +1,315 @@
+"""The life of an Authority: how it begins, what it does again and again, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+from attrs import define
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from svc import __version__
+from svc.audit.checkpoint.signer import HeadWriter
+from svc.authority.control import ControlService
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.enroll.rotation import PurposesInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import PolicyDesk
+from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.cache import Knowledge
+from svc.authority.state.recorder import node
+from svc.authority.state.tables import StateUnsigned, node_now
+from svc.authority.state.unsigned import UnsignedRows
+from svc.compose.authority.parts import Parts, Serving
+from svc.compose.authority.state import WISH, StateBeginning, anchor_key, origin_key
+from svc.compose.authority.store import AwaitedStore
+from svc.compose.drop_ins import plugin_records
+from svc.compose.listeners.rpc import RpcListener
+from svc.compose.telemetry import key_meter, stale_meter
+from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+from svc.interfaces.store import ITransaction
+from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.audit.outbox import QueueCounts
+from svc.model.audit.record import Event
+from svc.model.cluster.node import Leaf, Node, NodeState
+from svc.pki.identity import TransportIdentity
+from svc.pki.issue import IssuingAuthority
+from svc.pki.keyring import load_issuer, newer_purpose
+from svc.pki.root import PurposeKey
+from svc.proto.gate.v1 import admin_pb2
+from svc.runtime.services import AsyncMultiService, AsyncService, Readiness
+
+_log = Logger(namespace="svc_authority")
+
+
+MAX_NAMED = 100
+"""Rows that the status names; it counts the rest."""
+
+LEADER = "leader route"
+LISTENERS = "listeners"
+MEMBERSHIP = "membership"
+POLICY = "policy"
+STORE = "store"
+
+
+@define(slots=False, eq=False)
+class AuthorityRole(AsyncMultiService):
+    """The service tree of one Authority.
+
+    Attributes:
+        ready: Met one by one as it starts.
+        listeners: By the names of ``listening.json``.
+    """
+
+    ready: Readiness
+    listeners: dict[str, RpcListener]
+
+    def __attrs_pre_init__(self) -> None:
+        AsyncMultiService.__init__(self)
+
+
+@define(slots=False, eq=False)
+class StoreLife(AsyncService):
+    """Comes first: the store answers before anything uses it, and is closed after all that does."""
+
+    store: AwaitedStore
+    clock: IReactorTime
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+
+    async def start(self) -> None:
+        """Wait for a database that did not answer when the process began."""
+        await self.store.answered(self.clock, self.in_thread)
+
+    async def stop(self) -> None:
+        """Close."""
+        await self.store.close()
+
+
+@define(slots=False, eq=False)
+class Beginning(AsyncService):
+    """What an Authority does between opening its store and serving, and again and again after."""
+
+    parts: Parts
+    role: AuthorityRole
+    knowledge: Knowledge
+    policy: PolicyInForce
+    policies: PolicyDesk
+    ends: SessionEnds
+    publisher: SnapshotPublisher
+    stopped_by: Callable[[SvcError], object]
+    unsigned: UnsignedRows
+    issuers: IssuersInForce
+
+    async def start(self) -> None:
+        """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
+        p = self.parts
+        me = node(p.identity.principal.id)
+        await state_beginning(p).begin()
+        await p.store.run("role start", self._record_start)
+        await self.policies.ensure_first(me)
+        await self.reload()
+        await self.ends.await_claims()
+        _log.info("authority started", version=__version__, cluster=self.parts.settings.cluster)
+
+    async def stop(self) -> None:
+        """Write the stop down."""
+        self.ends.stop()
+        try:
+            await self.parts.store.run("role stop", self._record_stop)
+        except SvcError as e:
+            _log.warn("the stop was not recorded", reason=e.reason)
+
+    async def reload(self) -> None:
+        """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
+        try:
+            survey = await self.knowledge.survey()
+        except SvcError as refused:
+            if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
+                # Somebody migrated it while it was away from us: we are not its build any more.
+                self.stopped_by(refused)
+            raise
+        self.parts.metrics.gauge("svc_policy_version_stored").set(survey.stored_policy)
+        await self.policy.follow(self.knowledge.facts)
+        if self.policy.engine is not None:
+            self.role.ready.met(POLICY)
+        await self.unsigned.name(survey.unsigned)
+        await self.issuers.follow(leads=True)
+
+    async def beat(self) -> None:
+        """One heartbeat of the snapshot."""
+        self.publisher.beat()
+
+    def _record_start(self, tx: ITransaction) -> None:
+        p, me = self.parts, self.parts.identity.principal.id
+        tx.schema.settle("cluster", p.settings.cluster)
+        try:
+            self._enter(tx)
+        except StateUnsigned as refused:
+            # Named by the first pass; until it is put right our own leaf is not renewed.
+            _log.error("this Authority's own row has no valid signed record", text=refused.text)
+        if p.opened.migrated:
+            details = {"migrations": list(p.opened.migrated), "version": __version__}
+            p.recorder.append(tx, STORE_MIGRATE, node(me), details=details)
+        plugins = [*p.kinds.records, *plugin_records(p.opened.loaded)]
+        p.recorder.append(
+            tx,
+            ROLE_START,
+            node(me),
+            node_id=me,
+            details={"role": "authority", "version": __version__, "plugins": plugins},
+        )
+
+    def _enter(self, tx: ITransaction) -> None:
+        """This Authority is a node like the others: its generation is the registry's."""
+        p, facts = self.parts, self.parts.identity.facts
+        known = p.recorder.rows(tx).node(facts.principal.id)
+        key_sha256 = _key_sha256(p.identity)
+        leaf = Leaf(facts.serial, key_sha256, facts.not_after)
+        if known is not None:
+            if known.state is NodeState.REVOKED:
+                raise SvcError("this Authority was revoked", reason="revoked_node")
+            # More than one where it was started anew, with a new leaf, while another one led.
+            for generation in range(known.generation, facts.generation):
+                tx.nodes.renewed(known.id, generation, leaf)
+            if known.generation < facts.generation:
+                self._record_entry(tx, NODE_RENEW)
+            return
+        tx.nodes.register(
+            Node(
+                facts.principal.id,
+                f"authority-{facts.principal.id[:8]}",
+                "authority",
+                key_sha256,
+                p.identity_store.audit_key().public_key().public_bytes_raw(),
+                leaf,
+                p.runtime.now(),
+                facts.generation,
+                version=__version__,
+            )
+        )
+        self._record_entry(tx, NODE_ENROLL)
+
+    def _record_entry(self, tx: ITransaction, event: Event) -> None:
+        facts = self.parts.identity.facts
+        self.parts.recorder.append(
+            tx,
+            event,
+            node(facts.principal.id),
+            node_id=facts.principal.id,
+            details={"role": "authority", "serial": facts.serial, "generation": facts.generation},
+            state=[node_now(tx, facts.principal.id)],
+        )
+
+    def _record_stop(self, tx: ITransaction) -> None:
+        me = self.parts.identity.principal.id
+        details = {"role": "authority", "version": __version__}
+        self.parts.recorder.append(tx, ROLE_STOP, node(me), node_id=me, details=details)
+
+
+@define(slots=False, eq=False)
+class Serves(AsyncService):
+    """Comes before the listeners: whoever calls from now on is served.
+
+    Until then callers are told who leads: their ports answer before it is our turn.
+    """
+
+    role: AuthorityRole
+    serving: Serving
+
+    async def start(self) -> None:
+        """Say so."""
+        self.serving.is_on = True
+        self.role.ready.met(LISTENERS)
+
+
+def state_beginning(p: Parts) -> StateBeginning:
+    """How this Authority comes to go by the records of its store."""
+    wish = adoption_wish_file(p.state / "anchor" / WISH)
+    return StateBeginning(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
+
+
+def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
+    """The issuing CAs of ``keys/``, as the store's revisions say."""
+    runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
+
+    def load(kind: str) -> IssuingAuthority:
+        return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
+
+    return IssuersInForce(
+        p.desk, knowledge, p.store, p.recorder, runtime.now, load,
+        lambda call: deferToThreadPool(runtime.reactor, pool(), call), stale_meter(p.metrics),
+    )  # fmt: skip
+
+
+def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
+    """The keys of ``keys/`` that this Authority signs with itself."""
+    runtime, desk = p.runtime, p.desk
+
+    def load(used: PurposeKey) -> PurposeKey | None:
+        return newer_purpose(p.state / "keys", used, p.keys.root, runtime.now, runtime.entropy)
+
+    def taken(_word: str) -> None:
+        # Snapshots and grants are signed by whichever key is the newest.
+        p.recorder.key, heads.key = origin_key(p.keys), anchor_key(p.keys)
+
+    def issuers() -> dict[str, float]:
+        return {
+            kind: one.certificate.not_valid_after_utc.timestamp()
+            for kind, one in desk.keys.issuers.items()
+        }
+
+    return PurposesInForce(
+        p.keys, issuers, load, runtime.now,
+        lambda call: deferToThreadPool(runtime.reactor, runtime.reactor.getThreadPool(), call),
+        taken, key_meter(p.metrics),
+    )  # fmt: skip
+
+
+def _key_sha256(identity: TransportIdentity) -> bytes:
+    key = identity.facts.public_key
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+
+
+async def status_of(
+    p: Parts,
+    knowledge: Knowledge,
+    policy: PolicyInForce,
+    registrations: Registrations,
+    control: ControlService,
+    role: AuthorityRole,
+    unsigned: UnsignedRows,
+    queued: QueueCounts,
+) -> admin_pb2.StatusResponse:
+    """What `svc authority status` shows."""
+
+    def look(tx: ITransaction) -> tuple[int, str, int]:
+        head = tx.audit.head()
+        return head.seq, head.hash.hex(), len(tx.sessions.open())
+
+    seq, head, sessions = await p.store.read("status", look)
+    engine = policy.engine
+    return admin_pb2.StatusResponse(
+        version=__version__,
+        cluster=p.settings.cluster,
+        authority_id=p.identity.principal.id,
+        policy_version=0 if engine is None else engine.version,
+        catalog_version=knowledge.facts.revision,
+        audit_seq=seq,
+        audit_head=head,
+        connectors=registrations.connectors,
+        proxies=control.proxies,
+        open_sessions=sessions,
+        not_ready=role.ready.missing,
+        ca_pin=p.keys.ca_pin,
+        state_seq=p.recorder.ledger.view.n,
+        unsigned=[one.subject for one in unsigned.now[:MAX_NAMED]],
+        unsigned_count=len(unsigned.now),
+        queued_rows=queued.rows,
+        held_rows=queued.held,
+    )

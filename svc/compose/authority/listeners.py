@@ -1,0 +1,128 @@
+"""The listeners of an Authority: each serves one thing, to one sort of caller (rule R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+from attrs import define
+
+from svc import __version__
+from svc.authority.control import FORWARDED, ControlService
+from svc.authority.enroll.bootstrap import Enrollment
+from svc.authority.enroll.renew import RenewalDesk
+from svc.authority.ha.forward import Served
+from svc.compose.authority.parts import Parts
+from svc.compose.authority.peers import Peers, serve_private
+from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
+from svc.interfaces.rpc import Admit, Peer, RpcService
+from svc.messages.control import Lanes
+from svc.messages.forward import LEADER_METHOD
+from svc.model.principal import NODE_ROLES, Role
+from svc.pki.tls import ClientCertificates, server_context
+from svc.rpc.server.server import RpcServerFactory
+
+
+def made_listeners(p: Parts) -> dict[str, RpcListener]:
+    """Those that the configuration asks for, by their names in ``listening.json``."""
+    ends = p.settings.endpoints
+    wanted = {
+        "control": ("endpoints.control_listen", ends.control_listen),
+        "join": ("endpoints.join_listen", ends.join_listen),
+        "renewal": ("endpoints.renewal_listen", ends.renewal_listen),
+        "private": ("endpoints.private_listen", ends.private_listen),
+    }
+    return {
+        name: rpc_listener(p.runtime, p.settings, key, address)
+        for name, (key, address) in wanted.items()
+        if address is not None
+    }
+
+
+def lanes_of(p: Parts, listeners: Mapping[str, RpcListener]) -> Lanes:
+    """What this Authority says of itself to a Proxy that greets it."""
+
+    def port(name: str) -> int:
+        listener = listeners.get(name)
+        return 0 if listener is None else getattr(listener.listener.bound, "port", 0)
+
+    return Lanes(
+        p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
+    )
+
+
+@define
+class Doors:
+    """Gives each listener what it serves, while we lead and until then."""
+
+    parts: Parts
+    peers: Peers
+    listeners: Mapping[str, RpcListener]
+
+    def open(self, control: ControlService, enrollment: Enrollment, renewals: RenewalDesk) -> None:
+        """Serve from the start of the listeners on."""
+        p, required = self.parts, ClientCertificates.REQUIRED
+        proxies, nodes = self._shown({Role.PROXY}), self._shown(NODE_ROLES)
+        if "control" in self.listeners:
+            server = self._server(
+                "control", control.service(), control.admit,
+                dict.fromkeys(FORWARDED, proxies),
+                [self.peers.leader], {LEADER_METHOD: proxies},
+            )  # fmt: skip
+            tls = server_context(p.identity, required, roles={Role.PROXY})
+            self.listeners["control"].late.serve(server, tls)
+        if "join" in self.listeners:
+            service = enrollment.service()
+            methods = dict.fromkeys(_names(service), enrollment.admit)
+            server = self._server("join", service, enrollment.admit, methods)
+            tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)
+            self.listeners["join"].late.serve(server, tls)
+        if "renewal" in self.listeners:
+            service = renewals.service()
+            server = self._server(
+                "renewal", service, renewals.admit, dict.fromkeys(_names(service), nodes)
+            )
+            tls = server_context(p.identity, required, roles=NODE_ROLES)
+            self.listeners["renewal"].late.serve(server, tls)
+        if "private" in self.listeners:
+            serve_private(p, self.peers, self.listeners["private"])
+
+    def _server(
+        self,
+        name: str,
+        service: RpcService,
+        admit: Admit,
+        forwarded: Mapping[str, Admit],
+        more: Iterable[RpcService] = (),
+        meanwhile: Mapping[str, Admit] | None = None,
+    ) -> RpcServerFactory:
+        """A server of one service.
+
+        Args:
+            forwarded: The methods that are forwarded until it is our turn, with their admission
+                at us then; the leader has the last word.
+            more: Served beside it.
+            meanwhile: What of that is answered until then, likewise.
+        """
+        p, peers = self.parts, self.peers
+        for method in forwarded:
+            serve = service.methods[method.rpartition("/")[2]]
+            peers.forwarded.methods[method] = Served(admit, serve)
+        both = p.serving.forwarded(service, forwarded, peers.forwarding.serve)
+        return rpc_server(
+            p.runtime, p.settings, [both, *more],
+            p.serving.guarded(admit, {**forwarded, **(meanwhile or {})}),
+            listener=f"endpoints.{name}_listen",
+        )  # fmt: skip
+
+    def _shown(self, roles: Set[Role]) -> Admit:
+        """Admits whoever shows a certificate of these roles that is good now (R13)."""
+        verifier = self.parts.identity.verifier
+
+        def admit(_method: str, peer: Peer) -> None:
+            verifier.verify(peer.chain, roles)
+
+        return admit
+
+
+def _names(service: RpcService) -> list[str]:
+    return [f"/{service.name}/{name}" for name in service.methods]

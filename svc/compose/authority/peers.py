@@ -1,0 +1,195 @@
+"""One Authority among several: its name, the way to the leader, what others forward to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, evolve
+from twisted.internet.endpoints import wrapClientTLS
+from twisted.logger import Logger
+
+from svc.authority.ha.forward import (
+    MAX_IN_FLIGHT,
+    ForwardedCalls,
+    Forwarding,
+    ForwardMeters,
+    authority_of,
+)
+from svc.authority.ha.leader_connection import LeaderRoute
+from svc.authority.ha.membership import Membership, leader_service
+from svc.authority.state.cache import Knowledge
+from svc.compose.authority.lifecycle import MEMBERSHIP
+from svc.compose.authority.parts import Parts
+from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.rpc import RpcListener, rpc_server
+from svc.config import RoleSettings
+from svc.errors import Denied, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel, Peer, RpcService
+from svc.messages.forward import LEADER_METHOD, ROOM, Claim
+from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.cluster.lease import Member
+from svc.model.cluster.node import NodeState
+from svc.model.principal import Principal, Role
+from svc.pki.identity import TransportIdentity
+from svc.pki.tls import ClientCertificates, client_context, server_context
+from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed
+from svc.runtime.services import AsyncService, Readiness
+from svc.wire.limits import WireLimits
+
+_log = Logger(namespace="svc_authority")
+
+
+def owner_of(settings: RoleSettings, identity: TransportIdentity) -> str:
+    """Our name among the Authorities on the store: the lease is held under it."""
+    return settings.authority.name or identity.principal.id
+
+
+@define
+class Peers:
+    """See the module.
+
+    Attributes:
+        membership: None where no other Authority can be.
+    """
+
+    membership: Membership | None
+    route: LeaderRoute
+    forwarding: Forwarding
+    forwarded: ForwardedCalls
+    leader: RpcService
+
+    @property
+    def services(self) -> tuple[AsyncService, ...]:
+        """In the order of their start."""
+        return (self.route,) if self.membership is None else (self.membership, self.route)
+
+
+def make_peers(
+    p: Parts, knowledge: Knowledge, ready: Readiness, stopped_by: Callable[[SvcError], object]
+) -> Peers:
+    """Wire what one Authority is to the others."""
+    membership = _membership(p, ready, stopped_by) if p.opened.is_shared else None
+    if membership is None:
+        ready.met(MEMBERSHIP)
+    clock, metrics = p.runtime.reactor, p.metrics
+
+    async def to_member(owner: str) -> IRpcChannel:
+        return await _dialed(p, owner, "" if membership is None else membership.node_id(owner))
+
+    route = LeaderRoute(p.leadership, to_member, clock)
+    meters = ForwardMeters(
+        metrics.counter("svc_authority_forward_requests_total").inc,
+        metrics.counter("svc_authority_forward_transport_failures_total").inc,
+    )
+    forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(knowledge))
+    return Peers(
+        membership, route, Forwarding(route, clock, meters), forwarded,
+        leader_service(lambda: _claim(p)),
+    )  # fmt: skip
+
+
+def serve_private(p: Parts, peers: Peers, listener: RpcListener) -> None:
+    """Serve other Authorities: who leads always, forwarded calls while we lead."""
+    verifier, services = p.identity.verifier, [peers.forwarded.service(), peers.leader]
+
+    def an_authority(_method: str, peer: Peer) -> None:
+        authority_of(verifier, peer)
+
+    admit = p.serving.guarded(peers.forwarded.admit, {LEADER_METHOD: an_authority})
+    server = rpc_server(
+        p.runtime, p.settings, services, admit, listener="endpoints.private_listen",
+        limits=_roomy(p.settings),
+    )  # fmt: skip
+    tls = server_context(p.identity, ClientCertificates.REQUIRED, roles={Role.AUTHORITY})
+    listener.late.serve(server, tls)
+
+
+def advice_of(settings: RoleSettings) -> Callable[[str], str]:
+    """What an operator does who asked an Authority that stands by."""
+
+    def advice(leader: str) -> str:
+        address = settings.authority.peers.get(leader)
+        where = "" if address is None else f" ({address.host})"
+        return f"run the command on the leader's host{where}" if leader else "try again"
+
+    return advice
+
+
+def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], object]) -> Membership:
+    settings, leadership = p.settings, p.leadership
+    me = Member(leadership.owner, p.identity.principal.id, leadership.instance)
+
+    def told(missing: tuple[str, ...]) -> None:
+        (ready.lost if missing else ready.met)(MEMBERSHIP)
+
+    return Membership(
+        p.opened.store, me, settings.authority.peers,
+        settings.endpoints.private_listen is not None, p.runtime.reactor, told, stopped_by,
+        settings.store_lease_secs,
+    )  # fmt: skip
+
+
+def _claim(p: Parts) -> Claim:
+    lease, me = p.leadership.lease, p.identity.principal.id
+    if lease is None or not p.serving.is_on:
+        return Claim(False, 0, p.leadership.leader, me)
+    return Claim(True, lease.epoch, p.leadership.owner, me)
+
+
+def _not_revoked(knowledge: Knowledge) -> Callable[[Principal], object]:
+    def check(principal: Principal) -> None:
+        # Who has never led is in no registry; its certificate says that it is an Authority.
+        node = knowledge.facts.nodes.get(principal.id)
+        if node is not None and node.state is NodeState.REVOKED:
+            raise Denied("the node was revoked", reason="revoked_node")
+
+    return check
+
+
+async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
+    """See :data:`svc.authority.ha.leader_connection.DialMember`."""
+    key = f"authority.peers.{owner}"
+    address = p.settings.authority.peers.get(owner)
+    if address is None:
+        raise Unavailable(f"{key}: no such key", reason="peer_address_missing")
+
+    def expect(facts: CertificateFacts) -> None:
+        if node_id and facts.principal.id != node_id:
+            raise CertificateRefused(
+                f"{key}: the Authority at {address} is {facts.principal.id}, not {node_id}",
+                reason="certificate_name",
+            )
+
+    def refused(refusal: SvcError) -> None:
+        _log.error(
+            "the server at a private address is not the expected Authority",
+            key=key, address=str(address), reason=refusal.reason, text=refusal.text,
+        )  # fmt: skip
+
+    settings, clock = p.settings, p.runtime.reactor
+    context = client_context(
+        p.identity.verifier, p.identity, roles={Role.AUTHORITY}, expect=expect, refused=refused
+    )
+    return await dial(
+        wrapClientTLS(context, dialed(clock, address)),
+        clock,
+        authority="authority",
+        headers=p.runtime.traces.headers,
+        handshake_secs=settings.limits.handshake_secs,
+        limits=_roomy(settings),
+        told=told_of(clock, key, str(address)),
+    )
+
+
+def _roomy(settings: RoleSettings) -> WireLimits:
+    """A forwarded message is longer than the longest that any other listener takes.
+
+    And callers who go away all at once, as with their Proxy, are resets of one connection here.
+    """
+    limits = wire_limits(settings)
+    return evolve(
+        limits,
+        max_message=limits.max_message + ROOM,
+        resets=max(limits.resets, 4 * MAX_IN_FLIGHT),
+    )

@@ -1,0 +1,71 @@
+"""What an Authority that stands by goes by: the policy of the one that leads, a pass later.
+
+It decides nothing by it.  But it says by which version it would
+(``svc_policy_version_applied``), a text that it cannot load shows before it is
+needed, and when it leads it begins with what it has.  It only reads: what is
+unsigned is put on record by the one that leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+from twisted.logger import Logger
+
+from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.state.cache import Knowledge
+from svc.compose.authority.state import StateBeginning
+from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class Follower:
+    """The reload pass of an Authority that does not lead.
+
+    Attributes:
+        stored: Told the version that the store says is in force.
+        stopped_by: Told when the store is not of this build any more.
+    """
+
+    beginning: StateBeginning
+    knowledge: Knowledge
+    policy: PolicyInForce
+    issuers: IssuersInForce
+    stored: Callable[[int], object]
+    stopped_by: Callable[[SvcError], object]
+    _line: int = 0
+    _begun: int = -1
+    _said: str = ""
+
+    def begin_anew(self) -> None:
+        """The log goes on from an older store: what is known here is of the lost line.
+
+        The next pass verifies every record from the first on, and goes by what the store holds.
+        """
+        self._line += 1
+        self.policy.begin_anew()
+
+    async def follow(self) -> None:
+        """One pass; what keeps it from its end is said once, and the next one tries again."""
+        try:
+            line = self._line
+            if self._begun != line:
+                await self.beginning.follow()
+                self.policy.begin_anew()
+                self._begun = line
+            survey = await self.knowledge.survey()
+        except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:
+            self.stopped_by(refused)
+        except SvcError as failed:
+            if failed.text != self._said:
+                _log.error("the leader's policy could not be applied", reason=failed.text)
+            self._said = failed.text
+        else:
+            self._said = ""
+            self.stored(survey.stored_policy)
+            await self.policy.follow(self.knowledge.facts)
+            await self.issuers.follow(leads=False)

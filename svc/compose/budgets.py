@@ -1,0 +1,69 @@
+"""The budgets of a role, from its settings."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from svc.authority.limits import AskRates
+from svc.compose.telemetry import budget_meter
+from svc.config.values import Limits
+from svc.proxy.sessions.limits import ConnectorRates, PersonRates
+from svc.ratelimit.bucket import Rate
+from svc.ratelimit.counter import Tally
+from svc.ratelimit.limits import Refusals
+from svc.runtime.context import Runtime
+from svc.telemetry.metrics import Metrics
+
+_CALLERS_AT_AUTHORITY = 256
+_SLACK = 1.25
+"""Authority lets so much more through at once: its buckets are used a moment after a Proxy's, and
+who keeps to one Proxy's budget is to be refused there, where it is told soonest."""
+
+
+@frozen
+class ProxyRates:
+    """The budgets of one Proxy, and what they refused."""
+
+    tally: Tally
+    persons: PersonRates
+    connectors: ConnectorRates
+
+
+def proxy_rates(runtime: Runtime, limits: Limits, metrics: Metrics) -> ProxyRates:
+    """Of a Proxy."""
+    tally = Tally(runtime.now)
+    refusals = Refusals(tally, runtime.reactor.seconds, budget_meter(metrics))
+    return ProxyRates(
+        tally,
+        PersonRates.of(refusals, _opens(limits), _denials(limits)),
+        ConnectorRates.of(refusals, _calls(limits)),
+    )
+
+
+def authority_rates(runtime: Runtime, limits: Limits, metrics: Metrics) -> AskRates:
+    """Of an Authority."""
+    tally = Tally(runtime.now, _CALLERS_AT_AUTHORITY)
+    refusals = Refusals(tally, runtime.reactor.seconds, budget_meter(metrics))
+    return AskRates.of(
+        refusals,
+        _wider(_opens(limits)),
+        _wider(_denials(limits)),
+        _wider(_calls(limits)),
+        limits.asks_per_proxy,
+    )
+
+
+def _wider(rate: Rate) -> Rate:
+    return Rate(rate.per_minute, rate.burst * _SLACK)
+
+
+def _opens(limits: Limits) -> Rate:
+    return Rate(limits.opens_per_minute, limits.opens_burst)
+
+
+def _denials(limits: Limits) -> Rate:
+    return Rate(limits.denials_per_minute, limits.denials_burst)
+
+
+def _calls(limits: Limits) -> Rate:
+    return Rate(limits.node_calls_per_minute, limits.node_calls_burst)

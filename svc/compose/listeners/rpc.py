@@ -1,0 +1,197 @@
+"""RPC listeners: TLS or plaintext, TCP or the control socket; drained when they stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXServerEndpoint
+from twisted.internet.interfaces import (
+    IListeningPort,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamServerEndpoint,
+)
+from zope.interface import implementer
+
+from svc.compose.listeners.addresses import server_endpoint
+from svc.compose.listeners.limits import wire_limits
+from svc.config import Address, RoleSettings
+from svc.interfaces.rpc import Admit, RpcService
+from svc.lanes.front import FrontFactory
+from svc.lanes.meeting import Meetings
+from svc.pki.tls import ServerTLS
+from svc.rpc.disconnect_log import Endings
+from svc.rpc.server.connection_limits import Crowd
+from svc.rpc.server.server import RpcServerFactory, admit_all
+from svc.rpc.server.tls import TlsServerFactory
+from svc.runtime.context import Runtime
+from svc.runtime.services import AsyncService, Listener
+from svc.wire.limits import WireLimits, anonymous
+
+
+@define(slots=False, eq=False)
+class RpcListener(AsyncService):
+    """One listener with its server; a stop drains the open calls first.
+
+    The port is bound early (``privilegedStartService``), so an address in use
+    ends the start; connections that come before the server is there are closed.
+    """
+
+    listener: Listener
+    late: LateFactory
+    drain_secs: float
+
+    def privilegedStartService(self) -> None:
+        """Bind."""
+        self.listener.privilegedStartService()
+
+    async def start(self) -> None:
+        """Serve."""
+        self.late.is_open = True
+        self.listener.startService()
+
+    async def stop(self) -> None:
+        """Accept no more, let open calls finish, then end."""
+        await self.listener.stopService()
+        self.late.is_open = False
+        if self.late.server is not None:
+            await self.late.server.drain(self.drain_secs)
+
+
+@implementer(IProtocolFactory)
+class LateFactory:
+    """Accepts connections for a server that is made later, or serves later.
+
+    Attributes:
+        is_open: Whether what stands behind the server has started.
+    """
+
+    def __init__(self, clock: IReactorTime, most_handshakes: int) -> None:
+        self._clock = clock
+        self._most_handshakes = most_handshakes
+        self.is_open = False
+        self.server: RpcServerFactory | None = None
+        self._factory: Any = None
+
+    def serve(
+        self, server: RpcServerFactory, tls: ServerTLS | None, meetings: Meetings | None = None
+    ) -> None:
+        """Serve from now on.
+
+        Args:
+            meetings: Where halves of direct lanes meet that come to this listener as well.
+        """
+        self.server = server
+        self._factory = server
+        if tls is not None:
+            self._factory = TlsServerFactory(tls.begin, server, self._most_handshakes)
+        if meetings is not None and tls is not None:
+            self._factory = FrontFactory(
+                self._factory,
+                meetings,
+                self._clock,
+                lambda usual: usual.inner.stand_aside(),
+            )
+
+    def doStart(self) -> None:
+        """Nothing to begin with."""
+
+    def doStop(self) -> None:
+        """Nothing to end."""
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A connection, or None while there is no server or no room: closed, without TLS."""
+        if not self.is_open or self.server is None or self.server.refuses(addr):
+            return None
+        return self._factory.buildProtocol(addr)
+
+
+def rpc_listener(
+    runtime: Runtime, settings: RoleSettings, key: str, address: Address
+) -> RpcListener:
+    """A listener on TCP, for a server that is given to its ``late`` factory."""
+    late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
+    endpoint = server_endpoint(runtime.reactor, address)
+    listener = Listener(key, str(address), endpoint, late)
+    return RpcListener(listener, late, settings.limits.drain_secs)
+
+
+def rpc_server(
+    runtime: Runtime,
+    settings: RoleSettings,
+    services: Iterable[RpcService],
+    admit: Admit = admit_all,
+    *,
+    plaintext: bool = False,
+    told: Callable[[str, str], object] = lambda what, detail: None,
+    listener: str = "",
+    limits: WireLimits | None = None,
+) -> RpcServerFactory:
+    """A server with the configured limits; of those, a peer without certificate gets a part.
+
+    The control socket's peers are known by their uid, and are bound alike.
+
+    Args:
+        listener: The key of what it serves, for the log.
+        limits: Of its connections, where they are not the configured ones.
+    """
+    limits = limits or wire_limits(settings)
+    crowd = Crowd(
+        runtime.reactor,
+        settings.limits.max_connections,
+        settings.limits.max_connections_per_address,
+        listener,
+        settings.limits.connections_per_minute,
+    )
+    return RpcServerFactory(
+        list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
+        anonymous(limits), settings.limits.handshake_secs, crowd,
+        Endings(runtime.reactor, listener),
+    )  # fmt: skip
+
+
+@implementer(IStreamServerEndpoint)
+@define
+class ControlSocketEndpoint:
+    """``control.sock`` in a directory whose path may be longer than a socket's may be.
+
+    The socket is bound through ``/proc/self/fd``, so only the directory's
+    descriptor counts; what an earlier process left is removed first, which is
+    safe because the directory is locked by us.
+    """
+
+    reactor: Any
+    directory: Path
+    _handle: int = -1
+
+    def listen(self, factory: Any) -> Deferred[IListeningPort]:
+        """Bind, 0600 from the first moment on."""
+        # Kept open for as long as we listen: the port unlinks by this path when it stops.
+        self._handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        (self.directory / "control.sock").unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            path = f"/proc/self/fd/{self._handle}/control.sock"
+            endpoint = UNIXServerEndpoint(self.reactor, path, mode=0o600)
+            port: Deferred[IListeningPort] = endpoint.listen(factory)
+            return port
+        finally:
+            os.umask(before)
+
+
+def control_listener(
+    runtime: Runtime, settings: RoleSettings, directory: Path, server: RpcServerFactory
+) -> RpcListener:
+    """The control socket of a role."""
+    late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
+    late.serve(server, None)
+    path = directory / "control.sock"
+    endpoint = ControlSocketEndpoint(runtime.reactor, directory)
+    return RpcListener(
+        Listener("state_dir", str(path), endpoint, late), late, settings.limits.drain_secs
+    )

@@ -1,0 +1,136 @@
+"""The Proxy's spool: its files, their thread, and the way of its rows to Authority."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.audit.log.record import Sealer
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.quota import Room
+from svc.audit.spool.rows import RowMaker
+from svc.audit.spool.spool import MEND_SECS, Spool
+from svc.compose.degraded import SPOOL as CONDITION
+from svc.config import RoleSettings
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcChannel
+from svc.pki.identity_store import IdentityStore
+from svc.proxy.shutdown import WRITE_SECS
+from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.heads import AuditHeads
+from svc.proxy.uplink.journal import EndsFile, EndsJournal
+from svc.proxy.uplink.reports import Reports
+from svc.runtime.context import Runtime
+from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
+from svc.runtime.state_directory import StateDirectory
+from svc.runtime.threads import OwnThread
+
+SPOOL = "spool"
+ENDS = "ends"
+
+_log = Logger(namespace="svc_proxy")
+
+
+@define(eq=False)
+class SpoolThread:
+    """Runs what blocks on the spool's disk: at once until it is open, in its own thread after.
+
+    Opening blocks, once: nothing else of the role runs yet, and the first greeting has to claim
+    the sessions whose ends are still to be told.
+    """
+
+    own: OwnThread
+    is_open: bool = False
+
+    def __call__(self, call: Callable[[], Any]) -> Awaitable[Any]:
+        """Run *call*."""
+        return self.own(call) if self.is_open else maybeDeferred(call)
+
+
+@define(slots=False, eq=False)
+class Spooling(AsyncService):
+    """Opens the spool before anything else runs, and ends its thread after everything else."""
+
+    thread: SpoolThread
+    spool: Spool
+    delivery: SpoolDelivery
+    journal: EndsJournal
+    clock: IReactorTime
+    reports: Reports | None = None
+
+    async def start(self) -> None:
+        """Find what a former process left to tell, and begin a spool."""
+        owed = await self.journal.load()
+        if self.reports is not None:
+            self.reports.recover(owed)
+        await self.spool.open()
+        self.thread.is_open = True
+
+    def check_of(self, heads: AuditHeads) -> Callable[[], None]:
+        """Raises SvcError while the disk takes no record, or not the newest audit head."""
+
+        def check() -> None:
+            self.spool.check()
+            heads.check()
+
+        return check
+
+    def mending(self, heads: AuditHeads, ready: Readiness) -> PeriodicTask:
+        """Looks whether the disk has room, and writes again what it refused before."""
+        self.spool.has_room = lambda: ready.met(CONDITION)
+
+        async def mend() -> None:
+            await self.spool.mend()
+            await heads.mend()
+
+        return PeriodicTask(self.clock, MEND_SECS, mend, "audit spool", at_once=False)
+
+    async def stop(self) -> None:
+        """End the thread; the spool itself was closed as the work ended.
+
+        A disk that hangs is waited for a few seconds: its thread does not hold the process.
+        """
+        self.delivery.stop()
+        self.journal.stop()
+        try:
+            await bounded(self.clock, WRITE_SECS, self.thread.own.end(), "the spool's disk")
+        except SvcError as e:
+            _log.error(
+                "the spool's disk does not respond; rows not yet durable are lost if this "
+                "process ends",
+                records=self.spool.not_durable, ends=self.journal.not_durable, reason=e.reason,
+            )  # fmt: skip
+
+
+def make_spooling(
+    runtime: Runtime,
+    settings: RoleSettings,
+    state: StateDirectory,
+    identities: IdentityStore,
+    origin: str,
+    channel: Callable[[], IRpcChannel],
+    tasks: BackgroundTasks,
+) -> Spooling:
+    """Wire it; nothing is opened yet.
+
+    Args:
+        origin: The node's id.
+        channel: Gives the channel to Authority or raises while there is none.
+
+    Raises:
+        ConfigError: the node's audit key cannot be trusted.
+    """
+    in_thread = SpoolThread(OwnThread("spool", runtime.reactor.callFromThread))
+    sealer = Sealer(runtime.entropy)
+    maker = RowMaker(origin, identities.audit_key(), sealer, runtime.now, runtime.entropy)
+    root = state / SPOOL
+    spool = Spool(SpoolFiles(root, maker, Room(settings.proxy.spool_max_bytes)), in_thread)
+    delivery = SpoolDelivery(spool, channel, tasks, runtime.reactor)
+    spool.committed = delivery.committed
+    journal = EndsJournal(EndsFile(root / ENDS), in_thread, tasks, runtime.reactor)
+    return Spooling(in_thread, spool, delivery, journal, runtime.reactor)

@@ -1,0 +1,380 @@
+"""Taking a first identity, for nodes and persons alike.
+
+A joiner knows the pin of the cluster root and holds a one-use token.  It
+speaks TLS to Authority, checked against the pin before the token leaves: on
+Authority's join listener itself, or inside the join lane of a Proxy, which
+sees ciphertext only (rule R5).  The token is never logged, and never used
+once an identity exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from OpenSSL import SSL
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from zope.interface import implementer
+
+from svc import __version__
+from svc.config import Address, RoleSettings
+from svc.errors import ConfigError, Fault, SvcError
+from svc.interfaces.rpc import IRpcChannel
+from svc.join.lane import opened_lane
+from svc.messages.relay import Lane
+from svc.model.audit.spool import prove_audit_key
+from svc.model.certificate import CertificateRefused
+from svc.model.clocks import ClockWrong
+from svc.model.cluster.token import JoinToken, parse_token
+from svc.model.principal import Principal, Role, parse_principal
+from svc.pki.files import read_private
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import der, make_request, prove_key
+from svc.pki.join import adopt_identity, blame_the_clock
+from svc.pki.judge import PinnedRoot
+from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
+from svc.pki.verify import root_cluster
+from svc.proto.gate.v1 import bootstrap_pb2 as pb
+from svc.rpc.client.channel import dial
+from svc.rpc.client.endpoints import dialed
+from svc.rpc.connection import HANDSHAKE_SECONDS
+from svc.rpc.endpoint import StreamClientEndpoint
+from svc.runtime.context import Runtime
+
+ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
+
+_log = Logger(namespace="svc_join")
+
+_ENROLL_SECS = 25.0
+VERIFY_FAILED = "certificate verify failed"
+"""What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
+
+KEY_REFUSED = "key_refused"
+"""Authority's word for a key that may not join without a token."""
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+_LONGEST_TOLD = 300.0
+"""Whoever says when to come again is waited for no longer."""
+
+_TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTED, Fault.ABORTED)
+
+
+@frozen
+class Asking:
+    """What a joiner says.
+
+    Attributes:
+        pin: SHA-256 of the cluster root in hex.
+        token: None: a node joins by the key of its request alone.
+        cluster: Which cluster it must be; empty: the one the pinned root names.
+        audit_public_key: A node's Ed25519 key, raw; empty for persons.
+        audit_proof: :func:`svc.model.audit.spool.prove_audit_key` of it and *csr*.
+    """
+
+    pin: str
+    token: JoinToken | None
+    csr: bytes
+    cluster: str = ""
+    audit_public_key: bytes = b""
+    audit_proof: bytes = b""
+    version: str = __version__
+
+
+@frozen
+class Enrolled:
+    """What Authority answered; not yet checked against the key and the pin.
+
+    Attributes:
+        chain: DER: leaf, issuing CA.
+        root: DER.
+        name: The registry's name of the joiner.
+    """
+
+    cluster: str
+    principal: Principal
+    chain: tuple[bytes, ...]
+    root: bytes
+    name: str
+
+
+@frozen
+class _PinnedAuthority:
+    """Accepts an authority of whatever cluster the pinned root names."""
+
+    pin: str
+    cluster: str
+    now: Callable[[], float]
+    anchor: None = None
+
+    def trusts(self, root: x509.Certificate) -> bool:
+        """See PeerCheck."""
+        return PinnedRoot("", self.pin, self.now).trusts(root)
+
+    def accept(self, chain: list[x509.Certificate]) -> None:
+        """See PeerCheck."""
+        cluster = self.cluster
+        if not cluster and self.trusts(chain[-1]):
+            # The pin fixes the root, and the root names its cluster.
+            cluster = root_cluster(der(chain[-1]))
+        PinnedRoot(cluster, self.pin, self.now).accept(chain)
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class _Unjudged:
+    """TLS to a Proxy whose certificate a joiner cannot judge yet.
+
+    Used for the join lane alone, and safe there alone: nothing secret is said
+    to this hop.  What passes it is the joiner's own TLS to Authority, which is
+    checked against the pin before the token is sent; whoever stands in the
+    Proxy's place sees that ciphertext and can do no more than cut it.
+    """
+
+    def __init__(self) -> None:
+        self._contexts = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
+
+    def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
+        """Called by Twisted for each connection."""
+        return self._contexts.connection(None)
+
+
+@implementer(IStreamClientEndpoint)
+@frozen
+class _TlsEndpoint:
+    """TLS over another endpoint, all of whose timers are *clock*'s (D3)."""
+
+    tls: IOpenSSLClientConnectionCreator
+    below: IStreamClientEndpoint
+    clock: IReactorTime
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Connect; the handshake is the protocol's to wait for."""
+        factory = TLSMemoryBIOFactory(self.tls, True, protocolFactory, self.clock)
+        connecting: Deferred[Any] = self.below.connect(factory)
+        return connecting.addCallback(lambda wrapping: wrapping.wrappedProtocol)
+
+
+async def enroll_direct(
+    endpoint: IStreamClientEndpoint,
+    clock: IReactorTime,
+    now: Callable[[], float],
+    asking: Asking,
+    handshake_secs: float = HANDSHAKE_SECONDS,
+) -> Enrolled:
+    """Enroll with the Authority whose join listener *endpoint* reaches.
+
+    Args:
+        endpoint: A byte stream without TLS; the TLS is added here.
+        handshake_secs: For that TLS.
+
+    Raises:
+        CertificateRefused: whoever answered is no authority under the pinned root;
+            the token was not sent.
+        ClockWrong: this machine's clock and Authority's are too far apart; the token is good still.
+        SvcError: Authority's refusal (``token_refused``), or how it was not reached.
+    """
+    refused: list[SvcError] = []
+    check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
+    tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
+
+    try:
+        channel = await dial(
+            _TlsEndpoint(tls, endpoint, clock),
+            clock,
+            authority="authority",
+            handshake_secs=handshake_secs,
+        )
+    except SvcError as failed:
+        if not refused and VERIFY_FAILED in failed.text:
+            # A chain without our root, or with another, ends in OpenSSL before
+            # the check is asked.
+            refused.append(
+                CertificateRefused("its certificate was not issued under the pinned root")
+            )
+        if refused:
+            blame_the_clock(refused[-1])
+            raise CertificateRefused(
+                f"the server is not the Authority pinned by ca_pin: {refused[-1].text}",
+                reason=refused[-1].reason,
+            ) from None
+        raise
+    try:
+        return await _enroll(channel, now, asking)
+    finally:
+        await channel.close()
+
+
+async def enroll_through_proxy(
+    endpoint: IStreamClientEndpoint,
+    clock: IReactorTime,
+    now: Callable[[], float],
+    asking: Asking,
+    handshake_secs: float = HANDSHAKE_SECONDS,
+    *,
+    plaintext: bool = False,
+) -> Enrolled:
+    """Enroll inside the join lane of the Proxy that *endpoint* reaches.
+
+    Args:
+        endpoint: A byte stream without TLS.
+        handshake_secs: For the TLS to the Proxy, and for that to Authority inside it.
+        plaintext: The Proxy's listener is without TLS; the inner TLS is the same.
+
+    Raises:
+        SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
+    """
+    outer = endpoint if plaintext else _TlsEndpoint(_Unjudged(), endpoint, clock)
+    channel = await dial(
+        outer, clock, authority="proxy", plaintext=plaintext, handshake_secs=handshake_secs
+    )
+    try:
+        lane = StreamClientEndpoint(lambda: opened_lane(channel, Lane.JOIN, clock, _ENROLL_SECS))
+        return await enroll_direct(lane, clock, now, asking, handshake_secs)
+    finally:
+        await channel.close()
+
+
+async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: Asking) -> Enrolled:
+    request = pb.EnrollRequest(
+        token="" if asking.token is None else asking.token.text,
+        csr=asking.csr,
+        audit_public_key=asking.audit_public_key,
+        audit_proof=asking.audit_proof,
+        version=asking.version,
+        sent_at_ms=int(now() * 1000),
+    )
+    answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
+    if asking.cluster and answer.cluster != asking.cluster:
+        raise CertificateRefused(
+            "the answer came from a different cluster from the configured one",
+            reason="certificate_cluster",
+        )
+    principal = parse_principal(answer.principal)
+    return Enrolled(answer.cluster, principal, tuple(answer.chain), answer.root, answer.name[:253])
+
+
+def read_token(path: Path) -> JoinToken:
+    """The token in a private file.  Blocks for the disk.
+
+    Raises:
+        ConfigError: the file is missing, or others may read it.
+        TokenRefused: it holds no token.
+    """
+    return parse_token(read_private(path, os.geteuid()).decode("utf-8", "replace"))
+
+
+async def join_node(
+    runtime: Runtime,
+    settings: RoleSettings,
+    store: IdentityStore,
+    role: Role,
+    ways: tuple[Callable[[Asking], Awaitable[Enrolled]], ...] = (),
+) -> TransportIdentity:
+    """The identity of a node: what is on disk, else what its token brings.
+
+    Tries for ever while nobody answers, or this machine's clock is wrong (it may
+    be set soon after the machine's start), waiting longer each time; a refusal
+    ends it.  Once an identity exists token and pin are not even read.
+
+    Args:
+        role: What the node means to become.
+        ways: How Authority is reached; by default as the configuration says.
+
+    Raises:
+        ConfigError: there is neither an identity nor a token to get one.
+        SvcError: Authority refused, or is not the one that the pin names.
+    """
+    if store.exists:
+        return TransportIdentity.load(store, runtime.now, settings.cluster)
+    asking, key = _asking(settings, store, role)
+    ways = ways or _ways(runtime, settings)
+    failures = 0
+    while True:
+        try:
+            enrolled = await ways[failures % len(ways)](asking)
+            break
+        except SvcError as e:
+            _check_again(e, key)
+            _log.warn("joining failed; retrying", reason=e.reason, error=e.text)
+            told = min(e.retry_after or 0.0, _LONGEST_TOLD)
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
+        failures += 1
+        await deferLater(runtime.reactor, told + runtime.jitter(wait))
+    identity = adopt_identity(
+        store,
+        key,
+        cluster=settings.cluster,
+        pin=asking.pin,
+        root=enrolled.root,
+        chain=enrolled.chain,
+        roles=frozenset({role}),
+        now=runtime.now,
+    )
+    _log.info("joined the cluster", node=identity.principal.id, name=enrolled.name)
+    return identity
+
+
+def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[Asking, Any]:
+    join = settings.join
+    if join.ca_pin is None or (join.token_file is None and not join.by_key):
+        raise ConfigError(
+            "join.token_file",
+            "no identity in state_dir yet; set a join token and join.ca_pin",
+        )
+    token = None if join.token_file is None else read_token(Path(join.token_file))
+    key = store.pending_key()
+    asking = Asking(join.ca_pin, token, make_request(key), settings.cluster)
+    return (with_audit_key(asking, store.audit_key()) if role.is_node else asking), key
+
+
+def with_audit_key(asking: Asking, key: ed25519.Ed25519PrivateKey) -> Asking:
+    """What a node asks: it brings its audit key, too, and shows that it has it."""
+    public = key.public_key().public_bytes_raw()
+    proof = prove_audit_key(key, asking.csr)
+    return evolve(asking, audit_public_key=public, audit_proof=proof)
+
+
+def _check_again(refusal: SvcError, key: Any) -> None:
+    """Raise what asking again does not change; a key is named, and stays for the next start."""
+    if refusal.reason == KEY_REFUSED:
+        digest = prove_key(make_request(key)).sha256.hex()
+        text = f"{refusal.text}; the SHA-256 of this node's key is {digest}"
+        raise SvcError(text, reason=refusal.reason, fault=refusal.fault)
+    if refusal.fault not in _TRY_AGAIN and refusal.reason != ClockWrong.reason:
+        raise refusal
+
+
+def _ways(
+    runtime: Runtime, settings: RoleSettings
+) -> tuple[Callable[[Asking], Awaitable[Enrolled]], ...]:
+    reactor, now, secs = runtime.reactor, runtime.now, settings.limits.handshake_secs
+
+    def direct(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+        return lambda asking: enroll_direct(dialed(reactor, address), reactor, now, asking, secs)
+
+    def lane(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+        return lambda asking: enroll_through_proxy(
+            dialed(reactor, address), reactor, now, asking, secs
+        )
+
+    if settings.join.authority is not None:
+        return (direct(settings.join.authority),)
+    if settings.endpoints.proxy:
+        return tuple(lane(address) for address in settings.endpoints.proxy)
+    raise ConfigError("join.authority", "required to join: Authority's join listener")

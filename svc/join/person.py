@@ -1,0 +1,191 @@
+"""``svc join`` behind its options: where a person's identity goes, and how it gets there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+
+from svc.config import Address
+from svc.config.forms import DIAL, PIN
+from svc.config.source import CLIENT_FILE
+from svc.errors import ConfigError, Fault, SvcError, UsageError
+from svc.join.enroll import Asking, Enrolled, enroll_direct, enroll_through_proxy
+from svc.model.certificate import CertificateRefused
+from svc.model.cluster.token import JoinToken
+from svc.model.principal import Role
+from svc.pki.files import check_directory
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
+from svc.pki.join import adopt_identity
+from svc.pki.verify import ca_pin, root_cluster
+from svc.rpc.client.endpoints import dialed
+from svc.runtime import durable
+from svc.runtime.context import Runtime
+from svc.runtime.services import bounded
+
+_JOIN_SECS = 50.0
+_NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)
+
+
+@frozen
+class JoinedPerson:
+    """What ``svc join`` came to."""
+
+    cluster: str
+    name: str
+    config: Path
+
+
+def parse_addresses(option: str, texts: Iterable[str]) -> tuple[Address, ...]:
+    """The addresses that an option names.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    try:
+        return tuple(DIAL.check(text) for text in texts)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def check_pin(text: str) -> str:
+    """The pin in lower case.
+
+    Raises:
+        UsageError: it is not 64 hex digits.
+    """
+    try:
+        pin: str = PIN.check(text)
+    except ValueError as error:
+        raise UsageError(f"--ca-pin: {error}") from None
+    return pin
+
+
+def prepare(directory: Path) -> Path:
+    """Make the person's directory where it is not there yet; blocks for the disk.
+
+    Raises:
+        ConfigError: it is not this user's alone.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("--dir", f"{directory}: {error.strerror}") from None
+    check_directory(directory, os.geteuid())
+    return directory
+
+
+@frozen
+class Person:
+    """A person who has just joined on this machine."""
+
+    cluster: str
+    name: str
+    identity: TransportIdentity
+
+
+async def join_person(
+    runtime: Runtime,
+    store: IdentityStore,
+    pin: str,
+    token: JoinToken,
+    enroll: Callable[[Asking], Awaitable[Enrolled]],
+) -> Person:
+    """Exchange a person's token; what was there before stays until all of it is good.
+
+    Args:
+        enroll: One way to Authority; called once.
+
+    Raises:
+        SvcError: refused or not reached; nothing was replaced.
+    """
+    key = store.pending_key()
+    asking = Asking(pin, token, make_request(key))
+    answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
+    enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
+    if ca_pin(enrolled.root) != pin.lower():
+        raise CertificateRefused("the answer contains a different root from the pinned one")
+    identity = adopt_identity(
+        store,
+        key,
+        cluster=root_cluster(enrolled.root),
+        pin=pin,
+        root=enrolled.root,
+        chain=enrolled.chain,
+        roles=frozenset({Role.USER}),
+        now=runtime.now,
+    )
+    return Person(identity.principal.cluster, enrolled.name, identity)
+
+
+async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
+    return await coming
+
+
+async def take_identity(
+    runtime: Runtime,
+    directory: Path,
+    proxies: tuple[Address, ...],
+    authority: Address | None,
+    pin: str,
+    token: JoinToken,
+) -> JoinedPerson:
+    """Join, and write identity and configuration; an earlier one stays until that is done.
+
+    Args:
+        authority: Authority's join listener, to join without a Proxy.
+
+    Raises:
+        SvcError: refused or not reached; nothing was replaced.
+    """
+    reactor, now = runtime.reactor, runtime.now
+
+    async def enroll(asking: Asking) -> Enrolled:
+        if authority is not None:
+            return await enroll_direct(dialed(reactor, authority), reactor, now, asking)
+        problem: SvcError = UsageError("--proxy: required")
+        for proxy in proxies:
+            try:
+                return await enroll_through_proxy(dialed(reactor, proxy), reactor, now, asking)
+            except SvcError as e:
+                if e.fault not in _NEXT_PROXY:
+                    raise
+                problem = SvcError(f"{proxy}: {e.text}", reason=e.reason, fault=e.fault)
+        raise problem
+
+    store = IdentityStore(directory)
+    person = await join_person(runtime, store, check_pin(pin), token, enroll)
+    path = write_config(directory, person.cluster, proxies)
+    return JoinedPerson(person.cluster, person.name, path)
+
+
+def write_config(directory: Path, cluster: str, proxies: tuple[Address, ...]) -> Path:
+    """Write ``client.toml``; one that says something else is kept beside it."""
+    path = directory / CLIENT_FILE
+    text = client_toml(cluster, directory, proxies).encode("utf-8")
+    if path.exists() and path.read_bytes() != text:
+        durable.replace(directory / f"{CLIENT_FILE}.before", path.read_bytes())
+    durable.replace(path, text)
+    return path
+
+
+def client_toml(cluster: str, state: Path, proxies: tuple[Address, ...]) -> str:
+    """A client's configuration."""
+    addresses = ", ".join(_quoted(str(address)) for address in proxies)
+    return (
+        f"cluster = {_quoted(cluster)}\n"
+        f"state_dir = {_quoted(str(state))}\n\n"
+        "[endpoints]\n"
+        f"proxy = [{addresses}]\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

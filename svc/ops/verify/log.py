@@ -1,0 +1,215 @@
+"""The audit log as an outsider verifies it: from the store, the anchor and the root alone.
+
+The store is read directly, so the Authority may run or not; nothing is trusted
+of what it would say of itself.  Every call blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from attrs import frozen
+
+from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given
+from svc.audit.checkpoint.head import head_time
+from svc.audit.checkpoint.rewind import standing
+from svc.audit.log.covered import Entry, entries, prove_consistency, prove_inclusion
+from svc.audit.log.export import consistency, inclusion
+from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.config import RoleSettings
+from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
+from svc.interfaces.audit import HeadVerifier, OriginVerifier
+from svc.interfaces.store import ITransaction
+from svc.model.audit.ledger import ChainRow, PersonalValue
+from svc.model.audit.record import SignedHead
+from svc.ops.store import StorePlace, store_place
+from svc.ops.verify.origins import check_origins
+from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of
+from svc.ops.verify.slices import check_slices
+from svc.pki.audit_signatures import head_verifier, origin_verifier
+from svc.pki.files import load_certificates
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import der
+
+
+@frozen
+class OutsideLog:
+    """The log of one Authority, for ``svc authority audit`` and the demo."""
+
+    store: StorePlace
+    keeper: AnchorDirectory
+    judge: HeadVerifier
+    cluster: str
+    origins: OriginVerifier
+
+    def verified(self, anchor: Path | None = None, jobs: int = 1) -> Verified:
+        """Verify the records that are there.  Heads are taken before, so none can be beyond.
+
+        Args:
+            anchor: Heads that somebody kept elsewhere; they must be of this log, too.
+            jobs: How many processes check a long log; one reads it in one snapshot.
+
+        Raises:
+            AuditBroken: the log does not verify, or what it is verified with is missing.
+        """
+        keeper, witnessed = self.keeper, None if anchor is None else heads_given(anchor)
+        taken = [(keeper.latest(), keeper.heads())]
+
+        def judged(checked: Iterable[Stretch]) -> Verified:
+            # The store may run this again; the heads of the first run are used up by then.
+            latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
+            return verify(
+                checked,
+                heads,
+                self.judge,
+                latest=latest,
+                witnesses=() if witnessed is None else standing(witnessed, self.judge),
+                cluster=self.cluster,
+            )
+
+        size = self._size() if jobs > 1 else 0
+        if size >= MANY:
+            with checked_in_parallel(self.store, size, jobs) as checked:
+                found = judged(checked)
+        else:
+            found = self.store.look(
+                "audit verify",
+                lambda tx: judged(stretches(batches(tx.audit), personal_of(tx.audit))),
+            )
+        if found.by_others:
+            check_origins(self.store, self.origins, found.records)
+        check_slices(self.store, found.slices, found.records)
+        return found
+
+    def _size(self) -> int:
+        """How many records there are; 0 where it cannot be read, which one process will name."""
+        with suppress(SvcError):
+            return self.store.look("audit verify", lambda tx: tx.audit.head().seq)
+        return 0
+
+    def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[Entry]]:
+        """The newest head, and the entries past *after* that it covers."""
+        head = self.head()
+        return head, entries(self._reader(personal=personal), head, after)
+
+    def inclusion(self, seq: int, over: int | None, *, personal: bool) -> str:
+        """A proof that record *seq* is in the log under the head over *over* records."""
+        head = self.head(over)
+        return inclusion(*prove_inclusion(self._reader(personal=personal), head, seq), head)
+
+    def consistency(self, first: int, over: int | None) -> str:
+        """A proof that the first records begin the log under the head over *over* records."""
+        head = self.head(over)
+        return consistency(first, *prove_consistency(self._reader(), head, first), head)
+
+    def head(self, over: int | None = None) -> SignedHead:
+        """The newest head, or the one over so many records; its signature is good.
+
+        Raises:
+            AuditBroken: there is no head at all, or it is not good.
+            NoSuchRow: no head over so many records is kept.
+        """
+        if over is None:
+            found = self.keeper.newest()
+            if found is None:
+                raise ChainFault(
+                    1, "no_anchor", "no signed head is known, so nothing can be proved"
+                )
+        else:
+            found = self._head_over(over)
+        self.judge(found.signed, head_time(found.head))
+        if found.head.cluster != self.cluster:
+            raise ChainFault(1, "head_mismatch", "the head belongs to another log")
+        return found
+
+    def _head_over(self, size: int) -> SignedHead:
+        below = above = 0
+        for each in self.keeper.heads():
+            if each.head.tree_size == size:
+                return each
+            if each.head.tree_size > size:
+                above = each.head.tree_size
+                break
+            below = each.head.tree_size
+        near = " and ".join(str(each) for each in (below, above) if each) or "none"
+        raise NoSuchRow(f"audit log: no head over {size} records is kept; the nearest are: {near}")
+
+    def _reader(self, *, personal: bool = False) -> Reader:
+        return Reader(self.store, personal)
+
+
+@frozen
+class Reader:
+    """Reads a batch of rows, each time over a snapshot of its own: none is held for long."""
+
+    store: StorePlace
+    personal: bool
+
+    def __call__(self, from_seq: int, limit: int) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
+        """At most *limit* rows, with their personal values if they are to be told."""
+
+        def look(tx: ITransaction) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
+            rows = tx.audit.rows(from_seq, limit)
+            told: Mapping[int, Sequence[PersonalValue]] = {}
+            if self.personal and rows:
+                told = tx.audit.personal(rows[0].seq, rows[-1].seq)
+            return [(row, told.get(row.seq, ())) for row in rows]
+
+        return self.store.look("audit read", look)
+
+
+def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
+    """The log that *settings* name.
+
+    Args:
+        settings: Name the store and the cluster.
+        state: The Authority's own state directory.
+
+    Raises:
+        AuditBroken: what it is verified with is missing.
+        ConfigError: the store is not named rightly, or the root cannot be trusted.
+    """
+    root = _root(state)
+    return OutsideLog(
+        store_place(settings),
+        AnchorDirectory(state / "anchor"),
+        head_verifier(root, settings.cluster),
+        settings.cluster,
+        origin_verifier(root, settings.cluster),
+    )
+
+
+def _root(state: Path) -> bytes:
+    """DER of the cluster's root, from the identity or the key directory.
+
+    Raises:
+        AuditBroken: neither holds one.
+        ConfigError: it is there, but cannot be trusted.
+    """
+    pinned, kept = state / "trust" / "root.pem", state / "keys" / "root.pem"
+    uid = owner_of(state)
+    if os.path.lexists(pinned):
+        return IdentityStore(state, uid=uid).load_root()
+    if os.path.lexists(kept):
+        roots = load_certificates(kept, uid)
+        if len(roots) != 1:
+            raise ConfigError(str(kept), "contains more than one certificate")
+        return der(roots[0])
+    raise AuditBroken(
+        f"audit log: the cluster's root certificate is missing: neither {pinned} nor {kept} "
+        "exists; nothing can be verified without it",
+        reason="audit_root_missing",
+    )
+
+
+def owner_of(state: Path) -> int:
+    """Who must own what is read there: we ourselves; for root, whoever the state belongs to."""
+    if os.geteuid() != 0:
+        return os.geteuid()
+    try:
+        return os.stat(state).st_uid
+    except OSError as failed:
+        raise SvcError(f"{state}: {failed.strerror}", reason="no_state_dir") from None

@@ -1,0 +1,31 @@
+"""Who may have signed what stands in the audit log: its heads, and the records of state.
+
+Both are judged as of the time that the signed thing itself names, so that a
+key whose certificate has ended since still proves what it signed before.
+"""
+
+from __future__ import annotations
+
+from svc.interfaces.audit import HeadVerifier, OriginVerifier
+from svc.model.signing import Purpose, Signed
+from svc.pki.verify import ChainVerifier
+
+
+def head_verifier(root: bytes, cluster: str) -> HeadVerifier:
+    """Judges each head's signature as of the head's own time, under *root*."""
+    verifier = ChainVerifier(cluster, root, lambda: 0.0)
+
+    def judge(signed: Signed, at: float) -> object:
+        return verifier.verify_signed_at(signed, Purpose.AUDIT_HEAD, at)
+
+    return judge
+
+
+def origin_verifier(root: bytes, cluster: str) -> OriginVerifier:
+    """Judges the signature of a record of state as of the record's own time, under *root*."""
+    verifier = ChainVerifier(cluster, root, lambda: 0.0)
+
+    def judge(signed: Signed, at: float) -> object:
+        return verifier.verify_signed_at(signed, Purpose.AUDIT_ORIGIN, at)
+
+    return judge
