@@ -1,36 +1,80 @@
-"""Caps on the size of files and functions."""
+"""A smoke alarm for files and functions that have grown long."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from contrib.lint.source import Finding, Source, functions
+from contrib.lint.source import Finding, Source, code_lines, functions
 
-FILE_CAP = 400
-TEST_FILE_CAP = 600
-FUNCTION_CAP = 50
+FILE_CAP = 300
+TEST_FILE_CAP = 500
+FUNCTION_CAP = 40
+TEST_FUNCTION_CAP = 60
+
+LOOKED_AT: Mapping[str, str] = {
+    "svc/authority/admin.py:service": "a table: the method, the action, the function",
+    "svc/authority/enroll/bootstrap.py:_node": "one transaction, read from top to bottom",
+    "svc/authority/sessions/issue.py": "the one place where a grant is made, read as a whole",
+    "svc/authority/state/rewind.py:_record": "one record, a field a line",
+    "svc/authority/sessions/register.py:_keep": "one registration from its start to its end",
+    "svc/cli/setup.py:init": "the options of a command, an option a line",
+    "svc/compose/authority/ingest.py:audit_queue": "wiring: an argument a line",
+    "svc/compose/authority/role.py": "wiring: an argument a line",
+    "svc/compose/authority/role.py:_assembled": "wiring: an argument a line",
+    "svc/compose/authority/role.py:_control": "wiring: an argument a line",
+    "svc/compose/authority/role.py:_rooms": "wiring: an argument a line",
+    "svc/compose/authority/role.py:make_authority": "wiring: an argument a line",
+    "svc/compose/client.py:_assembled": "wiring: an argument a line",
+    "svc/compose/connector.py:services": "wiring: an argument a line",
+    "svc/compose/process.py:_assembled": "wiring: an argument a line",
+    "svc/compose/proxy.py": "wiring: an argument a line",
+    "svc/compose/proxy.py:make_proxy": "wiring: an argument a line",
+    "svc/compose/proxy.py:services": "wiring: an argument a line",
+    "svc/config/keys.py": "a catalogue: an entry for each configuration key",
+    "svc/config/keys.py:_endpoints": "a part of the catalogue",
+    "svc/config/keys.py:_limits": "a part of the catalogue",
+    "svc/config/keys.py:_numbers": "a part of the catalogue",
+    "svc/config/keys.py:_roles": "a part of the catalogue",
+    "svc/config/keys.py:_top": "a part of the catalogue",
+    "svc/config/keys.py:_wire": "a part of the catalogue",
+    "svc/model/audit/events.py": "a catalogue: an entry for each event of the audit log",
+    "svc/store/sql/audit.py:append": "one transaction, read from top to bottom",
+    "svc/telemetry/series.py": "a catalogue: an entry for each metric",
+    "svc/telemetry/series.py:_decisions": "a part of the catalogue",
+    "svc/telemetry/series.py:_relays": "a part of the catalogue",
+    "svc/telemetry/series.py:_sessions": "a part of the catalogue",
+    "tests/config/malformed.py": "a table: each configuration that is refused, and the text",
+    "tests/proxy/pieces.py:_assemble": "wiring: an argument a line",
+    "tests/policy/test_vocabulary.py:test_wrong_terms": "a table",
+}
+"""What is over a cap and was looked at, with the reason why it stays as it is."""
 
 
 def sizes(source: Source) -> Iterator[Finding]:
-    """Yield files and functions that outgrew their cap.
+    """Yield files and functions that are over their cap, in lines of code.
 
-    A docstring counts; a function inside another counts for itself alone, so
-    that a state machine's one builder may hold its outputs.
+    Blank lines, comments, docstrings and imports do not count.  A function
+    inside another counts for itself alone, so that a state machine's one
+    builder may hold its outputs.
     """
-    lines = len(source.text.splitlines())
-    cap = TEST_FILE_CAP if source.under("tests") else FILE_CAP
-    if lines > cap:
-        yield Finding(source.path, 1, f"{lines} lines; a file may have {cap}")
+    tests = source.under("tests", "contrib")
+    code = code_lines(source)
+    cap = TEST_FILE_CAP if tests else FILE_CAP
+    if len(code) > cap and source.path not in LOOKED_AT:
+        yield Finding(source.path, 1, f"{len(code)} lines of code; a file over {cap} is divided")
+    cap = TEST_FUNCTION_CAP if tests else FUNCTION_CAP
     for node in functions(source):
-        length = _length(node) - sum(_length(one) for one in _nested(node))
-        if length > FUNCTION_CAP:
-            text = f"{node.name} has {length} lines; a function may have {FUNCTION_CAP}"
+        own = code & _span(node)
+        for inner in _nested(node):
+            own -= _span(inner)
+        if len(own) > cap and f"{source.path}:{node.name}" not in LOOKED_AT:
+            text = f"{node.name} has {len(own)} lines of code; a function over {cap} is divided"
             yield source.found(node, text)
 
 
-def _length(node: ast.stmt) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
+def _span(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
 def _nested(node: ast.AST) -> Iterator[ast.stmt]:

@@ -61,6 +61,18 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
+def code_lines(source: Source) -> set[int]:
+    """Return the numbers of the lines of code: no blank, comment, docstring or import line."""
+    quiet: set[int] = set()
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
+            continue
+        if not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant):
+            quiet.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(source.text.splitlines(), 1)
+    return {n for n, line in lines if line.strip() and not line.lstrip().startswith("#")} - quiet
+
+
 def dotted(node: ast.AST) -> str:
     """Return ``a.b.c`` for a chain of names and attributes, ``""`` for anything else."""
     if isinstance(node, ast.Name):

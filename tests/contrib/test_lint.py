@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
-from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, sizes
+from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, LOOKED_AT, sizes
 from contrib.lint.source import Finding, Source
 from contrib.lint.words import words
 
@@ -44,6 +44,22 @@ class SizeTests(LintCase):
         body = "    x = 1\n"
         self.assert_clean(sizes, "def f():\n" + body * (FUNCTION_CAP - 1))
         self.assert_found(sizes, "def f():\n" + body * FUNCTION_CAP)
+
+    def test_lines_of_code(self) -> None:
+        """Blank lines, comments, docstrings and imports do not count."""
+        quiet = '"""M.\n\nMore."""\nimport os\nfrom a import (\n    b,\n)\n\n# c\n'
+        self.assert_clean(sizes, quiet + "x = 1\n" * FILE_CAP)
+        text = 'def f():\n    """Say.\n\n    More.\n    """\n\n    # c\n'
+        self.assert_clean(sizes, text + "    x = 1\n" * (FUNCTION_CAP - 1))
+        self.assert_found(sizes, text + "    x = 1\n" * FUNCTION_CAP)
+
+    def test_what_was_looked_at(self) -> None:
+        """What stands in the list may be long; nothing else beside it may."""
+        (place, *_) = (each for each in LOOKED_AT if each.endswith(".py:service"))
+        path, _, name = place.partition(":")
+        text = f"def {name}():\n" + "    x = 1\n" * FUNCTION_CAP
+        self.assert_clean(sizes, text, path)
+        self.assert_found(sizes, text.replace(name, "other"), path)
 
     def test_nested_functions_count_for_themselves(self) -> None:
         """A builder of many small functions is not a long function."""
