@@ -158,9 +158,15 @@ class Cluster:
     def issuers(self, store: IStore, knowledge: Knowledge, recorder: Recorder) -> IssuersInForce:
         """Enters the issuing CAs."""
         return IssuersInForce(
-            self.desk, knowledge, store, recorder, time.time,
-            lambda kind: self.desk.keys.issuers[kind], in_line, lambda kind, is_stale: None,
-        )  # fmt: skip
+            self.desk,
+            knowledge,
+            store,
+            recorder,
+            time.time,
+            lambda kind: self.desk.keys.issuers[kind],
+            in_line,
+            lambda kind, is_stale: None,
+        )
 
     async def in_force(self, store: IReadOnlyStore) -> InForce:
         """What is in force by the rows of *store* and the signed records behind them."""
@@ -181,10 +187,17 @@ class Cluster:
         sign = self.keys.signer(Purpose.AUDIT_HEAD)
         key = AnchorKey(lambda data: sign(data).signature, sign(b"").chain)
         head = Head(
-            cluster=self.name, log_id=self.name, tree_size=end.seq, root=tree.root,
-            last_hash=end.hash, time=rfc3339(time.time()), lease_epoch=1, leader=self.origin,
-            previous_head_hash=NO_HEAD, key_id=key.key_id,
-        )  # fmt: skip
+            cluster=self.name,
+            log_id=self.name,
+            tree_size=end.seq,
+            root=tree.root,
+            last_hash=end.hash,
+            time=rfc3339(time.time()),
+            lease_epoch=1,
+            leader=self.origin,
+            previous_head_hash=NO_HEAD,
+            key_id=key.key_id,
+        )
         tx.heads.add(end.seq, to_line(sign_head(head, key, tree.edge)), 4096)
 
 

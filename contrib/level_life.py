@@ -104,9 +104,17 @@ class Life:
     def ids(self) -> Ids:
         """What rows of tables without a facet refer to."""
         return Ids(
-            self.cluster.origin, self.nodes["c1"], self.people["ada"], self.people["ben"], "dev",
-            LEDGER, self.session, digest("ben's certificate"), 3, 2,
-        )  # fmt: skip
+            self.cluster.origin,
+            self.nodes["c1"],
+            self.people["ada"],
+            self.people["ben"],
+            "dev",
+            LEDGER,
+            self.session,
+            digest("ben's certificate"),
+            3,
+            2,
+        )
 
     def _found(self, tx: ITransaction) -> None:
         """Who and what there is, all of it under one signed record."""
@@ -168,9 +176,12 @@ class Life:
     async def _sessions(self, standing: InForce) -> None:
         """Two sessions, with what was decided and over which entities."""
         asked = may_open(
-            "connect", "tcpConnect", self.people["ada"], EntityUid("TcpService", LEDGER),
+            "connect",
+            "tcpConnect",
+            self.people["ada"],
+            EntityUid("TcpService", LEDGER),
             context_at(self.at, "192.0.2.7"),
-        )  # fmt: skip
+        )
         decision = standing.engine.decide(asked)
         entities = EntitySlice(
             decision.entities_digest, cedar_json(standing.engine.entity_slice(asked))
@@ -180,26 +191,46 @@ class Life:
             for uid in (self.session, random_id(os.urandom)):
                 decision_id = random_id(os.urandom)
                 common: dict[str, Any] = {
-                    "node_id": self.nodes["edge1"], "resource_id": LEDGER, "resource_kind": "tcp",
-                    "session_uid": uid, "decision_id": decision_id,
-                }  # fmt: skip
+                    "node_id": self.nodes["edge1"],
+                    "resource_id": LEDGER,
+                    "resource_kind": "tcp",
+                    "session_uid": uid,
+                    "decision_id": decision_id,
+                }
                 self.recorder.append(
-                    tx, SESSION_START, person(self.people["ada"]), **common, decision="allow",
-                    cedar_action="tcpConnect", policies=decision.policies,
-                    policy_version=decision.policy_version, request=asked,
-                    entities_digest=entities.digest, entities=entities,
+                    tx,
+                    SESSION_START,
+                    person(self.people["ada"]),
+                    **common,
+                    decision="allow",
+                    cedar_action="tcpConnect",
+                    policies=decision.policies,
+                    policy_version=decision.policy_version,
+                    request=asked,
+                    entities_digest=entities.digest,
+                    entities=entities,
                     details={"proxy_id": self.nodes["edge1"], "connector_id": self.nodes["c1"]},
-                )  # fmt: skip
+                )
                 session = Session(
-                    uid, self.people["ada"], LEDGER, "tcp", self.nodes["c1"],
-                    self.nodes["edge1"], decision_id, self.at + 4,
-                )  # fmt: skip
+                    uid,
+                    self.people["ada"],
+                    LEDGER,
+                    "tcp",
+                    self.nodes["c1"],
+                    self.nodes["edge1"],
+                    decision_id,
+                    self.at + 4,
+                )
                 tx.sessions.insert(session)
             tx.sessions.end(self.session, SessionEnd(self.at + 9, "closed", 512, 1024))
             self.recorder.append(
-                tx, SESSION_END, person(self.people["ada"]), session_uid=self.session,
-                reason="closed", details={"bytes_up": 512, "bytes_down": 1024},
-            )  # fmt: skip
+                tx,
+                SESSION_END,
+                person(self.people["ada"]),
+                session_uid=self.session,
+                reason="closed",
+                details={"bytes_up": 512, "bytes_down": 1024},
+            )
 
         await self.store.run("sessions", open_both)
 
@@ -210,11 +241,17 @@ class Life:
         records = [maker.opening(self.spool, ())]
         while len(records) < count:
             made = AuditRecord(
-                event_id=event_id(self.at, os.urandom), time=self.at, event=REQUEST_DECISION,
-                actor=Actor("person", self.people["ada"]), origin=edge, resource_id=LEDGER,
-                decision="allow", decision_id=random_id(os.urandom), cedar_action="tcpConnect",
+                event_id=event_id(self.at, os.urandom),
+                time=self.at,
+                event=REQUEST_DECISION,
+                actor=Actor("person", self.people["ada"]),
+                origin=edge,
+                resource_id=LEDGER,
+                decision="allow",
+                decision_id=random_id(os.urandom),
+                cedar_action="tcpConnect",
                 details={"proxy_id": edge, "source_address": "192.0.2.7"},
-            )  # fmt: skip
+            )
             records.append(made)
         rows, tip = list[SpoolRow](), GENESIS
         for n, record in enumerate(records, 1):

@@ -54,63 +54,109 @@ def _catalog(ids: Ids) -> dict[str, Sequence[Row]]:
     return {
         "resource_names": [{"resource_id": ids.resource, "name": "the ledger"}],
         "node_health": [
-            {"node_id": ids.connector, "at": 60.5, "worst": "warn", "failed": 0, "warnings": 1,
-             "report": '{"checks":[{"id":"clock","status":2}]}'},
+            {
+                "node_id": ids.connector,
+                "at": 60.5,
+                "worst": "warn",
+                "failed": 0,
+                "warnings": 1,
+                "report": '{"checks":[{"id":"clock","status":2}]}',
+            },
         ],
         "node_capabilities": [{"node_id": ids.connector, "name": "kube_gate", "value": 1}],
         "epochs": [
             {"name": "kube_gate", "epoch": 1, "activated_at": 61.0, "activated_by": "local:0"},
         ],
         "scopes": [
-            {"name": "racks", "kinds": "ssh tcp", "onward_auth": "certificate", "revision": 2,
-             "set_at": 62.0, "set_by": "local:0"},
+            {
+                "name": "racks",
+                "kinds": "ssh tcp",
+                "onward_auth": "certificate",
+                "revision": 2,
+                "set_at": 62.0,
+                "set_by": "local:0",
+            },
         ],
         "scope_leases": [lease | {"expires_at": 9e9}],
         "scope_rows": [
-            lease | {"resource_id": "rack7", "kind": "ssh", "labels": '{"zone":"b"}',
-                     "seen_at": 63.0},
+            lease
+            | {"resource_id": "rack7", "kind": "ssh", "labels": '{"zone":"b"}', "seen_at": 63.0},
         ],
-    }  # fmt: skip
+    }
 
 
 def _policy(ids: Ids) -> dict[str, Sequence[Row]]:
     approval = {
-        "approver": ids.approver, "certificate_sha256": ids.certificate, "signature": bytes(64),
+        "approver": ids.approver,
+        "certificate_sha256": ids.certificate,
+        "signature": bytes(64),
         "approved_at": 71.0,
-    }  # fmt: skip
+    }
     return {
         "policy_proposals": [
-            {"id": "proposal1", "version": ids.version, "policy_sha256": digest("policy"),
-             "parent": ids.parent, "schema_sha256": digest("schema"), "entity_revision": 3,
-             "replay_sha256": digest("replay"), "replay_from": 1, "replay_to": 2,
-             "proposer": ids.person, "note": "closes the vault", "proposed_at": 70.0,
-             "expires_at": 86470.0, "state": "open"},
+            {
+                "id": "proposal1",
+                "version": ids.version,
+                "policy_sha256": digest("policy"),
+                "parent": ids.parent,
+                "schema_sha256": digest("schema"),
+                "entity_revision": 3,
+                "replay_sha256": digest("replay"),
+                "replay_from": 1,
+                "replay_to": 2,
+                "proposer": ids.person,
+                "note": "closes the vault",
+                "proposed_at": 70.0,
+                "expires_at": 86470.0,
+                "state": "open",
+            },
         ],
         "policy_approvals": [approval | {"proposal_id": "proposal1"}],
         "access_requests": [
-            {"id": "request1", "person_id": ids.person, "resource_id": ids.resource,
-             "action": "tcpConnect", "reason": "an incident", "asked_secs": 3600,
-             "asked_at": 70.0, "expires_at": 4000.0, "granted_until": None, "state": "open"},
+            {
+                "id": "request1",
+                "person_id": ids.person,
+                "resource_id": ids.resource,
+                "action": "tcpConnect",
+                "reason": "an incident",
+                "asked_secs": 3600,
+                "asked_at": 70.0,
+                "expires_at": 4000.0,
+                "granted_until": None,
+                "state": "open",
+            },
         ],
         "access_approvals": [approval | {"request_id": "request1"}],
-    }  # fmt: skip
+    }
 
 
 def _people(ids: Ids) -> dict[str, Sequence[Row]]:
     return {
         "agents": [
-            {"id": "agent1", "name": "deployer", "owner": ids.person, "state": "active",
-             "route": "certificate", "key_sha256": digest("agent"), "added_at": 80.0,
-             "revoked_at": None},
+            {
+                "id": "agent1",
+                "name": "deployer",
+                "owner": ids.person,
+                "state": "active",
+                "route": "certificate",
+                "key_sha256": digest("agent"),
+                "added_at": 80.0,
+                "revoked_at": None,
+            },
         ],
         "delegations": [
-            {"id": "delegation1", "agent_id": "agent1", "person_id": ids.person,
-             "actions": "view tcpConnect", "added_at": 81.0, "expires_at": 9e9,
-             "revoked_at": None},
+            {
+                "id": "delegation1",
+                "agent_id": "agent1",
+                "person_id": ids.person,
+                "actions": "view tcpConnect",
+                "added_at": 81.0,
+                "expires_at": 9e9,
+                "revoked_at": None,
+            },
         ],
         "person_secrets": [
-            {"person_id": ids.person, "kind": "totp", "sealed": b"\0sealed\xff",
-             "added_at": 82.0},
+            {"person_id": ids.person, "kind": "totp", "sealed": b"\0sealed\xff", "added_at": 82.0},
         ],
         "sign_in_codes": [{"person_id": ids.person, "kind": "totp", "counter": 59000000}],
         "person_identities": [
@@ -119,27 +165,49 @@ def _people(ids: Ids) -> dict[str, Sequence[Row]]:
         "role_mappings": [
             {"issuer": "https://issuer.example", "claim": "engineering", "group_name": ids.group},
         ],
-    }  # fmt: skip
+    }
 
 
 def _keys(ids: Ids) -> dict[str, Sequence[Row]]:
     return {
         "root_epochs": [
-            {"epoch": 1, "certificate_sha256": digest("root"), "material_revision": 1,
-             "state": "cancelled", "prepared_at": 90.0, "activated_at": None},
+            {
+                "epoch": 1,
+                "certificate_sha256": digest("root"),
+                "material_revision": 1,
+                "state": "cancelled",
+                "prepared_at": 90.0,
+                "activated_at": None,
+            },
         ],
         "root_owners": [
-            {"owner": "authority1", "node_id": ids.authority, "receiver_key": digest("receiver"),
-             "state": "retained"},
+            {
+                "owner": "authority1",
+                "node_id": ids.authority,
+                "receiver_key": digest("receiver"),
+                "state": "retained",
+            },
         ],
         "root_acks": [
-            {"epoch": 1, "owner": "authority1", "digest": digest("ack"), "signature": bytes(64),
-             "acked_at": 91.0},
+            {
+                "epoch": 1,
+                "owner": "authority1",
+                "digest": digest("ack"),
+                "signature": bytes(64),
+                "acked_at": 91.0,
+            },
         ],
         "crl_numbers": [{"kind": "node", "number": 4, "issued_at": 92.0}],
         "recordings": [
-            {"session_uid": ids.session, "kind": "tcp", "format": "jsonl",
-             "sha256": digest("recording"), "bytes": 1024, "sealed_to": "recordings-1",
-             "place": "file:2026/recording1", "confirmed_at": None},
+            {
+                "session_uid": ids.session,
+                "kind": "tcp",
+                "format": "jsonl",
+                "sha256": digest("recording"),
+                "bytes": 1024,
+                "sealed_to": "recordings-1",
+                "place": "file:2026/recording1",
+                "confirmed_at": None,
+            },
         ],
-    }  # fmt: skip
+    }

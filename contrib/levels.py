@@ -158,14 +158,19 @@ def main(argv: list[str] | None = None) -> int:
     """Make the store; 1 where it cannot be made."""
     last = len(migrations())
     options = argparse.ArgumentParser(
-        prog="contrib.levels", description=__doc__,
+        prog="contrib.levels",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     options.add_argument("--config", type=Path, required=True, help="of the Authority")
     options.add_argument(
-        "--at", type=int, required=True, choices=range(FIRST, last + 1), metavar="N",
+        "--at",
+        type=int,
+        required=True,
+        choices=range(FIRST, last + 1),
+        metavar="N",
         help=f"{FIRST} to {last}",
-    )  # fmt: skip
+    )
     options.add_argument("--store-url", help="another place than the configuration names")
     chosen = options.parse_args(argv)
     try:

@@ -62,18 +62,24 @@ def attacked_rows(ours: Ours, megabytes: int) -> list[Row]:
     name = f"beside {len(FLOODS + WRONGS + CALLS)} attackers in turn"
     return [
         more_is_better(
-            f"a session {name}", sum(beside) / _ROUNDS, "MB/s", "the same session alone",
+            f"a session {name}",
+            sum(beside) / _ROUNDS,
+            "MB/s",
+            "the same session alone",
             sum(alone) / _ROUNDS,
         ),
         more_is_better(
-            f"a session {name}", sum(beside) / _ROUNDS, "MB/s", "attacks on Authority",
+            f"a session {name}",
+            sum(beside) / _ROUNDS,
+            "MB/s",
+            "attacks on Authority",
             sum(apart) / _ROUNDS,
         ),
         less_is_better(
             f"health {name}, p99", _p99(late), "ms", "attacks on Authority", _p99(quiet)
         ),
         p99_row(f"the proxy's reactor {name}", here_lag, "attacks on Authority", elsewhere_lag),
-    ]  # fmt: skip
+    ]
 
 
 def _answers(address: str) -> list[float]:

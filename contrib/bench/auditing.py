@@ -86,11 +86,21 @@ def _log(file: Path, directory: Path) -> OutsideLog:
     key = AnchorKey(lambda data: signer(data).signature, signer(b"").chain)
     store, keeper = memory_store(chain_hash), AnchorDirectory(directory)
     facts = {fact.name: fact for fact in vocabulary().terms.facts}
-    tree, head = Tree(), Head(
-        cluster=_CLUSTER, log_id=_CLUSTER, tree_size=0, root=bytes(32), last_hash=bytes(32),
-        time=rfc3339(_BEGIN), lease_epoch=1, leader="a" * 26, previous_head_hash=NO_HEAD,
-        key_id=key.key_id,
-    )  # fmt: skip
+    tree, head = (
+        Tree(),
+        Head(
+            cluster=_CLUSTER,
+            log_id=_CLUSTER,
+            tree_size=0,
+            root=bytes(32),
+            last_hash=bytes(32),
+            time=rfc3339(_BEGIN),
+            lease_epoch=1,
+            leader="a" * 26,
+            previous_head_hash=NO_HEAD,
+            key_id=key.key_id,
+        ),
+    )
 
     def append(tx: ITransaction) -> None:
         nonlocal head

@@ -171,10 +171,13 @@ def _called(ours: Ours, server: Server, asked: dict[str, Any]) -> Any:
     first = ends.CHECK if asked["what"] in ("unary", "probe") else ends.UP
     words = json.dumps(
         {
-            **asked, "first": first, "address": server.address,
-            "person": str(ours.person_state), "proxy": str(ours.proxy_state),
+            **asked,
+            "first": first,
+            "address": server.address,
+            "person": str(ours.person_state),
+            "proxy": str(ours.proxy_state),
         }
-    )  # fmt: skip
+    )
     command = [sys.executable, "-m", "contrib.bench.grpc_ends", "call", words]
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     return json.loads(ran.stdout)

@@ -115,16 +115,27 @@ def _made(maker: RowMaker, count: int) -> list[Offered]:
 def _decision() -> AuditRecord:
     at = time.time()
     request = AccessRequest(
-        "connect", EntityUid("User", _PERSON), "tcpConnect", EntityUid("TcpService", "db1"),
+        "connect",
+        EntityUid("User", _PERSON),
+        "tcpConnect",
+        EntityUid("TcpService", "db1"),
         context_at(at, "192.0.2.7"),
-    )  # fmt: skip
+    )
     return AuditRecord(
-        event_id=event_id(at, os.urandom), time=at, event=REQUEST_DECISION,
-        actor=Actor("node", _ORIGIN), origin=_ORIGIN, request=request, decision="allow",
-        decision_id=random_id(os.urandom), policies=("dev-uses-tcp",), policy_version=7,
-        resource_id="db1", session_uid=random_id(os.urandom),
+        event_id=event_id(at, os.urandom),
+        time=at,
+        event=REQUEST_DECISION,
+        actor=Actor("node", _ORIGIN),
+        origin=_ORIGIN,
+        request=request,
+        decision="allow",
+        decision_id=random_id(os.urandom),
+        policies=("dev-uses-tcp",),
+        policy_version=7,
+        resource_id="db1",
+        session_uid=random_id(os.urandom),
         details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

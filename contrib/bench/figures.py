@@ -86,17 +86,25 @@ def opening_rows(ours: Ours, ssh: peers.Ssh) -> list[Row]:
     jump = sorted(_jump(ssh) for _ in range(_PEER_OPENS))
     rows = [
         less_is_better(
-            "opening, p50", _at(alone, 0.5), "ms", "ssh -J, p50", _at(jump, 0.5),
+            "opening, p50",
+            _at(alone, 0.5),
+            "ms",
+            "ssh -J, p50",
+            _at(jump, 0.5),
             Goal(ratio=10, value=8),
         ),
         less_is_better(
             "opening, p99", _at(alone, 0.99), "ms", "ssh -J, max", jump[-1], Goal(value=25)
         ),
         more_is_better(
-            "openings", rate, "/s", "ssh -J, one after another", 1000 / _mean(jump),
+            "openings",
+            rate,
+            "/s",
+            "ssh -J, one after another",
+            1000 / _mean(jump),
             Goal(value=150),
         ),
-    ]  # fmt: skip
+    ]
     shell = ours.ports.get("shell")
     if shell is not None:
         whole = sorted(_ssh(ssh, *shell) for _ in range(_PEER_OPENS))

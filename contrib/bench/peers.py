@@ -56,11 +56,14 @@ def running(commands: Sequence[Sequence[str]]) -> Iterator[list[int]]:
     """The ids of processes that are ended however the block ends."""
     processes = [
         subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         for words in commands
-    ]  # fmt: skip
+    ]
     try:
         yield [process.pid for process in processes]
     finally:
@@ -81,10 +84,19 @@ class Ssh:
     def options(self) -> tuple[str, ...]:
         """What every client call needs."""
         return (
-            "-F", "none", "-i", str(self.directory / "user"), "-o", "BatchMode=yes",
-            "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-            "-o", "LogLevel=ERROR",
-        )  # fmt: skip
+            "-F",
+            "none",
+            "-i",
+            str(self.directory / "user"),
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "LogLevel=ERROR",
+        )
 
     @property
     def config(self) -> Path:
@@ -229,10 +241,26 @@ def haproxy_tls(directory: Path, identity: Path) -> Iterator[Hops]:
 def _certificate(directory: Path) -> Path:
     key, certificate, pem = (directory / name for name in ("h.key", "h.crt", "h.pem"))
     subprocess.run(
-        [tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
-         "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=bench", "-days", "2",
-         "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            tool("openssl"),
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=bench",
+            "-days",
+            "2",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
     pem.write_bytes(certificate.read_bytes() + key.read_bytes())
     return pem

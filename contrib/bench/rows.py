@@ -62,9 +62,16 @@ def less_is_better(
 
 
 def _row(
-    name: str, value: float, unit: str, peer: str, peer_value: float, ratio: float,
-    goal: Goal, sign: str, is_met: bool,
-) -> Row:  # fmt: skip
+    name: str,
+    value: float,
+    unit: str,
+    peer: str,
+    peer_value: float,
+    ratio: float,
+    goal: Goal,
+    sign: str,
+    is_met: bool,
+) -> Row:
     words = []
     if goal.ratio is not None:
         words.append(f"≥ {goal.ratio:g} times")
@@ -94,6 +101,12 @@ def write(rows: Sequence[Row], path: Path) -> None:
 def _cells(row: Row) -> tuple[str, ...]:
     met = "-" if row.met is None else "yes" if row.met else "no"
     return (
-        row.name, f"{row.value:.4g}", row.unit, row.peer, f"{row.peer_value:.4g}",
-        f"{row.ratio:.2f}", row.goal or "-", met,
-    )  # fmt: skip
+        row.name,
+        f"{row.value:.4g}",
+        row.unit,
+        row.peer,
+        f"{row.peer_value:.4g}",
+        f"{row.ratio:.2f}",
+        row.goal or "-",
+        met,
+    )

@@ -39,9 +39,13 @@ def rows() -> list[Row]:
 def _command(words: Sequence[str], home: Path) -> float:
     began = time.perf_counter()
     subprocess.run(
-        list(words), check=True, stdin=subprocess.DEVNULL, capture_output=True,
-        env=environment(home), cwd=home,
-    )  # fmt: skip
+        list(words),
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(home),
+        cwd=home,
+    )
     return time.perf_counter() - began
 
 

@@ -108,8 +108,11 @@ def measured(path: Way, size: int, count: int, seconds: float = _SECONDS) -> Tri
     words = [sys.executable, "-m", __name__, "client", *map(str, path.address)]
     client = subprocess.Popen(
         [*words, str(size), str(count), str(seconds)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+    )
     with client:
         assert client.stdin is not None and client.stdout is not None
         if client.stdout.readline() != "warm\n":

@@ -100,10 +100,15 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     else:
         endpoints = told["endpoints"]
     rows = [
-        (one["resource"], one["kind"], one["address"], "yes" if one["served"] else "no",
-         one["problem"])
+        (
+            one["resource"],
+            one["kind"],
+            one["address"],
+            "yes" if one["served"] else "no",
+            one["problem"],
+        )
         for one in endpoints
-    ]  # fmt: skip
+    ]
     tell(as_json, endpoints, table(("NAME", "KIND", "ADDRESS", "SERVED", "PROBLEM"), rows))
 
 
@@ -204,8 +209,10 @@ async def _carried(
             raise
         raise SvcError(
             f"{name}: is a {found} resource; run this with --kind {found}",
-            reason=refusal.reason, fault=refusal.fault, details=refusal.details,
-        ) from None  # fmt: skip
+            reason=refusal.reason,
+            fault=refusal.fault,
+            details=refusal.details,
+        ) from None
     await tasks.stopService()
     await channel.close()
     return 0 if ended.is_clean else 1

@@ -96,9 +96,15 @@ def make_connector(
     check_identity(runtime, settings, identities)
     ready = Readiness(SERVING, sticky=True)
     parts = ConnectorParts(
-        runtime, settings, metrics, kinds, read_targets(settings, kinds),
-        parse_reach(settings.connector.reach), identities, ready,
-    )  # fmt: skip
+        runtime,
+        settings,
+        metrics,
+        kinds,
+        read_targets(settings, kinds),
+        parse_reach(settings.connector.reach),
+        identities,
+        ready,
+    )
     role = ConnectorRole(ready)
     assembled = Assembling(parts)
     node = NodeRole(runtime, settings, identities, Role.CONNECTOR, assembled.services, stopped_by)
@@ -140,12 +146,22 @@ class Assembling:
         inventories = Inventories()
         openings = Openings(
             Admission(
-                identity.principal.id, identity.verifier, p.targets, p.runtime.now,
+                identity.principal.id,
+                identity.verifier,
+                p.targets,
+                p.runtime.now,
                 inventories=inventories,
             ),
-            p.kinds.by_name, clock, p.reach, end.session, p.runtime.now,
-            lambda event: None, times, p.runtime.traces.spans, lane_to(p.runtime.reactor),
-        )  # fmt: skip
+            p.kinds.by_name,
+            clock,
+            p.reach,
+            end.session,
+            p.runtime.now,
+            lambda event: None,
+            times,
+            p.runtime.traces.spans,
+            lane_to(p.runtime.reactor),
+        )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
         me = Connector(p.settings.cluster, identity.principal.id, instance, __version__, declared)
@@ -155,16 +171,28 @@ class Assembling:
         proxies = Proxies(ways, duplicates.inc)
         tunnels = [
             Tunnels(
-                me, proxies, proxy_by(identity.verifier),
+                me,
+                proxies,
+                proxy_by(identity.verifier),
                 lambda data: identity.sign(Purpose.REGISTRATION, data),
-                openings, p.tasks, clock, times, fresh, inventories,
+                openings,
+                p.tasks,
+                clock,
+                times,
+                fresh,
+                inventories,
             )
             for _ in range(p.settings.connector.proxy_connection_count)
-        ]  # fmt: skip
+        ]
         service = ConnectorService(
-            tunnels, openings, clock, self._delay(), self._told(),
-            lambda: p.ready.met(SERVING), times,
-        )  # fmt: skip
+            tunnels,
+            openings,
+            clock,
+            self._delay(),
+            self._told(),
+            lambda: p.ready.met(SERVING),
+            times,
+        )
         renewal = renewal_loop(
             p.runtime,
             p.settings,

@@ -184,32 +184,66 @@ class Assembling:
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
         sessions = SessionOpens(
-            gate, link.channel, routes, reports, identity.verifier, holder.check_not_revoked,
-            session_meters(p.metrics), clock, now, p.settings.limits.max_sessions_per_person,
-            rates.persons, p.runtime.traces.spans, DirectLanes(self._meetings()),
-        )  # fmt: skip
+            gate,
+            link.channel,
+            routes,
+            reports,
+            identity.verifier,
+            holder.check_not_revoked,
+            session_meters(p.metrics),
+            clock,
+            now,
+            p.settings.limits.max_sessions_per_person,
+            rates.persons,
+            p.runtime.traces.spans,
+            DirectLanes(self._meetings()),
+        )
         link.claims, link.revoked = lambda: sessions.uids, sessions.proxy_revoked
         listings = Listings(
-            holder.engine, p.kinds.by_name, lambda one: not _is_miss(routes.find(one)),
-            sessions.person, clock, now, lambda: heads.lines, heads.hear,
-        )  # fmt: skip
+            holder.engine,
+            p.kinds.by_name,
+            lambda one: not _is_miss(routes.find(one)),
+            sessions.person,
+            clock,
+            now,
+            lambda: heads.lines,
+            heads.hear,
+        )
         listings_changed.append(listings.changed)
         for changed in (listings.changed, sessions.recheck):
             holder.on_change(changed)
         tunnels = TunnelService(
-            routes, link, identity.verifier, relay_streams(p.metrics), clock,
-            p.runtime.entropy, tunnel_times(p.settings), rates.connectors,
-            holder.check_not_revoked, sessions.proxy_revoked,
-        )  # fmt: skip
+            routes,
+            link,
+            identity.verifier,
+            relay_streams(p.metrics),
+            clock,
+            p.runtime.entropy,
+            tunnel_times(p.settings),
+            rates.connectors,
+            holder.check_not_revoked,
+            sessions.proxy_revoked,
+        )
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(
-            lambda: link.lanes, lambda port: self._authority_port(link, port), identity.verifier,
-            lane_meters(p.metrics), clock, anonymous, check_not_revoked=holder.check_not_revoked,
-        )  # fmt: skip
+            lambda: link.lanes,
+            lambda port: self._authority_port(link, port),
+            identity.verifier,
+            lane_meters(p.metrics),
+            clock,
+            anonymous,
+            check_not_revoked=holder.check_not_revoked,
+        )
         public = PublicServices(
-            health, lanes, tunnels, sessions, listings, link.channel, anonymous,
+            health,
+            lanes,
+            tunnels,
+            sessions,
+            listings,
+            link.channel,
+            anonymous,
             p.settings.proxy.public_plaintext,
-        )  # fmt: skip
+        )
         self._serve(identity, public)
         for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
             link.on_connected(told)
@@ -373,13 +407,19 @@ class Assembling:
         p = self.parts
         plaintext = p.settings.proxy.public_plaintext
         server = rpc_server(
-            p.runtime, p.settings, [*public.services(), *p.services], public.admit,
-            plaintext=plaintext, listener="endpoints.public_listen",
-        )  # fmt: skip
+            p.runtime,
+            p.settings,
+            [*public.services(), *p.services],
+            public.admit,
+            plaintext=plaintext,
+            listener="endpoints.public_listen",
+        )
         also_tls12 = p.settings.proxy.tls_min_version == "1.2"
-        tls = None if plaintext else server_context(
-            identity, ClientCertificates.OPTIONAL, also_tls12=also_tls12
-        )  # fmt: skip
+        tls = (
+            None
+            if plaintext
+            else server_context(identity, ClientCertificates.OPTIONAL, also_tls12=also_tls12)
+        )
         p.public.late.serve(server, tls, public.sessions.direct.meetings)
 
 

@@ -103,8 +103,10 @@ class Spooling(AsyncService):
             _log.error(
                 "the spool's disk does not respond; rows not yet durable are lost if this "
                 "process ends",
-                records=self.spool.not_durable, ends=self.journal.not_durable, reason=e.reason,
-            )  # fmt: skip
+                records=self.spool.not_durable,
+                ends=self.journal.not_durable,
+                reason=e.reason,
+            )
 
 
 def make_spooling(

@@ -153,8 +153,11 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
 
 def witness_files(settings: RoleSettings) -> list[Path]:
     """The witnesses that are files, and are there."""
-    places = [Path(url.removeprefix("file://")) for url in settings.audit.witness
-              if url.startswith("file://")]  # fmt: skip
+    places = [
+        Path(url.removeprefix("file://"))
+        for url in settings.audit.witness
+        if url.startswith("file://")
+    ]
     return [place for place in places if place.exists()]
 
 

@@ -174,8 +174,12 @@ def make_root(
     public = key.public_key()
     builder = _begin(
         _name(f"svc root {_short(public)}"),
-        None, public, now, now + profile.ROOT_LIFETIME, entropy,
-    )  # fmt: skip
+        None,
+        public,
+        now,
+        now + profile.ROOT_LIFETIME,
+        entropy,
+    )
     return _as_authority(builder, f"spiffe://{cluster}", 1).sign(key, SHA256())
 
 

@@ -86,9 +86,11 @@ class Stopping(AsyncService):
         except SvcError as e:
             _log.warn(
                 "the audit spool could not be closed properly",
-                reason=e.reason, text=e.text,
-                records=work.spool.not_durable, ends=work.reports.journal.not_durable,
-            )  # fmt: skip
+                reason=e.reason,
+                text=e.text,
+                records=work.spool.not_durable,
+                ends=work.reports.journal.not_durable,
+            )
         if work.refused.waiting:
             _log.warn("what was refused before the stop is in no summary")
 

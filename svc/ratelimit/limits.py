@@ -18,9 +18,19 @@ from svc.ratelimit.bucket import Buckets, Rate, Turns
 from svc.ratelimit.counter import Tally
 
 BUDGETS = (
-    "opens", "denials", "sessions", "registrations", "carries", "messages", "renewals", "asks",
-    "reports", "greetings", "rows", "unproven",
-)  # fmt: skip
+    "opens",
+    "denials",
+    "sessions",
+    "registrations",
+    "carries",
+    "messages",
+    "renewals",
+    "asks",
+    "reports",
+    "greetings",
+    "rows",
+    "unproven",
+)
 """Every budget's word: a metric's label and a summary's reason."""
 
 _REFUSED_SECS = 0.005

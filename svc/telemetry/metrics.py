@@ -147,9 +147,15 @@ class Metrics:
         if name in self._series and not any(series.labels[label] for label in values):
             labels = {**series.labels, **{each: tuple(found) for each, found in values.items()}}
             self._series[name] = Series(
-                series.name, series.kind, series.help, series.roles, labels, series.buckets,
-                series.absent, series.later,
-            )  # fmt: skip
+                series.name,
+                series.kind,
+                series.help,
+                series.roles,
+                labels,
+                series.buckets,
+                series.absent,
+                series.later,
+            )
 
     def _bound(self, name: str, kind: Kind, labels: dict[str, str]) -> Child:
         series = self._series.get(name)

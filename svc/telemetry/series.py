@@ -26,15 +26,28 @@ _PROTOCOLS = ("ssh", "postgres", "mysql", "kube", "web", "tcp", OTHER)
 _ACTIONS = ("connect", "db_connect", "kube", "web", "ssh", "admin")
 _REQUESTS = ("kube", "web", "db_connect", "connect", "db_query")
 _ENDINGS = (
-    "closed", "transport_error", "keepalive_failed", "evicted", "superseded", "lease_expired",
-)  # fmt: skip
+    "closed",
+    "transport_error",
+    "keepalive_failed",
+    "evicted",
+    "superseded",
+    "lease_expired",
+)
 _RELAYED = ("open", "refused", "dial_failed", "unconfigured")
 _LANES = ("renewal", "admin")
 _ROLES = ("authority", "proxy", "connector")
 _RPCS = (
-    "Health/Check", "Health/Watch", "Relay/Open", "Session/Open", "Session/List", "Session/Why",
-    "Session/Lane", "Tunnel/Register", "Tunnel/Carry", OTHER,
-)  # fmt: skip
+    "Health/Check",
+    "Health/Watch",
+    "Relay/Open",
+    "Session/Open",
+    "Session/List",
+    "Session/Why",
+    "Session/Lane",
+    "Tunnel/Register",
+    "Tunnel/Carry",
+    OTHER,
+)
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)
 
 
@@ -89,156 +102,303 @@ def _labels(more: dict[str, object]) -> dict[str, tuple[str, ...]]:
 
 def _decisions() -> tuple[Series, ...]:
     return (
-        _counter("svc_authorize_total", _A, "Issuance authorization decisions.",
-                 action=_ACTIONS, decision=("allow", "deny", "not_served")),
-        Series("svc_authorize_duration_seconds", Kind.HISTOGRAM,
-               "Latency of issuance authorization decisions.", _A, {"action": _ACTIONS},
-               DECISION_BUCKETS),
-        _counter("svc_request_authorize_total", _P, "Per-request decisions.",
-                 kind=_REQUESTS, decision=("allow", "deny", "error")),
-        _gauge("svc_policy_version_applied", _A, "Policy version this instance decides by.",
-               absent=True),
-        _gauge("svc_policy_version_stored", _A,
-               "Active policy version in the store at the last reload pass.", absent=True),
-        _gauge("svc_state_unsigned", _A,
-               "Stored rows that no signed record stands behind; they are not applied."),
-        _counter("svc_public_anonymous_refused_total", _P,
-                 "Public unauthenticated calls refused by the per-address budget.", rpc=_RPCS),
-        _counter("svc_budget_refused_total", (*_A, *_P),
-                 "Calls of authenticated callers refused by a budget, undecided.",
-                 budget=(*BUDGETS, OTHER)),
-        _counter("svc_route_misses_total", _P,
-                 "Requests naming a resource that no connected Connector serves.",
-                 stage=("issue", "open", "request", "peer"), reason=("departed", "unknown")),
-        _counter("svc_audit_spool_denied_total", _P,
-                 "Sessions refused because their end could not be recorded: no room, or no disk.",
-                 reason=("audit_spool_full", "audit_unavailable")),
-    )  # fmt: skip
+        _counter(
+            "svc_authorize_total",
+            _A,
+            "Issuance authorization decisions.",
+            action=_ACTIONS,
+            decision=("allow", "deny", "not_served"),
+        ),
+        Series(
+            "svc_authorize_duration_seconds",
+            Kind.HISTOGRAM,
+            "Latency of issuance authorization decisions.",
+            _A,
+            {"action": _ACTIONS},
+            DECISION_BUCKETS,
+        ),
+        _counter(
+            "svc_request_authorize_total",
+            _P,
+            "Per-request decisions.",
+            kind=_REQUESTS,
+            decision=("allow", "deny", "error"),
+        ),
+        _gauge(
+            "svc_policy_version_applied",
+            _A,
+            "Policy version this instance decides by.",
+            absent=True,
+        ),
+        _gauge(
+            "svc_policy_version_stored",
+            _A,
+            "Active policy version in the store at the last reload pass.",
+            absent=True,
+        ),
+        _gauge(
+            "svc_state_unsigned",
+            _A,
+            "Stored rows that no signed record stands behind; they are not applied.",
+        ),
+        _counter(
+            "svc_public_anonymous_refused_total",
+            _P,
+            "Public unauthenticated calls refused by the per-address budget.",
+            rpc=_RPCS,
+        ),
+        _counter(
+            "svc_budget_refused_total",
+            (*_A, *_P),
+            "Calls of authenticated callers refused by a budget, undecided.",
+            budget=(*BUDGETS, OTHER),
+        ),
+        _counter(
+            "svc_route_misses_total",
+            _P,
+            "Requests naming a resource that no connected Connector serves.",
+            stage=("issue", "open", "request", "peer"),
+            reason=("departed", "unknown"),
+        ),
+        _counter(
+            "svc_audit_spool_denied_total",
+            _P,
+            "Sessions refused because their end could not be recorded: no room, or no disk.",
+            reason=("audit_spool_full", "audit_unavailable"),
+        ),
+    )
 
 
 def _sessions() -> tuple[Series, ...]:
     return (
         _counter("svc_sessions_total", _P, "Data-plane sessions opened.", protocol=_PROTOCOLS),
-        _gauge("svc_active_sessions", _P, "Sessions open now on this Proxy.",
-               protocol=_PROTOCOLS),
-        _counter("svc_direct_lanes_total", _P,
-                 "Direct lanes by whether both halves came; a half that showed no good token.",
-                 outcome=("joined", "missed", "refused")),
+        _gauge("svc_active_sessions", _P, "Sessions open now on this Proxy.", protocol=_PROTOCOLS),
+        _counter(
+            "svc_direct_lanes_total",
+            _P,
+            "Direct lanes by whether both halves came; a half that showed no good token.",
+            outcome=("joined", "missed", "refused"),
+        ),
         _gauge("svc_active_connector_tunnels", _P, "Reverse tunnels registered now."),
-        _counter("svc_connector_tunnels_total", _P, "Tunnels by outcome of their registration.",
-                 outcome=("registered", "refused")),
-        _counter("svc_connector_tunnel_disconnects_total", _P, "Ended registered tunnels.",
-                 reason=_ENDINGS),
-        Series("svc_connector_tunnel_duration_seconds", Kind.HISTOGRAM,
-               "How long a registered tunnel stayed open.", _P, {}, TUNNEL_BUCKETS),
-        _counter("svc_abandoned_session_notices_total", _P,
-                 "Tunnel endings that left sessions relaying over them.", reason=_ENDINGS),
-        _counter("svc_abandoned_sessions_total", _P,
-                 "Session ids reported as unaccounted for, by Authority's answer.",
-                 outcome=("closed", "recorded", "unknown", "deferred")),
-        _counter("svc_abandoned_session_notices_dropped_total", _P,
-                 "Departure notices dropped because the queue was full."),
-        _counter("svc_connector_reconnects_total", _C,
-                 "Tunnel connection cycles that ended or failed."),
-        _counter("svc_connector_registrations_refused_total", _C,
-                 "Tunnels closed quickly before their registration was acknowledged."),
-        _counter("svc_proxy_peer_opens_total", _P, "Sessions opened between Proxies.",
-                 side=("ingress", "egress"), outcome=("accepted", "rejected"), later=True),
-    )  # fmt: skip
+        _counter(
+            "svc_connector_tunnels_total",
+            _P,
+            "Tunnels by outcome of their registration.",
+            outcome=("registered", "refused"),
+        ),
+        _counter(
+            "svc_connector_tunnel_disconnects_total",
+            _P,
+            "Ended registered tunnels.",
+            reason=_ENDINGS,
+        ),
+        Series(
+            "svc_connector_tunnel_duration_seconds",
+            Kind.HISTOGRAM,
+            "How long a registered tunnel stayed open.",
+            _P,
+            {},
+            TUNNEL_BUCKETS,
+        ),
+        _counter(
+            "svc_abandoned_session_notices_total",
+            _P,
+            "Tunnel endings that left sessions relaying over them.",
+            reason=_ENDINGS,
+        ),
+        _counter(
+            "svc_abandoned_sessions_total",
+            _P,
+            "Session ids reported as unaccounted for, by Authority's answer.",
+            outcome=("closed", "recorded", "unknown", "deferred"),
+        ),
+        _counter(
+            "svc_abandoned_session_notices_dropped_total",
+            _P,
+            "Departure notices dropped because the queue was full.",
+        ),
+        _counter(
+            "svc_connector_reconnects_total", _C, "Tunnel connection cycles that ended or failed."
+        ),
+        _counter(
+            "svc_connector_registrations_refused_total",
+            _C,
+            "Tunnels closed quickly before their registration was acknowledged.",
+        ),
+        _counter(
+            "svc_proxy_peer_opens_total",
+            _P,
+            "Sessions opened between Proxies.",
+            side=("ingress", "egress"),
+            outcome=("accepted", "rejected"),
+            later=True,
+        ),
+    )
 
 
 def _relays() -> tuple[Series, ...]:
     return (
-        _counter("svc_authority_pool_moves_total", _P,
-                 "Times this Proxy moved its calls to another Authority instance."),
-        _counter("svc_authority_relay_streams_total", _P,
-                 "Control streams relayed to Authority for tunnels.", outcome=_RELAYED),
+        _counter(
+            "svc_authority_pool_moves_total",
+            _P,
+            "Times this Proxy moved its calls to another Authority instance.",
+        ),
+        _counter(
+            "svc_authority_relay_streams_total",
+            _P,
+            "Control streams relayed to Authority for tunnels.",
+            outcome=_RELAYED,
+        ),
         _gauge("svc_active_auth_relay_streams", _P, "Such streams open now."),
-        _counter("svc_authority_relay_connections_total", _P,
-                 "Connections relayed from the public listener to Authority.",
-                 lane=_LANES, outcome=_RELAYED),
-        _gauge("svc_active_auth_relay_connections", _P, "Such connections open now.",
-               lane=_LANES),
-        _gauge("svc_transport_identity_expires_in_seconds", _ROLES,
-               "Seconds left on the node's own transport certificate; negative after its end.",
-               role=_ROLES, absent=True),
-        _counter("svc_transport_identity_renewals_total", _ROLES,
-                 "Renewals of the node's own transport certificate.",
-                 role=_ROLES, outcome=("ok", "failed")),
-        _gauge("svc_ca_bundle_stale", _A,
-               "1 while the CA of this kind that is in force could not be loaded.",
-               kind=("user_ssh", "onward_ssh", "host_tls", "spiffe", "jwt_signing")),
-        _gauge("svc_authority_key_expires_in_seconds", _A,
-               "Seconds left on each key that the cluster's root has signed; negative after its "
-               "end. Make the next one with `svc authority keys renew` before.",
-               key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot"),
-               absent=True),
-        _gauge("svc_license_expires_unix", _A, "Unix time the running license expires.",
-               later=True),
-        _counter("svc_authority_forward_requests_total", _A,
-                 "Calls that an Authority which stands by had for the leader."),
-        _counter("svc_authority_forward_transport_failures_total", _A,
-                 "Of those, calls that failed between the two."),
-    )  # fmt: skip
+        _counter(
+            "svc_authority_relay_connections_total",
+            _P,
+            "Connections relayed from the public listener to Authority.",
+            lane=_LANES,
+            outcome=_RELAYED,
+        ),
+        _gauge("svc_active_auth_relay_connections", _P, "Such connections open now.", lane=_LANES),
+        _gauge(
+            "svc_transport_identity_expires_in_seconds",
+            _ROLES,
+            "Seconds left on the node's own transport certificate; negative after its end.",
+            role=_ROLES,
+            absent=True,
+        ),
+        _counter(
+            "svc_transport_identity_renewals_total",
+            _ROLES,
+            "Renewals of the node's own transport certificate.",
+            role=_ROLES,
+            outcome=("ok", "failed"),
+        ),
+        _gauge(
+            "svc_ca_bundle_stale",
+            _A,
+            "1 while the CA of this kind that is in force could not be loaded.",
+            kind=("user_ssh", "onward_ssh", "host_tls", "spiffe", "jwt_signing"),
+        ),
+        _gauge(
+            "svc_authority_key_expires_in_seconds",
+            _A,
+            "Seconds left on each key that the cluster's root has signed; negative after its "
+            "end. Make the next one with `svc authority keys renew` before.",
+            key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot"),
+            absent=True,
+        ),
+        _gauge(
+            "svc_license_expires_unix", _A, "Unix time the running license expires.", later=True
+        ),
+        _counter(
+            "svc_authority_forward_requests_total",
+            _A,
+            "Calls that an Authority which stands by had for the leader.",
+        ),
+        _counter(
+            "svc_authority_forward_transport_failures_total",
+            _A,
+            "Of those, calls that failed between the two.",
+        ),
+    )
 
 
 def _audit() -> tuple[Series, ...]:
     return (
-        _counter("svc_audit_outbox_held_total", _A, "Queued audit rows that were held.",
-                 reason=("unsigned", "unknown_key", "forged", "replayed")),
+        _counter(
+            "svc_audit_outbox_held_total",
+            _A,
+            "Queued audit rows that were held.",
+            reason=("unsigned", "unknown_key", "forged", "replayed"),
+        ),
         _gauge("svc_audit_outbox_held", _A, "Held rows at the last watch pass."),
-        _counter("svc_audit_outbox_missing_total", _A,
-                 "Queued rows that left the queue without reaching the chain."),
+        _counter(
+            "svc_audit_outbox_missing_total",
+            _A,
+            "Queued rows that left the queue without reaching the chain.",
+        ),
         _gauge("svc_audit_outbox_depth", _A, "Rows waiting in the audit queue."),
         _gauge("svc_audit_outbox_oldest_age_secs", _A, "Age of the oldest queued row."),
-    )  # fmt: skip
+    )
 
 
 def _process() -> tuple[Series, ...]:
     return (
-        Series("svc_reactor_lag_seconds", Kind.HISTOGRAM,
-               "How late a timer of each tenth of a second comes: what any event waits for its "
-               "turn in this process.", _ROLES, {}, LAG_BUCKETS),
-    )  # fmt: skip
+        Series(
+            "svc_reactor_lag_seconds",
+            Kind.HISTOGRAM,
+            "How late a timer of each tenth of a second comes: what any event waits for its "
+            "turn in this process.",
+            _ROLES,
+            {},
+            LAG_BUCKETS,
+        ),
+    )
 
 
 def _doctor() -> tuple[Series, ...]:
     return (
-        _gauge("svc_doctor_check_status", _ROLES,
-               "Latest periodic severity: 0 ok, 1 info, 2 warn, 3 fail.",
-               id=(), category=(), later=True),
+        _gauge(
+            "svc_doctor_check_status",
+            _ROLES,
+            "Latest periodic severity: 0 ok, 1 info, 2 warn, 3 fail.",
+            id=(),
+            category=(),
+            later=True,
+        ),
         _gauge("svc_doctor_failed", _ROLES, "Failing checks at the last run.", later=True),
         _gauge("svc_doctor_warnings", _ROLES, "Warning checks at the last run.", later=True),
-        _gauge("svc_doctor_last_run_timestamp_seconds", _ROLES,
-               "Unix time of the last periodic run.", later=True),
-    )  # fmt: skip
+        _gauge(
+            "svc_doctor_last_run_timestamp_seconds",
+            _ROLES,
+            "Unix time of the last periodic run.",
+            later=True,
+        ),
+    )
 
 
 def _discovery() -> tuple[Series, ...]:
     return (
-        _counter("svc_connector_duplicate_proxy_connections_total", _C,
-                 "Dials that reached a Proxy already connected, and were dropped."),
-        _gauge("svc_proxy_lacking", _P,
-               "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
-               "is not reached; `policy`, the one held is stale; `audit_spool`, no record is taken "
-               "because the disk is full or fails, or the spool is.",
-               condition=("control_pool", "policy", "audit_spool")),
-        _gauge("svc_connector_proxy_connections_connected", _C,
-               "Distinct Proxies registered with now."),
-        _gauge("svc_connector_proxy_connections_degraded", _C,
-               "How many Proxy connections are missing."),
-        _gauge("svc_connector_proxy_connections_desired", _C,
-               "Proxy connections the configuration asks for."),
-        _counter("svc_scope_leases_expired_total", _A, "Discovery leases that ran out.",
-                 later=True),
+        _counter(
+            "svc_connector_duplicate_proxy_connections_total",
+            _C,
+            "Dials that reached a Proxy already connected, and were dropped.",
+        ),
+        _gauge(
+            "svc_proxy_lacking",
+            _P,
+            "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
+            "is not reached; `policy`, the one held is stale; `audit_spool`, no record is taken "
+            "because the disk is full or fails, or the spool is.",
+            condition=("control_pool", "policy", "audit_spool"),
+        ),
+        _gauge(
+            "svc_connector_proxy_connections_connected", _C, "Distinct Proxies registered with now."
+        ),
+        _gauge(
+            "svc_connector_proxy_connections_degraded",
+            _C,
+            "How many Proxy connections are missing.",
+        ),
+        _gauge(
+            "svc_connector_proxy_connections_desired",
+            _C,
+            "Proxy connections the configuration asks for.",
+        ),
+        _counter(
+            "svc_scope_leases_expired_total", _A, "Discovery leases that ran out.", later=True
+        ),
         _gauge("svc_scope_live_rows", _A, "Discovered rows with a live lease.", later=True),
-        _counter("svc_scope_publishes_total", _A, "Accepted discovery publications.",
-                 later=True),
-    )  # fmt: skip
+        _counter("svc_scope_publishes_total", _A, "Accepted discovery publications.", later=True),
+    )
 
 
 SERIES: tuple[Series, ...] = (
-    *_decisions(), *_sessions(), *_relays(), *_audit(), *_doctor(), *_discovery(),
+    *_decisions(),
+    *_sessions(),
+    *_relays(),
+    *_audit(),
+    *_doctor(),
+    *_discovery(),
     *_process(),
-)  # fmt: skip
+)
 """Every series, in the order they are exposed."""

@@ -174,9 +174,13 @@ class House:
         keys = self.world.keys
         self.ledger = StateLedger(origin_verifier(keys.root_der, CLUSTER))
         self.recorder = Recorder(
-            AUTHORITY, Sealer(self.entropy, facts), self.now, self.entropy, self.ledger,
+            AUTHORITY,
+            Sealer(self.entropy, facts),
+            self.now,
+            self.entropy,
+            self.ledger,
             origin_key(keys),
-        )  # fmt: skip
+        )
         self.knowledge = Knowledge(self.store, self.ledger, self.now)
         self.over_budget: list[str] = []
         self.refusals = RefusalRecords(self.store, self.recorder, self.clock, self.now)
@@ -306,12 +310,23 @@ class House:
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
-            CLUSTER, self.knowledge, lambda: self.policy.engine, self.registrations, KINDS,
-            self.store, self.recorder, self.world.verifier, self.world.keys.signer(Purpose.GRANT),
-            self.clock, self.now, self.entropy,
-            lambda kind, word, _: self.told.append((kind, word)), self.rates, self.refusals,
+            CLUSTER,
+            self.knowledge,
+            lambda: self.policy.engine,
+            self.registrations,
+            KINDS,
+            self.store,
+            self.recorder,
+            self.world.verifier,
+            self.world.keys.signer(Purpose.GRANT),
+            self.clock,
+            self.now,
+            self.entropy,
+            lambda kind, word, _: self.told.append((kind, word)),
+            self.rates,
+            self.refusals,
             may_grant=lambda: self.may_grant(),
-        )  # fmt: skip
+        )
 
     def serve(self, *resources: str) -> Registered:
         """Register the Connector through the Proxy for these."""
@@ -321,17 +336,28 @@ class House:
             for one in resources
         }
         registered = Registered(
-            self.connector.id, self.proxy.id, "t1", "i1", served,
-            self.clock.seconds(), lambda reason: None,
-        )  # fmt: skip
+            self.connector.id,
+            self.proxy.id,
+            "t1",
+            "i1",
+            served,
+            self.clock.seconds(),
+            lambda reason: None,
+        )
         self.registrations.add(registered)
         return registered
 
     def request(self, asker: Holder, resource: str = "db1", **fields: Any) -> SessionRequest:
         request = SessionRequest(
-            CLUSTER, random_id(self.entropy), resource, "tcp", "tcpConnect", self.proxy.id,
-            int(self.now() * 1000), asker.sha256,
-        )  # fmt: skip
+            CLUSTER,
+            random_id(self.entropy),
+            resource,
+            "tcp",
+            "tcpConnect",
+            self.proxy.id,
+            int(self.now() * 1000),
+            asker.sha256,
+        )
         return evolve(request, **fields)
 
     def ask(self, asker: Holder, resource: str = "db1", said: str = "allow", **fields: Any) -> Ask:

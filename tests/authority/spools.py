@@ -79,25 +79,38 @@ class Origin:
         """A record of this origin."""
         at = self.house.now()
         return AuditRecord(
-            event_id=event_id(at, self.house.entropy), time=at, event=event, actor=actor,
-            origin=self.id, **fields,
-        )  # fmt: skip
+            event_id=event_id(at, self.house.entropy),
+            time=at,
+            event=event,
+            actor=actor,
+            origin=self.id,
+            **fields,
+        )
 
     def decision(self, note: str = "db1") -> SpoolRow:
         """A decided request: the row a Proxy writes most."""
         details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
         request = AccessRequest(
-            "connect", EntityUid("User", ADA), "tcpConnect", EntityUid("TcpService", note),
+            "connect",
+            EntityUid("User", ADA),
+            "tcpConnect",
+            EntityUid("TcpService", note),
             context_at(self.house.now(), "192.0.2.7"),
-        )  # fmt: skip
+        )
         return self.add(
             self.record(
-                REQUEST_DECISION, Actor("person", ADA), details=details, request=request,
-                decision="allow", decision_id=random_id(self.house.entropy),
-                cedar_action="tcpConnect", policies=("dev-uses-tcp",), policy_version=1,
+                REQUEST_DECISION,
+                Actor("person", ADA),
+                details=details,
+                request=request,
+                decision="allow",
+                decision_id=random_id(self.house.entropy),
+                cedar_action="tcpConnect",
+                policies=("dev-uses-tcp",),
+                policy_version=1,
                 resource_id=note,
             )
-        )  # fmt: skip
+        )
 
     def summary(self) -> SpoolRow:
         """Another sort of row."""
@@ -152,9 +165,13 @@ class Leader:
         self.held: list[str] = []
         self.size = 0
         self.drains = OutboxDrain(
-            house.store, house.recorder, OriginKeys(house.knowledge), house.now, self.held.append,
+            house.store,
+            house.recorder,
+            OriginKeys(house.knowledge),
+            house.now,
+            self.held.append,
             WITH_REQUESTS,
-        )  # fmt: skip
+        )
         self.desk = OutboxDesk(house.store, house.recorder, house.now, WITH_REQUESTS)
         self.nudged = 0
         self.intake = OutboxIntake(

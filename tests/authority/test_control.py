@@ -54,20 +54,43 @@ class ControlTests(SynchronousTestCase):
             house.store, house.recorder, house.clock, house.now, self.tasks, 60.0
         )
         intake = Intake(
-            CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
-            house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
-            house.rates, house.refusals,
-        )  # fmt: skip
+            CLUSTER,
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.world.verifier,
+            house.clock,
+            house.now,
+            house.entropy,
+            90,
+            self.tasks,
+            house.rates,
+            house.refusals,
+        )
         explainer = Explainer(
-            CLUSTER, house.knowledge, lambda: house.policy.engine, KINDS, house.store,
-            house.world.verifier, house.now,
-        )  # fmt: skip
+            CLUSTER,
+            house.knowledge,
+            lambda: house.policy.engine,
+            KINDS,
+            house.store,
+            house.world.verifier,
+            house.now,
+        )
         self.control = ControlService(
-            house.knowledge, house.world.verifier, house.issuance(), intake, self.ends,
-            house.publisher, explainer, lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"), house.clock,
-            self.seen, house.rates,
+            house.knowledge,
+            house.world.verifier,
+            house.issuance(),
+            intake,
+            self.ends,
+            house.publisher,
+            explainer,
+            lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"),
+            house.clock,
+            self.seen,
+            house.rates,
             OutboxIntake(house.store, house.now, lambda: 0, lambda: None, house.rates),
-        )  # fmt: skip
+        )
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
 
@@ -144,9 +167,15 @@ class ControlTests(SynchronousTestCase):
     def open(self, *uids: str, proxy: str = "") -> None:
         for uid in uids:
             session = Session(
-                uid, ADA, "db1", "tcp", self.house.connector.id, proxy or self.house.proxy.id,
-                "d" * 32, self.house.now(),
-            )  # fmt: skip
+                uid,
+                ADA,
+                "db1",
+                "tcp",
+                self.house.connector.id,
+                proxy or self.house.proxy.id,
+                "d" * 32,
+                self.house.now(),
+            )
             self.house.run(partial(_insert, session))
 
     def states(self) -> dict[str, SessionState]:
@@ -194,8 +223,10 @@ class ControlTests(SynchronousTestCase):
     def test_a_proxys_own_word_is_bounded(self) -> None:
         """A decision word, id or version that no record could hold is malformed."""
         for field, value in (
-            ("decision", "maybe"), ("decision_id", "d1"), ("policy_version", 2**60),
-        ):  # fmt: skip
+            ("decision", "maybe"),
+            ("decision_id", "d1"),
+            ("policy_version", 2**60),
+        ):
             message = ask_message(self.house.ask(self.house.ada))
             setattr(message.proxy_decision, field, value)
             _, done = self.call("Authorize", message)

@@ -221,9 +221,15 @@ class NodeTests(HouseTests):
         """A node renews so often; past it nothing is signed, and another node renews."""
         house = self.house
         desk = RenewalDesk(
-            EnrollmentDesk(house.world.keys), house.knowledge, house.world.verifier, house.store,
-            house.recorder, house.now, lambda node_id: None, house.rates.renewals,
-        )  # fmt: skip
+            EnrollmentDesk(house.world.keys),
+            house.knowledge,
+            house.world.verifier,
+            house.store,
+            house.recorder,
+            house.now,
+            lambda node_id: None,
+            house.rates.renewals,
+        )
         renew = desk.service().methods["Renew"]
 
         def renewed(holder: Any) -> Any:

@@ -363,8 +363,11 @@ class GapTests(Queue):
     def test_a_summary_is_its_origins_own(self) -> None:
         """A Proxy says what it refused itself, never what another node did."""
         other = Origin(self.house, "edge8")
-        for actor, about in ((Actor("node", other.id), None), (Actor("person", ADA), None),
-                             (Actor("node", self.origin.id), other.id)):  # fmt: skip
+        for actor, about in (
+            (Actor("node", other.id), None),
+            (Actor("person", ADA), None),
+            (Actor("node", self.origin.id), other.id),
+        ):
             record = self.origin.record(
                 REFUSALS_SUMMARY, actor, node_id=about, reason="opens", details={"count": 3}
             )

@@ -55,14 +55,18 @@ class SaidTests(Queue):
         """Whom nobody let in is not named; an operator who knows better may release the row."""
         connector = self.house.connector.id
         for name, id in (
-            ("person_id", "z" * 26), ("connector_id", "z" * 26), ("person_id", connector),
+            ("person_id", "z" * 26),
+            ("connector_id", "z" * 26),
+            ("person_id", connector),
             ("connector_id", ADA),
-        ):  # fmt: skip
+        ):
             self.assertIn("no member", self.summed({"count": 1, name: id}))
         record = self.origin.record(
-            REFUSALS_SUMMARY, Actor("node", self.origin.id), reason="opens",
+            REFUSALS_SUMMARY,
+            Actor("node", self.origin.id),
+            reason="opens",
             details={"count": 1, "person_id": "z" * 26},
-        )  # fmt: skip
+        )
         self.leader.inject(self.origin.first, self.origin.add(record))
         self.leader.drain()
         self.assertEqual(self.leader.holds(), [Hold.FORGED.value])

@@ -136,9 +136,13 @@ class RunningTests(StateCase):
 
     def setting(self) -> str:
         desk = PolicyDesk(
-            self.house.knowledge, self.house.policy, None, self.house.store,  # type: ignore[arg-type]
-            self.house.recorder, self.house.now,
-        )  # fmt: skip
+            self.house.knowledge,
+            self.house.policy,
+            None,  # type: ignore[arg-type]
+            self.house.store,
+            self.house.recorder,
+            self.house.now,
+        )
         return refusal_of(desk._activate(POLICY, ROOT, 1)).reason
 
     def test_membership_added(self) -> None:
@@ -170,9 +174,15 @@ class RunningTests(StateCase):
     def desk(self) -> MemberDesk:
         house = self.house
         return MemberDesk(
-            house.knowledge, house.registrations, house.store, house.recorder, house.now,
-            house.entropy, "ab" * 32, 3600.0,
-        )  # fmt: skip
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.now,
+            house.entropy,
+            "ab" * 32,
+            3600.0,
+        )
 
     def test_person_renamed(self) -> None:
         """A name is part of the row that was signed for."""
@@ -223,8 +233,9 @@ class RunningTests(StateCase):
             f" last_seen, version, public_names FROM nodes WHERE id = '{node}'",
             named=sorted([f"node:{node}", f"node:{other}"]),
         )
-        self.house.by_sql(f"UPDATE nodes SET audit_key = zeroblob(32), role = 'proxy'"
-                          f" WHERE id = '{node}'")  # fmt: skip
+        self.house.by_sql(
+            f"UPDATE nodes SET audit_key = zeroblob(32), role = 'proxy' WHERE id = '{node}'"
+        )
         self.reload()
         self.assertEqual(self.recorded().count(f"node:{node}"), 2)
 
@@ -240,22 +251,26 @@ class RunningTests(StateCase):
     def test_revocations_cleared(self) -> None:
         """A person, a node and a certificate that were revoked stay revoked."""
         eve = self.house.eve
-        self.house.run(lambda tx: (
-            tx.people.revoke(EVE, 5.0),
-            tx.nodes.revoke(self.house.connector.id, 5.0),
-            tx.certificates.revoke(self.house.ada.sha256, 5.0),
-        ))  # fmt: skip
+        self.house.run(
+            lambda tx: (
+                tx.people.revoke(EVE, 5.0),
+                tx.nodes.revoke(self.house.connector.id, 5.0),
+                tx.certificates.revoke(self.house.ada.sha256, 5.0),
+            )
+        )
         self.reload()
         self.untouched(
             "UPDATE persons SET state = 'active', revoked_at = NULL",
             "UPDATE nodes SET state = 'active', revoked_at = NULL",
             "UPDATE person_certificates SET revoked_at = NULL",
-            named=sorted([
-                f"person:{EVE}",
-                f"node:{self.house.connector.id}",
-                f"certificate:{self.house.ada.sha256.hex()}",
-            ]),
-        )  # fmt: skip
+            named=sorted(
+                [
+                    f"person:{EVE}",
+                    f"node:{self.house.connector.id}",
+                    f"certificate:{self.house.ada.sha256.hex()}",
+                ]
+            ),
+        )
         issuance, proxy = self.house.issuance(), self.house.row(self.house.proxy)
         self.house.serve("db1")
         for holder, word in ((self.house.ada, "state_unsigned"), (eve, "revoked_person")):
@@ -278,8 +293,9 @@ class RunningTests(StateCase):
         """A counter that was put back neither hides the next change nor lets it pass unseen."""
         revision = self.house.knowledge.facts.revision
         self.untouched(
-            "UPDATE revisions SET value = 1", named=["catalog:revision"],
-        )  # fmt: skip
+            "UPDATE revisions SET value = 1",
+            named=["catalog:revision"],
+        )
         self.assertEqual(self.adding_group("ops"), "state_unsigned")
         self.house.by_sql(f"UPDATE revisions SET value = {revision}")
         self.reload()
@@ -312,13 +328,23 @@ class TokenTests(StateCase):
         super().setUp()
         house = self.house
         self.enrollment = Enrollment(
-            EnrollmentDesk(house.world.keys), house.knowledge, house.store, house.recorder,
-            house.now, house.clock,
-        )  # fmt: skip
+            EnrollmentDesk(house.world.keys),
+            house.knowledge,
+            house.store,
+            house.recorder,
+            house.now,
+            house.clock,
+        )
         self.members = MemberDesk(
-            house.knowledge, house.registrations, house.store, house.recorder, house.now,
-            house.entropy, "ab" * 32, 3600.0,
-        )  # fmt: skip
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.now,
+            house.entropy,
+            "ab" * 32,
+            3600.0,
+        )
 
     def token(self, name: str) -> str:
         request = admin_pb2.AddNodeRequest(name=name, role="proxy", ttl_secs=60)
@@ -327,9 +353,12 @@ class TokenTests(StateCase):
     def joining(self, token: str) -> Any:
         csr, audit = make_request(new_key()), ed25519.Ed25519PrivateKey.generate()
         request = pb.EnrollRequest(
-            token=token, csr=csr, audit_public_key=audit.public_key().public_bytes_raw(),
-            audit_proof=prove_audit_key(audit, csr), version="1",
-        )  # fmt: skip
+            token=token,
+            csr=csr,
+            audit_public_key=audit.public_key().public_bytes_raw(),
+            audit_proof=prove_audit_key(audit, csr),
+            version="1",
+        )
         call = Call()
         call.give(request.SerializeToString(), None)
         return self.enrollment.service().methods["Enroll"](call)
@@ -390,8 +419,9 @@ class RestartedTests(StateCase):
     def test_policy(self) -> None:
         """A policy that deviates leaves nothing in force, and no first one takes its place."""
         facts = self.absent(
-            "UPDATE policy_versions SET author = 'me'", named=["policy:1"],
-        )  # fmt: skip
+            "UPDATE policy_versions SET author = 'me'",
+            named=["policy:1"],
+        )
         self.assertIsNone(facts.policy)
 
     def test_inserted_policy(self) -> None:
@@ -415,9 +445,15 @@ class RestartedTests(StateCase):
         )
         self.assertEqual((facts.people, facts.groups), ({}, ("dev",)))
         self.assertEqual(sorted(facts.catalog), ["host1", "prod1"])
-        self.assertEqual(facts.absent, {
-            f"person:{ADA}", f"person:{EVE}", "resource:db1", "resource:vault1",
-        })  # fmt: skip
+        self.assertEqual(
+            facts.absent,
+            {
+                f"person:{ADA}",
+                f"person:{EVE}",
+                "resource:db1",
+                "resource:vault1",
+            },
+        )
 
     def test_put_right_again(self) -> None:
         """Once a row is put right it is in force again, and the policy sees it."""

@@ -71,8 +71,7 @@ class RecordTests(StateCase):
 
     def test_last_deleted(self) -> None:
         """Without its last record a store is neither gone on with nor started."""
-        self.house.by_sql("DELETE FROM state_changes WHERE n ="
-                          " (SELECT max(n) FROM state_changes)")  # fmt: skip
+        self.house.by_sql("DELETE FROM state_changes WHERE n = (SELECT max(n) FROM state_changes)")
         self.broken_while_running()
         self.assertEqual(self.refused_at_start(), "state_rolled_back")
 
@@ -134,8 +133,9 @@ class RecordTests(StateCase):
 
     def test_record_rewritten(self) -> None:
         """A record rewritten with every hash made anew fails by its signature."""
-        last = value_of(self.house.store.read("last", lambda tx: tx.state.since(
-            tx.state.tip() - 1, 1)[0]))  # fmt: skip
+        last = value_of(
+            self.house.store.read("last", lambda tx: tx.state.since(tx.state.tip() - 1, 1)[0])
+        )
         form = json.loads(last.canonical)
         form["state"]["rows"] = [["group:other", "00" * 32]]
         text = json.dumps(form, sort_keys=True, separators=(",", ":"))

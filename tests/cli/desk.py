@@ -229,6 +229,10 @@ def _policy(words: Vocabulary) -> PolicyInForce:
         try_policy(text, words, PolicyLimits())
 
     return PolicyInForce(
-        CLUSTER, words, load_kinds(["ssh", "tcp"]).by_name, guard,
-        lambda call: succeed(call()), lambda engine, text: succeed(None),
-    )  # fmt: skip
+        CLUSTER,
+        words,
+        load_kinds(["ssh", "tcp"]).by_name,
+        guard,
+        lambda call: succeed(call()),
+        lambda engine, text: succeed(None),
+    )

@@ -65,25 +65,30 @@ class JsonTests(TerminalTests):
         """What a command that adds or changes prints is one document, with names from one list."""
         self.authority.change(lambda tx: tx.nodes.register(SEEN))
         for words, keys in (
-            (("nodes", "add", "p1", "--role", "proxy"),
-             "name role token expires_at ca_pin"),
-            (("nodes", "expect", "c1", "--role", "connector", "--key", KEY),
-             "id name role key_sha256 expires_at ca_pin"),
+            (("nodes", "add", "p1", "--role", "proxy"), "name role token expires_at ca_pin"),
+            (
+                ("nodes", "expect", "c1", "--role", "connector", "--key", KEY),
+                "id name role key_sha256 expires_at ca_pin",
+            ),
             (("nodes", "expected"), "id name role key_sha256 issuer expires_at used"),
             (("nodes", "publication", SEEN.name), "publication"),
             (("groups", "add", "ops"), "name changed"),
             (("persons", "add", "ana", "--group", "ops"), "id name token expires_at ca_pin"),
             (("persons", "list"), "id name state groups"),
-            (("resources", "add", "db", "--kind", "tcp", "--node", SEEN.name),
-             "id catalog_version"),
+            (
+                ("resources", "add", "db", "--kind", "tcp", "--node", SEEN.name),
+                "id catalog_version",
+            ),
             (("resources", "unassign", "db"), "id changed assignment_revision catalog_version"),
-            (("resources", "assign", "db", "--node", SEEN.name),
-             "id changed assignment_revision catalog_version"),
+            (
+                ("resources", "assign", "db", "--node", SEEN.name),
+                "id changed assignment_revision catalog_version",
+            ),
             (("resources", "remove", "db"), "id catalog_version"),
             (("nodes", "revoke", SEEN.name), "id tunnels_ended"),
             (("policy", "set", "-"), "version sha256 changed"),
             (("policy", "history"), "version created_at author sha256"),
-        ):  # fmt: skip
+        ):
             done = self.run_it(*words, "--json", stdin=POLICY.encode())
             self.assertEqual((done.status, done.stderr), (0, ""), words)
             found = json.loads(done.stdout)

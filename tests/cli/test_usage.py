@@ -84,11 +84,14 @@ class UsageTests(SynchronousTestCase):
         """`--config PATH` is taken before the command and after it; behind `--` it is data."""
         path = str(Place(self).config)
         for given in (["--config", path], [f"--config={path}"]):
-            self.assertEqual(config_first(["authority", "nodes", "list", *given])[: len(given)],
-                             given)  # fmt: skip
-            for words in ([*given, "authority", "store", "migrate", "--check"],
-                          ["authority", *given, "store", "migrate", "--check"],
-                          ["authority", "store", "migrate", "--check", *given]):  # fmt: skip
+            self.assertEqual(
+                config_first(["authority", "nodes", "list", *given])[: len(given)], given
+            )
+            for words in (
+                [*given, "authority", "store", "migrate", "--check"],
+                ["authority", *given, "store", "migrate", "--check"],
+                ["authority", "store", "migrate", "--check", *given],
+            ):
                 self.assertEqual(main(words), 3, words)
         self.assertEqual(main(["authority", "status", "--", "--config", path]), 64)
         self.assertEqual(main(["authority", "status", "--config"]), 64)

@@ -35,8 +35,11 @@ class IdentityTests(SynchronousTestCase):
         told = identity_meters(metrics, "proxy", identity.seconds_left)
 
         def left() -> float:
-            [line] = [one for one in metrics.text().decode().splitlines() if one[0] != "#"
-                      and one.startswith(EXPIRES)]  # fmt: skip
+            [line] = [
+                one
+                for one in metrics.text().decode().splitlines()
+                if one[0] != "#" and one.startswith(EXPIRES)
+            ]
             return float(line.removeprefix(EXPIRES))
 
         first = left()

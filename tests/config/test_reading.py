@@ -106,8 +106,13 @@ class ValueTests(SynchronousTestCase):
 
     def test_loopback(self) -> None:
         """An address knows whether only this machine can reach it."""
-        for host, loopback in (("127.0.0.9", True), ("::1", True), ("localhost", True),
-                               ("0.0.0.0", False), ("example.org", False)):  # fmt: skip
+        for host, loopback in (
+            ("127.0.0.9", True),
+            ("::1", True),
+            ("localhost", True),
+            ("0.0.0.0", False),
+            ("example.org", False),
+        ):
             self.assertEqual(Address(host, 1).is_loopback, loopback)
 
     @proves("G-OPEN-54")

@@ -101,8 +101,12 @@ class EnvironmentTests(SynchronousTestCase):
     def test_variables_that_are_no_keys(self) -> None:
         """The few variables that are not keys are known."""
         known = (
-            "SVC_LOG_FORMAT", "SVC_CONFIG", "SVC_CRASH_AT", "SVC_REQUIRE_TOOLS", "SVC_TEST_RUN",
-        )  # fmt: skip
+            "SVC_LOG_FORMAT",
+            "SVC_CONFIG",
+            "SVC_CRASH_AT",
+            "SVC_REQUIRE_TOOLS",
+            "SVC_TEST_RUN",
+        )
         self.assertIsNone(refused("client", "", dict.fromkeys(known, "x")))
 
 

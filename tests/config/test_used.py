@@ -80,9 +80,10 @@ def of_role(role: str) -> set[str]:
             continue
         found.add(name)
         waiting += [
-            one for one in imported(tree)
+            one
+            for one in imported(tree)
             if one.startswith(ROOMS) and (one not in OTHERS or one in ROOTS[role])
-        ]  # fmt: skip
+        ]
     return found
 
 
@@ -137,9 +138,10 @@ class UsedTests(SynchronousTestCase):
     def test_all_reads_what_its_roles_read(self) -> None:
         """``svc all`` is listed wherever one of the three roles in it is."""
         missing = [
-            key.path for key in KEYS
+            key.path
+            for key in KEYS
             if set(key.roles) & {"authority", "proxy", "connector"} and "all" not in key.roles
-        ]  # fmt: skip
+        ]
         self.assertEqual(missing, [])
 
     def test_what_is_not_served_is_refused(self) -> None:

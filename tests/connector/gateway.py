@@ -214,9 +214,13 @@ class Gateway:
     def order(self, notice: OpenNotice | None = None) -> OpenOrder:
         sent = notice or self.cluster.notice()
         return OpenOrder(
-            sent.session_uid, sent.grant, sent.request, sent.signature, sent.person_chain,
+            sent.session_uid,
+            sent.grant,
+            sent.request,
+            sent.signature,
+            sent.person_chain,
             self.parent,
-        )  # fmt: skip
+        )
 
     def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
         """What the person's TLS over the tunnel came to: a list of a Talker or a Failure."""

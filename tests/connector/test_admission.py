@@ -112,9 +112,11 @@ class AdmissionTests(AdmissionCase):
         notice = self.cluster.notice()
         good = self.cluster.grant(notice.request)
         other: dict[str, Any] = {
-            "resource_revision": 8, "policy_version": 4, "audit_hash": b"\x01" * 32,
+            "resource_revision": 8,
+            "policy_version": 4,
+            "audit_hash": b"\x01" * 32,
             "ceiling": evolve(good.ceiling, login_user="root"),
-        }  # fmt: skip
+        }
         for name, value in {
             **dict.fromkeys(("person_id", "connector_id", "proxy_id"), "q" * 26),
             **dict.fromkeys(("request_sha256", "person_certificate_sha256"), b"\x02" * 32),

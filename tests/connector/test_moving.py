@@ -36,9 +36,12 @@ class MovingGateway(Gateway):
         self.holding: Deferred[None] | None = None
         cluster = self.cluster
         self.tunnels.fresh = Freshness(
-            self.clock, cluster.world.now, cluster.connector, cluster.world.verifier,
+            self.clock,
+            cluster.world.now,
+            cluster.connector,
+            cluster.world.verifier,
             frozenset({Role.PROXY}),
-        )  # fmt: skip
+        )
 
     async def dial(self) -> Any:
         self.dials += 1

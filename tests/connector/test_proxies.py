@@ -45,15 +45,24 @@ class Site:
         proxies = Proxies([self._way(address) for address in at], self._duplicate)
         self.tunnels = [
             Tunnels(
-                gateway.tunnels.connector, proxies, lambda peer: peer.host, gateway.sign,
-                gateway.openings, gateway.tasks, gateway.clock,
+                gateway.tunnels.connector,
+                proxies,
+                lambda peer: peer.host,
+                gateway.sign,
+                gateway.openings,
+                gateway.tasks,
+                gateway.clock,
             )
             for _ in range(count)
-        ]  # fmt: skip
+        ]
         self.service = ConnectorService(
-            self.tunnels, gateway.openings, gateway.clock, lambda failures: float(failures),
-            lambda word, reason: self.told.append(word), lambda: None,
-        )  # fmt: skip
+            self.tunnels,
+            gateway.openings,
+            gateway.clock,
+            lambda failures: float(failures),
+            lambda word, reason: self.told.append(word),
+            lambda: None,
+        )
 
     def _duplicate(self) -> None:
         self.duplicates += 1

@@ -25,18 +25,40 @@ from svc.errors import ConfigError, SvcError
 from svc.kinds.tcp import tcp
 
 SPECIAL = (
-    "169.254.169.254", "169.254.0.1", "0.0.0.0", "0.1.2.3", "224.0.0.1", "255.255.255.255",
-    "100.100.100.200", "168.63.129.16", "240.0.0.1", "::", "fe80::1", "fe80::1%eth0", "ff02::1",
-    "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
-    "::169.254.169.254", "::ffff:0.0.0.0",
+    "169.254.169.254",
+    "169.254.0.1",
+    "0.0.0.0",
+    "0.1.2.3",
+    "224.0.0.1",
+    "255.255.255.255",
+    "100.100.100.200",
+    "168.63.129.16",
+    "240.0.0.1",
+    "::",
+    "fe80::1",
+    "fe80::1%eth0",
+    "ff02::1",
+    "fd00:ec2::254",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+    "::169.254.169.254",
+    "::ffff:0.0.0.0",
     # Teredo: the client, whose bits are turned over, and the server.
-    "2001:0:4136:e378:8000:63bf:5601:5601", "2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2",
+    "2001:0:4136:e378:8000:63bf:5601:5601",
+    "2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2",
     # NAT64 of a network's own prefix, of 96, 64, 56 and 48 bits.
-    "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7:8:9:a9fe:a9fe", "64:ff9b:1:7:a9:fea9:fe00:0",
-    "64:ff9b:1:7a9:fe:a9fe::", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1::",
+    "64:ff9b:1::a9fe:a9fe",
+    "64:ff9b:1:7:8:9:a9fe:a9fe",
+    "64:ff9b:1:7:a9:fea9:fe00:0",
+    "64:ff9b:1:7a9:fe:a9fe::",
+    "64:ff9b:1:a9fe:a9:fe00::",
+    "64:ff9b:1::",
     # Translated without a state, and inside the tunnel of a site.
-    "::ffff:0:a9fe:a9fe", "2001:db8::5efe:a9fe:a9fe", "2001:db8::200:5efe:a9fe:a9fe",
-)  # fmt: skip
+    "::ffff:0:a9fe:a9fe",
+    "2001:db8::5efe:a9fe:a9fe",
+    "2001:db8::200:5efe:a9fe:a9fe",
+)
 
 
 class ReachTests(SynchronousTestCase):
@@ -58,9 +80,12 @@ class ReachTests(SynchronousTestCase):
         """What is inside a disguise is judged as it is by itself, whichever the disguise."""
         reach = parse_reach(["192.0.2.0/24", "10.20.0.0/16"])
         for address in (
-            "::ffff:192.0.2.45", "64:ff9b::192.0.2.45", "2002:c000:22d::1",
-            "2001:0:c000:205:8000:63bf:3fff:fdd2", "::ffff:0:192.0.2.45",
-        ):  # fmt: skip
+            "::ffff:192.0.2.45",
+            "64:ff9b::192.0.2.45",
+            "2002:c000:22d::1",
+            "2001:0:c000:205:8000:63bf:3fff:fdd2",
+            "::ffff:0:192.0.2.45",
+        ):
             self.assertTrue(Reach().allows(address), address)
             self.assertTrue(reach.allows(address), address)
             self.assertFalse(parse_reach(["198.51.100.0/24"]).allows(address), address)

@@ -79,20 +79,31 @@ class RecutTests(SynchronousTestCase):
         self.assertIn("m0001_one.sql -> m0002_one.sql", said)
         self.assertEqual(
             self.files(),
-            ["README", "m0001_two.postgresql.sql", "m0001_two.sqlite.sql", "m0002_one.sql",
-             "m0003_three.py"],
-        )  # fmt: skip
+            [
+                "README",
+                "m0001_two.postgresql.sql",
+                "m0001_two.sqlite.sql",
+                "m0002_one.sql",
+                "m0003_three.py",
+            ],
+        )
 
     def test_not_yet(self) -> None:
         """While one is missing before the last, or is not in the list, nothing is renamed."""
         before = self.files()
         self.assertEqual(
             self.recut("two", "new", "one"),
-            (1, ["m0001_one.sql -> m0003_one.sql",
-                 "m0002_two.postgresql.sql -> m0001_two.postgresql.sql",
-                 "m0002_two.sqlite.sql -> m0001_two.sqlite.sql",
-                 "missing: new", "not in the list: three"]),
-        )  # fmt: skip
+            (
+                1,
+                [
+                    "m0001_one.sql -> m0003_one.sql",
+                    "m0002_two.postgresql.sql -> m0001_two.postgresql.sql",
+                    "m0002_two.sqlite.sql -> m0001_two.sqlite.sql",
+                    "missing: new",
+                    "not in the list: three",
+                ],
+            ),
+        )
         self.assertEqual(self.files(), before)
 
     def test_another_store(self) -> None:

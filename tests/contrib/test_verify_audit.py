@@ -143,8 +143,12 @@ class VerifierCase(SynchronousTestCase):
         """The program as an auditor starts it: status, stdout, stderr."""
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), *arguments],
-            input=stdin, capture_output=True, timeout=60, check=False, cwd=self.base,
-        )  # fmt: skip
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            cwd=self.base,
+        )
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -262,14 +266,23 @@ class ExportTests(VerifierCase):
         """Whatever is not an export is refused, not crashed upon."""
         good = lines_of(self.export())[0]
         for odd in (
-            b"{}\n", b"[]\n", b"1\n", b'{"form":"svc-audit-export-v1"}\n', b"[" * 100_000 + b"\n",
-            b'{"a":' * 5000 + b"\n", b"9" * 10_000 + b"\n", b"\xff\xfe{}\n", b'{"head":{}}\n',
-            b'{"head":{},"signature":""}\n', b'{"chain":7,"head":{},"signature":""}\n',
-            good.replace(b'"seq":1', b'"seq":true'), good.replace(b'"seq":1', b'"seq":1e0'),
+            b"{}\n",
+            b"[]\n",
+            b"1\n",
+            b'{"form":"svc-audit-export-v1"}\n',
+            b"[" * 100_000 + b"\n",
+            b'{"a":' * 5000 + b"\n",
+            b"9" * 10_000 + b"\n",
+            b"\xff\xfe{}\n",
+            b'{"head":{}}\n',
+            b'{"head":{},"signature":""}\n',
+            b'{"chain":7,"head":{},"signature":""}\n',
+            good.replace(b'"seq":1', b'"seq":true'),
+            good.replace(b'"seq":1', b'"seq":1e0'),
             good.replace(b'"path":"', b'"path":"x.'),
             good.replace(b'"personal":[', b'"personal":[7,'),
             b'{"x":"' + b"a" * (1 << 22) + b'"}\n',
-        ):  # fmt: skip
+        ):
             self.assertNotEqual(odd, good)
             self.assertFalse(self.accepts(odd), odd[:60])
             self.assertFalse(self.accepts(good + odd), odd[:60])

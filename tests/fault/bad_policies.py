@@ -43,12 +43,21 @@ _JUST_UNDER = ("sets", "records", "conditions", "attributes", "methods", "indice
 """What Cedar's own limit meets: the scan before it lets 150 levels through."""
 
 _BROKEN = (
-    "true", "permit", "permit()", "permit (principal, action, resource)", ";", "}{", '"',
-    "permit (principal, action, resource) when { true }", "@id() permit (principal);", "/*",
+    "true",
+    "permit",
+    "permit()",
+    "permit (principal, action, resource)",
+    ";",
+    "}{",
+    '"',
+    "permit (principal, action, resource) when { true }",
+    "@id() permit (principal);",
+    "/*",
     "permit (principal, action, resource) when { 9223372036854775808 == 1 };",
     'permit (principal == ?principal, action, resource) when { "a" > 1 };',
     "permit (principal in ?resource, action, resource);",
-    "forbid (principal, resource, action);", "grant (principal, action, resource);",
+    "forbid (principal, resource, action);",
+    "grant (principal, action, resource);",
     "permit (principal, action, resource) when { context };",
     "permit (principal, action, resource) when { 1 };",
     'permit (principal, action, resource) when { "yes" };',
@@ -69,8 +78,12 @@ _BROKEN = (
     "permit (principal, action, resource) when { if true then 1 };",
     "permit (principal, action, resource) when { 1 = 1 };",
     "permit (principal, action, resource) when { 1 < };",
-    "{}", "[]", "null", "<policy/>", "SELECT 1;",
-)  # fmt: skip
+    "{}",
+    "[]",
+    "null",
+    "<policy/>",
+    "SELECT 1;",
+)
 
 
 def bad_policies(count: int) -> Iterator[tuple[str, str]]:

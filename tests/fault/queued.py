@@ -51,11 +51,15 @@ class Spool:
             self._add(
                 maker,
                 AuditRecord(
-                    event_id=event_id(at, os.urandom), time=at, event=REFUSALS_SUMMARY,
-                    actor=actor, origin=self.origin, reason="opens",
+                    event_id=event_id(at, os.urandom),
+                    time=at,
+                    event=REFUSALS_SUMMARY,
+                    actor=actor,
+                    origin=self.origin,
+                    reason="opens",
                     details={"count": number + 1, "proxy_id": self.origin},
                 ),
-            )  # fmt: skip
+            )
         self._add(maker, maker.closing(self.spool_id, count))
         return self.rows
 
@@ -69,10 +73,20 @@ class Spool:
         """Put *rows* into the queue of a store: a file, or a database by its URL."""
         first = self.rows.index(rows[0]) + 1 if rows[0] in self.rows else 1
         values = [
-            (self.origin, self.spool_id, first + at, row.canonical, b"[]", row.key_id.encode(),
-             row.signature, row_digest(row), len(row.canonical), time.time())
+            (
+                self.origin,
+                self.spool_id,
+                first + at,
+                row.canonical,
+                b"[]",
+                row.key_id.encode(),
+                row.signature,
+                row_digest(row),
+                len(row.canonical),
+                time.time(),
+            )
             for at, row in enumerate(rows)
-        ]  # fmt: skip
+        ]
         if isinstance(store, Path):
             with closing(sqlite3.connect(store, timeout=10)) as connection, connection:
                 _insert(connection, values, "?")

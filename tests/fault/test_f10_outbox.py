@@ -120,8 +120,9 @@ class FullQueue(SynchronousTestCase):
     def verify(self, gateway: Gateway) -> Ran:
         """The log, with the Authority stopped."""
         config = str(gateway.files.config(AUTHORITY))
-        return run(svc_command("--config", config, "authority", "audit", "verify"),
-                   gateway.directory)  # fmt: skip
+        return run(
+            svc_command("--config", config, "authority", "audit", "verify"), gateway.directory
+        )
 
     def change(self, store: Path, statement: str) -> None:
         """By SQL, behind everybody's back."""

@@ -44,10 +44,30 @@ class AddressTests(SynchronousTestCase):
     def test_refusals(self) -> None:
         """Whatever is not host:port is refused by the key's path, the value unsaid."""
         bad: list[object] = [
-            "", None, 7, [], "a b:1", "db1:", "db1:0", "db1:65536", "db1:+1", "db1:1e3", "db1:²",
-            ":22", "::1:22", "[::1", "[::1]22", "[::1]:", "[zz]:1", "http://x:1", "u:p@h:1",
-            "x" * 300 + ":1", "db1\n:1", "-x:1", "..:1",
-        ]  # fmt: skip
+            "",
+            None,
+            7,
+            [],
+            "a b:1",
+            "db1:",
+            "db1:0",
+            "db1:65536",
+            "db1:+1",
+            "db1:1e3",
+            "db1:²",
+            ":22",
+            "::1:22",
+            "[::1",
+            "[::1]22",
+            "[::1]:",
+            "[zz]:1",
+            "http://x:1",
+            "u:p@h:1",
+            "x" * 300 + ":1",
+            "db1\n:1",
+            "-x:1",
+            "..:1",
+        ]
         for address in bad:
             for kind in (tcp, ssh):
                 refusal = self.assertRaises(ConfigError, self._address, address, kind)
@@ -67,8 +87,9 @@ class AddressTests(SynchronousTestCase):
 class WordsTests(SynchronousTestCase):
     def test_words_of_policies_and_metrics(self) -> None:
         """Both kinds are decided once, as connect, under their own names, unread by the Proxy."""
-        said = [(k.name, k.protocol, k.request_kind, k.opaque, k.terms.open_action) for k in
-                (tcp, ssh)]  # fmt: skip
+        said = [
+            (k.name, k.protocol, k.request_kind, k.opaque, k.terms.open_action) for k in (tcp, ssh)
+        ]
         self.assertEqual(
             said,
             [

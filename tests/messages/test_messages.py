@@ -44,63 +44,105 @@ INVENTORY = st.builds(
     Inventory, NUMBER, st.frozensets(st.builds(Assigned, WORD, WORD, NUMBER), max_size=3)
 )
 
-REQUEST = st.builds(
-    SessionRequest, WORD, UID, WORD, WORD, WORD, WORD, MILLIS, DIGEST, PLAIN
-)  # fmt: skip
+REQUEST = st.builds(SessionRequest, WORD, UID, WORD, WORD, WORD, WORD, MILLIS, DIGEST, PLAIN)
 GRANT = st.builds(
-    Grant, WORD, UID, DIGEST, WORD, DIGEST, WORD, NUMBER, WORD, WORD, WORD,
-    st.builds(Ceiling, MAYBE, MAYBE, st.booleans(), WORDS), NUMBER, DIGEST, MILLIS, MILLIS, MILLIS,
-    MAYBE, NUMBER,
-)  # fmt: skip
+    Grant,
+    WORD,
+    UID,
+    DIGEST,
+    WORD,
+    DIGEST,
+    WORD,
+    NUMBER,
+    WORD,
+    WORD,
+    WORD,
+    st.builds(Ceiling, MAYBE, MAYBE, st.booleans(), WORDS),
+    NUMBER,
+    DIGEST,
+    MILLIS,
+    MILLIS,
+    MILLIS,
+    MAYBE,
+    NUMBER,
+)
 REGISTRATION = st.builds(
-    Registration, WORD, WORD, WORD, DIGEST,
+    Registration,
+    WORD,
+    WORD,
+    WORD,
+    DIGEST,
     st.lists(st.builds(DeclaredResource, WORD, MAYBE), max_size=3).map(tuple),
-    WORD, NUMBER, WORD, WORDS, NUMBER,
-)  # fmt: skip
+    WORD,
+    NUMBER,
+    WORD,
+    WORDS,
+    NUMBER,
+)
 SNAPSHOT = st.builds(
-    snapshot.Snapshot, WORD, NUMBER, NUMBER, NUMBER, MILLIS, SMALL, DIGEST,
+    snapshot.Snapshot,
+    WORD,
+    NUMBER,
+    NUMBER,
+    NUMBER,
+    MILLIS,
+    SMALL,
+    DIGEST,
     st.lists(st.builds(snapshot.Revocation, WORD, NUMBER), max_size=3).map(tuple),
-)  # fmt: skip
+)
 SAID = st.builds(
-    control.ProxyDecision, UID, st.sampled_from(["allow", "deny", "error"]), MAYBE, WORDS, NUMBER,
-    MAYBE, MAYBE,
-)  # fmt: skip
+    control.ProxyDecision,
+    UID,
+    st.sampled_from(["allow", "deny", "error"]),
+    MAYBE,
+    WORDS,
+    NUMBER,
+    MAYBE,
+    MAYBE,
+)
 ASK = st.builds(control.Ask, PART, PART, CHAIN, SAID)
 ANSWER = st.builds(control.Answer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans())
 UP = st.one_of(
-    st.builds(tunnel.Hello, WORD, WORD), SIGNED, st.just(tunnel.Renew()),
-    st.builds(tunnel.OpenRefused, WORD, WORD), st.just(tunnel.Goodbye()),
-)  # fmt: skip
+    st.builds(tunnel.Hello, WORD, WORD),
+    SIGNED,
+    st.just(tunnel.Renew()),
+    st.builds(tunnel.OpenRefused, WORD, WORD),
+    st.just(tunnel.Goodbye()),
+)
 NOTICE = st.builds(tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST)
 DOWN = st.one_of(
-    st.builds(tunnel.Nonce, DIGEST), st.builds(Accepted, SMALL, WITHHELD, INVENTORY),
-    st.just(tunnel.Renewed()), NOTICE, st.just(tunnel.Draining()),
-)  # fmt: skip
+    st.builds(tunnel.Nonce, DIGEST),
+    st.builds(Accepted, SMALL, WITHHELD, INVENTORY),
+    st.just(tunnel.Renewed()),
+    NOTICE,
+    st.just(tunnel.Draining()),
+)
 CONNECTOR_UP = st.one_of(st.builds(control.TunnelSeen, WORD, st.just(OPAQUE)), SIGNED)
 CONNECTOR_DOWN = st.one_of(
-    st.builds(tunnel.Nonce, DIGEST), st.builds(control.Evict, WORD),
+    st.builds(tunnel.Nonce, DIGEST),
+    st.builds(control.Evict, WORD),
     st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD, INVENTORY),
-)  # fmt: skip
+)
 HEAD = st.binary(max_size=50)
 HEADS = st.lists(HEAD, max_size=3).map(tuple)
 LISTING = st.builds(
-    session.Listing, st.booleans(),
+    session.Listing,
+    st.booleans(),
     st.lists(
         st.builds(
             session.Listed, WORD, WORD, st.dictionaries(WORD, MAYBE, max_size=3), st.booleans()
         ),
         max_size=3,
     ).map(tuple),
-    WORDS, HEADS,
-)  # fmt: skip
+    WORDS,
+    HEADS,
+)
 EXPLANATION = st.builds(
     session.Explanation, WORD, st.booleans(), MAYBE, MAYBE, WORDS, MAYBE, MAYBE, NUMBER, MAYBE
 )
 ENDED = st.lists(st.builds(control.Ended, WORD, WORD, NUMBER, NUMBER), max_size=4).map(tuple)
 DEPARTURE = st.builds(control.Departure, WORD, WORD, WORDS)
-LANES = st.builds(
-    control.Lanes, MAYBE, MAYBE, MAYBE, *[st.integers(0, 65535)] * 3
-)  # fmt: skip
+LANES = st.builds(control.Lanes, MAYBE, MAYBE, MAYBE, *[st.integers(0, 65535)] * 3)
 
 Writer = Callable[[Any], bytes]
 Reader = Callable[[bytes], Any]
@@ -258,8 +300,9 @@ class BoundTests(SynchronousTestCase):
     def test_heads(self) -> None:
         """A signed head that is very long is refused, and so are many of them."""
         long = b"x" * (MAX_HEAD_BYTES + 1)
-        self.refused(control.read_hello, pb.HelloRequest(version="v", instance_id="i",
-                                                         audit_head=long))  # fmt: skip
+        self.refused(
+            control.read_hello, pb.HelloRequest(version="v", instance_id="i", audit_head=long)
+        )
         self.refused(session.decode_list_request, session.encode_list_request(long))
         for heads in ((long,), (b"x",) * (MAX_HEADS + 1)):
             listing = session.encode_listing(session.Listing(True, heads=heads))

@@ -80,19 +80,44 @@ class CanonicalTests(SynchronousTestCase):
     def test_refused_values(self) -> None:
         """Floats, NaN, bytes, large integers, odd keys and lone surrogates have no form."""
         odd: list[object] = [
-            1.0, float("nan"), b"x", MAX_INTEGER + 1, -MAX_INTEGER - 1, {"é": 1}, {"\n": 1},
-            {1: 1}, {"a": "\ud800"}, {"a", "b"}, object(),
-        ]  # fmt: skip
+            1.0,
+            float("nan"),
+            b"x",
+            MAX_INTEGER + 1,
+            -MAX_INTEGER - 1,
+            {"é": 1},
+            {"\n": 1},
+            {1: 1},
+            {"a": "\ud800"},
+            {"a", "b"},
+            object(),
+        ]
         for value in odd:
             self.assertRaises(Malformed, encode, value)
 
     def test_refused_texts(self) -> None:
         """Doubled members, spaces, other number forms and trailing bytes are refused."""
         texts = (
-            b'{"a":1,"a":1}', b'{"b":1,"a":1}', b"[1, 2]", b"1.0", b"1e3", b"-0", b"NaN", b"01",
-            b'"\\u0041"', b'"\\/"', b"[1]x", b"", b"\xff", b'"\\ud800"', b'"\xed\xa0\x80"',
-            b'"\n"', b"9007199254740992", b"9" * 5000, b"\xef\xbb\xbf1",
-        )  # fmt: skip
+            b'{"a":1,"a":1}',
+            b'{"b":1,"a":1}',
+            b"[1, 2]",
+            b"1.0",
+            b"1e3",
+            b"-0",
+            b"NaN",
+            b"01",
+            b'"\\u0041"',
+            b'"\\/"',
+            b"[1]x",
+            b"",
+            b"\xff",
+            b'"\\ud800"',
+            b'"\xed\xa0\x80"',
+            b'"\n"',
+            b"9007199254740992",
+            b"9" * 5000,
+            b"\xef\xbb\xbf1",
+        )
         for text in texts:
             self.assertRaises(Malformed, decode, text)
 

@@ -26,11 +26,31 @@ class HostTests(SynchronousTestCase):
     def test_refused(self) -> None:
         """What resolvers would read as another address, and what is no name at all."""
         for text in (
-            "127.1", "1.2.3", "999.1.1.1", "2130706433", "0x7f000001", "a.0x7f", "1.2.3.4.",
-            "010.0.0.1", "", ".", "a..b", "-a", "a-", "a-.b", "a b", "a" * 64, "a." * 127 + "aa",
-            "fe80::1%", "\u212a.example", "\u017fsh.example", "\u0661.example", "h\n",
-            "[::1]", "::1%eth0 ",
-        ):  # fmt: skip
+            "127.1",
+            "1.2.3",
+            "999.1.1.1",
+            "2130706433",
+            "0x7f000001",
+            "a.0x7f",
+            "1.2.3.4.",
+            "010.0.0.1",
+            "",
+            ".",
+            "a..b",
+            "-a",
+            "a-",
+            "a-.b",
+            "a b",
+            "a" * 64,
+            "a." * 127 + "aa",
+            "fe80::1%",
+            "\u212a.example",
+            "\u017fsh.example",
+            "\u0661.example",
+            "h\n",
+            "[::1]",
+            "::1%eth0 ",
+        ):
             error = self.assertRaises(ValueError, read_host, text)
             self.assertEqual(str(error), "the host must be a DNS name or an IP address")
 
@@ -53,7 +73,17 @@ class ReachTests(SynchronousTestCase):
 
     def test_private(self) -> None:
         """Loopback, private, shared, link-local and unique local addresses are not."""
-        for host in ("127.0.0.1", "127.9.9.9", "::1", "10.1.2.3", "172.16.0.1", "192.168.0.1",
-                     "100.64.0.1", "169.254.1.1", "fe80::1%eth0", "fd00::1",
-                     "::ffff:10.0.0.1"):  # fmt: skip
+        for host in (
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.0.1",
+            "100.64.0.1",
+            "169.254.1.1",
+            "fe80::1%eth0",
+            "fd00::1",
+            "::ffff:10.0.0.1",
+        ):
             self.assertFalse(is_public(host), host)

@@ -46,8 +46,9 @@ class EndToEndTests(SynchronousTestCase):
         context.use_privatekey(self.person.material.key)
         context.add_extra_chain_cert(above)
         self.assertRefused(Joined(self.server, LegacyClient(context)))
-        listener = server_context(self.connector, ClientCertificates.REQUIRED, also_tls12=True,
-                                  alpn=(b"svc-e2e",))  # fmt: skip
+        listener = server_context(
+            self.connector, ClientCertificates.REQUIRED, also_tls12=True, alpn=(b"svc-e2e",)
+        )
         joined = Joined(listener, self.client)
         self.assertEqual(joined.client_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
 

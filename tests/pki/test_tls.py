@@ -261,9 +261,15 @@ class ListenerTests(SynchronousTestCase):
     def test_server_names(self) -> None:
         """Whatever name a client asks for, it gets the one certificate or an alert."""
         for name in (
-            b"proxy.example", b"PROXY.exAMPle", b"other", b"\xff\xfe\x80.example", b"nul\0.example",
-            bytes(13), b"." * 13, b"'; drop table",
-        ):  # fmt: skip
+            b"proxy.example",
+            b"PROXY.exAMPle",
+            b"other",
+            b"\xff\xfe\x80.example",
+            b"nul\0.example",
+            bytes(13),
+            b"." * 13,
+            b"'; drop table",
+        ):
             with self.subTest(name=name):
                 said, is_over = self.answer(self.hello(name))
                 self.assertIn((said, is_over), ((b"\x16", False), (b"\x15", True)))

@@ -68,8 +68,9 @@ class InForceTests(SynchronousTestCase):
         made = engine(permit("all", "") + f'@id("no-deploy") forbid ({SSH}) when {{ {DEPLOY} }};')
         self.assertEqual(ssh(made, "deploy"), (False, ("no-deploy",)))
         self.assertEqual(ssh(made, "root"), (True, ("all",)))
-        self.assertEqual([(one.policy, one.is_permit) for one in made.claims],
-                         [("no-deploy", False)])  # fmt: skip
+        self.assertEqual(
+            [(one.policy, one.is_permit) for one in made.claims], [("no-deploy", False)]
+        )
 
     def test_others_keep_their_effect(self) -> None:
         """What reads other facts, or all those of an action without a claim, is as it was."""

@@ -56,7 +56,9 @@ class PlaceTests(SynchronousTestCase):
             ('@id("a")\npermit (principal, action, resource)\n  when { foo.bar };', 3, 10, "foo"),
             (
                 '@id("a")\npermit (principal, action, resource)\n  when { context.nothing == 1 };',
-                3, 18, "nothing",
+                3,
+                18,
+                "nothing",
             ),
             ('@id("a")\npermit (principal in Nobody::"x", action, resource);', 2, 22, "Nobody"),
             ("\npermit (principal, action, resource);", 2, 1, "has no @id"),
@@ -64,7 +66,7 @@ class PlaceTests(SynchronousTestCase):
             ("permitt (principal, action, resource);", 1, 1, "permitt"),
             ("permit (principle, action, resource);", 1, 9, "principle"),
             ('@id("a") permit (principal == ?principal, action, resource);', 1, 31, "slots"),
-        ):  # fmt: skip
+        ):
             for before in ("", GOOD):
                 at = before.count("\n") + line
                 told = self.refusal(before + bad + "\n")

@@ -229,10 +229,15 @@ class Site:
         self._numbers = 0
         self.holder = self.new_holder()
         self.link = AuthorityLink(
-            self.clock, self._dial, lambda frame: self.holder.take(frame),
-            lambda: self.holder.digest, lambda: self.sessions.uids, lambda seconds: seconds,
-            "0.11.0", "proxy-1",
-        )  # fmt: skip
+            self.clock,
+            self._dial,
+            lambda frame: self.holder.take(frame),
+            lambda: self.holder.digest,
+            lambda: self.sessions.uids,
+            lambda seconds: seconds,
+            "0.11.0",
+            "proxy-1",
+        )
         self._assemble()
 
     def _assemble_spool(self) -> None:
@@ -252,43 +257,73 @@ class Site:
         world = self.cluster.world
         self._assemble_spool()
         self.reports = Reports(
-            self.link.channel, self.tasks, lambda: self._count("dropped"),
-            lambda word: self._count("abandoned", word), self.clock, self.journal,
-            self.spool.files.room, self.spool.check,
-        )  # fmt: skip
+            self.link.channel,
+            self.tasks,
+            lambda: self._count("dropped"),
+            lambda word: self._count("abandoned", word),
+            self.clock,
+            self.journal,
+            self.spool.files.room,
+            self.spool.check,
+        )
         self.routes = RouteTable(self._told, reassigned=lambda one: self.sessions.reassigned(one))
         self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(
-            lambda: self.holder.engine(), kinds, world.now, world.entropy,
+            lambda: self.holder.engine(),
+            kinds,
+            world.now,
+            world.entropy,
             lambda kind, word: self._count("gate", kind, word),
-        )  # fmt: skip
+        )
         self.sessions = SessionOpens(
-            gate, self.link.channel, self.routes, self.reports, world.verifier,
-            lambda who: self.holder.check_not_revoked(who), self._session_meters(), self.clock,
-            world.now, 3, self.person_rates,
-        )  # fmt: skip
+            gate,
+            self.link.channel,
+            self.routes,
+            self.reports,
+            world.verifier,
+            lambda who: self.holder.check_not_revoked(who),
+            self._session_meters(),
+            self.clock,
+            world.now,
+            3,
+            self.person_rates,
+        )
         self.listings = Listings(
-            lambda: self.holder.engine(), kinds,
+            lambda: self.holder.engine(),
+            kinds,
             lambda one: not isinstance(self.routes.find(one), Miss),
-            self.sessions.person, self.clock, world.now,
-        )  # fmt: skip
+            self.sessions.person,
+            self.clock,
+            world.now,
+        )
         streams = RelayStreams(
             lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
         )
         self.tunnels = tunnels = TunnelService(
-            self.routes, self.link, world.verifier, streams, self.clock, world.entropy,
-            self.times, self.connector_rates,
-        )  # fmt: skip
+            self.routes,
+            self.link,
+            world.verifier,
+            streams,
+            self.clock,
+            world.entropy,
+            self.times,
+            self.connector_rates,
+        )
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),
             lambda lane, by: self._gauge("lane", by),
         )
         anonymous = AnonymousCalls(self.clock, refused=lambda rpc: self._count("anonymous", rpc))
         lanes = RelayLanes(
-            lambda: self.link.lanes, self._lane, world.verifier, meters, self.clock, anonymous,
+            lambda: self.link.lanes,
+            self._lane,
+            world.verifier,
+            meters,
+            self.clock,
+            anonymous,
             limit=2,
-        )  # fmt: skip
+        )
         self.health = Health()
         self.public = PublicServices(
             self.health, lanes, tunnels, self.sessions, self.listings, self.link.channel, anonymous
@@ -309,9 +344,15 @@ class Site:
     def work(self) -> Work:
         """What is to end when it stops."""
         return Work(
-            self.health, self.routes, self.sessions, self.listings, self.reports, self.refused,
-            self.spool, self.delivery,
-        )  # fmt: skip
+            self.health,
+            self.routes,
+            self.sessions,
+            self.listings,
+            self.reports,
+            self.refused,
+            self.spool,
+            self.delivery,
+        )
 
     def _assemble_rates(self) -> None:
         world = self.cluster.world
@@ -333,9 +374,13 @@ class Site:
 
         world = self.cluster.world
         holder = SnapshotHolder(
-            world.verifier.cluster, world.verifier, self.clock, world.now,
-            FloorFile(self.floor), compiled,
-        )  # fmt: skip
+            world.verifier.cluster,
+            world.verifier,
+            self.clock,
+            world.now,
+            FloorFile(self.floor),
+            compiled,
+        )
         holder.load()
         return holder
 

@@ -115,9 +115,18 @@ class PublicTests(ProxyTests):
             self.assertEqual(self.ask(method, wire), "anonymous_budget", method)
         self.assertEqual(
             self.refused(),
-            {"other": 4, "Session/Open": 1, "Session/List": 1, "Session/Why": 1, "Session/Lane": 1,
-             "Relay/Open": 1, "Tunnel/Register": 1, "Tunnel/Carry": 1, "Health/Watch": 1},
-        )  # fmt: skip
+            {
+                "other": 4,
+                "Session/Open": 1,
+                "Session/List": 1,
+                "Session/Why": 1,
+                "Session/Lane": 1,
+                "Relay/Open": 1,
+                "Tunnel/Register": 1,
+                "Tunnel/Carry": 1,
+                "Health/Watch": 1,
+            },
+        )
         [series] = [one for one in SERIES if one.name == REFUSED]
         self.assertEqual(set(series.labels["rpc"]), self.site.public.names)
 

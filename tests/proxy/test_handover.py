@@ -131,9 +131,12 @@ class FreshLinkTests(ProxyTests):
         cluster = self.site.cluster
         self.successResultOf(self.stopped())
         self.site.link.fresh = Freshness(
-            self.site.clock, cluster.world.now, cluster.proxy, cluster.world.verifier,
+            self.site.clock,
+            cluster.world.now,
+            cluster.proxy,
+            cluster.world.verifier,
             frozenset({Role.AUTHORITY}),
-        )  # fmt: skip
+        )
         self.site.start()
 
     def stopped(self) -> Deferred[Any]:

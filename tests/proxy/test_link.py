@@ -42,9 +42,15 @@ class LinkTests(ProxyTests):
         """Where no Authority is configured nobody is dialed, and whoever asks is told so."""
         before = self.site.dials
         link = AuthorityLink(
-            self.site.clock, None, lambda frame: self.site.holder.take(frame),
-            lambda: b"", lambda: (), lambda seconds: seconds, "0.11.0", "proxy-2",
-        )  # fmt: skip
+            self.site.clock,
+            None,
+            lambda frame: self.site.holder.take(frame),
+            lambda: b"",
+            lambda: (),
+            lambda seconds: seconds,
+            "0.11.0",
+            "proxy-2",
+        )
         link.startService()
         self.site.pass_time(60)
         error = self.assertRaises(Unavailable, link.channel)
@@ -59,9 +65,15 @@ class LinkTests(ProxyTests):
             return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
 
         link = AuthorityLink(
-            self.site.clock, dial, lambda frame: self.site.holder.take(frame),
-            lambda: b"", lambda: (), lambda seconds: seconds, "0.11.0", "proxy-2",
-        )  # fmt: skip
+            self.site.clock,
+            dial,
+            lambda frame: self.site.holder.take(frame),
+            lambda: b"",
+            lambda: (),
+            lambda seconds: seconds,
+            "0.11.0",
+            "proxy-2",
+        )
         link.startService()
         self.successResultOf(link.stopService())
 

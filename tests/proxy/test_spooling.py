@@ -252,9 +252,15 @@ class EndsTests(SpoolingTests):
         site: Any = self.site
         site.journal = EndsJournal(self.file, site._in_thread, site.tasks, site.clock)
         site.reports = Reports(
-            site.link.channel, site.tasks, lambda: None, lambda word: None, site.clock,
-            site.journal, site.spool.files.room, site.spool.check,
-        )  # fmt: skip
+            site.link.channel,
+            site.tasks,
+            lambda: None,
+            lambda word: None,
+            site.clock,
+            site.journal,
+            site.spool.files.room,
+            site.spool.check,
+        )
         site.sessions.reports = site.reports
         site.link._connected[:] = [site.reports.deliver, site.delivery.connected]
         Deferred.fromCoroutine(site._recover())

@@ -136,10 +136,16 @@ def closed_then(frame: Frame) -> Callable[[Server], None]:
 FLOODS: dict[str, tuple[Callable[[Server], None], int, str]] = {
     "PING": (flood(PingFrame(0, b"12345678")), CALM, "ping_flood"),
     "PING answers": (
-        flood(PingFrame(0, b"12345678", flags=["ACK"])), CALM, "acknowledgement_flood"),
+        flood(PingFrame(0, b"12345678", flags=["ACK"])),
+        CALM,
+        "acknowledgement_flood",
+    ),
     "SETTINGS": (flood(SettingsFrame(0)), CALM, "settings_flood"),
     "empty DATA": (
-        answer_head_then(DataFrame(1, b"").serialize() * MANY), CALM, "empty_data_flood"),
+        answer_head_then(DataFrame(1, b"").serialize() * MANY),
+        CALM,
+        "empty_data_flood",
+    ),
     "PRIORITY": (flood(PriorityFrame(1)), CALM, "priority_flood"),
     "WINDOW_UPDATE": (flood(WindowUpdateFrame(0, 1)), CALM, "window_update_flood"),
     "unknown frames": (flood(b"\0\0\0\x0c\0\0\0\0\0"), CALM, "unknown_frame_flood"),
@@ -150,59 +156,91 @@ FLOODS: dict[str, tuple[Callable[[Server], None], int, str]] = {
     "RST_STREAM of a closed call": (closed_then(RstStreamFrame(1)), CALM, "closed_stream_flood"),
     "empty CONTINUATION": (
         lambda server: server.send(
-            HeadersFrame(1, b""), ContinuationFrame(1, b"").serialize() * MANY),
-        CALM, "continuation_flood"),
+            HeadersFrame(1, b""), ContinuationFrame(1, b"").serialize() * MANY
+        ),
+        CALM,
+        "continuation_flood",
+    ),
     "long header list": (
-        lambda server: server.send(server.head(x="y" * 20_000)), CALM, "header_list_too_long"),
-}  # fmt: skip
+        lambda server: server.send(server.head(x="y" * 20_000)),
+        CALM,
+        "header_list_too_long",
+    ),
+}
 
 WRONGS: dict[str, tuple[Callable[[Server], None], int, str]] = {
     "PUSH_PROMISE": (
-        lambda server: server.send(
-            b"\0\0\x05\x05\x04\0\0\0\x01" + pack("!L", 2) + b"\x82"), PROTOCOL, "protocol_error"),
-    "DATA of no call": (
-        lambda server: server.send(DataFrame(7, b"x")), PROTOCOL, "protocol_error"),
+        lambda server: server.send(b"\0\0\x05\x05\x04\0\0\0\x01" + pack("!L", 2) + b"\x82"),
+        PROTOCOL,
+        "protocol_error",
+    ),
+    "DATA of no call": (lambda server: server.send(DataFrame(7, b"x")), PROTOCOL, "protocol_error"),
     "DATA before HEADERS": (
-        lambda server: server.send(DataFrame(1, b"x")), PROTOCOL, "protocol_error"),
+        lambda server: server.send(DataFrame(1, b"x")),
+        PROTOCOL,
+        "protocol_error",
+    ),
     "HEADERS of no call": (
         lambda server: server.send(HeadersFrame(2, server.head().data, flags=["END_HEADERS"])),
-        PROTOCOL, "protocol_error"),
+        PROTOCOL,
+        "protocol_error",
+    ),
     "increment of zero": (
         lambda server: server.send(b"\0\0\x04\x08\0\0\0\0\0" + bytes(4)),
-        PROTOCOL, "protocol_error"),
+        PROTOCOL,
+        "protocol_error",
+    ),
     "overflown window": (
-        lambda server: server.send(WindowUpdateFrame(0, LARGEST)), FLOW, "flow_control"),
+        lambda server: server.send(WindowUpdateFrame(0, LARGEST)),
+        FLOW,
+        "flow_control",
+    ),
     "frames of no length": (
-        lambda server: server.send(SettingsFrame(0, settings={5: 0})), PROTOCOL, "protocol_error"),
+        lambda server: server.send(SettingsFrame(0, settings={5: 0})),
+        PROTOCOL,
+        "protocol_error",
+    ),
     "long DATA": (
-        lambda server: server.send(b"\xff\xff\xff\0\0\0\0\0\x01"), SIZE, "frame_too_long"),
+        lambda server: server.send(b"\xff\xff\xff\0\0\0\0\0\x01"),
+        SIZE,
+        "frame_too_long",
+    ),
     "HTTP/1.1": (
-        lambda server: server.send(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9), SIZE,
-        "frame_too_long"),
-}  # fmt: skip
+        lambda server: server.send(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9),
+        SIZE,
+        "frame_too_long",
+    ),
+}
 
 ANSWERS: dict[str, tuple[Callable[[Server], None], str]] = {
     "reset at once": (lambda server: server.send(RstStreamFrame(1, 7)), "unprocessed"),
     "reset after its head": (answer_head_then(RstStreamFrame(1, 8)), "cancelled"),
     "reset amid its message": (
-        answer_head_then(DataFrame(1, b"\0\0\0\0\x09abc"), RstStreamFrame(1, 2)), "internal"),
+        answer_head_then(DataFrame(1, b"\0\0\0\0\x09abc"), RstStreamFrame(1, 2)),
+        "internal",
+    ),
     "message of 4 GiB": (
-        answer_head_then(DataFrame(1, b"\0\xff\xff\xff\xffabc")), "message_too_long"),
+        answer_head_then(DataFrame(1, b"\0\xff\xff\xff\xffabc")),
+        "message_too_long",
+    ),
     "compressed": (answer_head_then(DataFrame(1, b"\1\0\0\0\x01x")), "compressed"),
     "message cut short": (
         lambda server: server.send(
-            server.head(), DataFrame(1, b"\0\0\0\0\x09abc"),
-            server.block([("grpc-status", "0")], "END_STREAM")), "truncated"),
-    "two messages": (
-        answer_head_then(DataFrame(1, bytes(10))), "not_one_answer"),
+            server.head(),
+            DataFrame(1, b"\0\0\0\0\x09abc"),
+            server.block([("grpc-status", "0")], "END_STREAM"),
+        ),
+        "truncated",
+    ),
+    "two messages": (answer_head_then(DataFrame(1, bytes(10))), "not_one_answer"),
     "no status": (answer_head_then(DataFrame(1, b"", flags=["END_STREAM"])), "unknown"),
-    "window overflown": (
-        lambda server: server.send(WindowUpdateFrame(1, LARGEST)), "internal"),
+    "window overflown": (lambda server: server.send(WindowUpdateFrame(1, LARGEST)), "internal"),
     "takes no calls": (
         lambda server: server.send(GoAwayFrame(0, 0), SettingsFrame(0, settings={3: 0})),
-        "unprocessed"),
+        "unprocessed",
+    ),
     "goes away": (lambda server: server.send(GoAwayFrame(0, 0)), "unprocessed"),
-}  # fmt: skip
+}
 
 
 class HostileServerTests(SynchronousTestCase):

@@ -31,9 +31,13 @@ class FreshnessTests(SynchronousTestCase):
         self.theirs = self.world.identity(Role.PROXY, DAY)
         self.chance = 0.0
         self.fresh = Freshness(
-            self.world.clock, self.world.now, self.ours, self.world.verifier,
-            frozenset({Role.PROXY}), lambda: self.chance,
-        )  # fmt: skip
+            self.world.clock,
+            self.world.now,
+            self.ours,
+            self.world.verifier,
+            frozenset({Role.PROXY}),
+            lambda: self.chance,
+        )
         self.current = self.look()
         self.replaced: list[float] = []
         self.failing = 0
@@ -118,9 +122,12 @@ class FreshnessTests(SynchronousTestCase):
         self.ours = self.world.identity(Role.CONNECTOR, 3.0)
         self.theirs = self.world.identity(Role.PROXY, 3.0)
         self.fresh = Freshness(
-            self.world.clock, self.world.now, self.ours, self.world.verifier,
+            self.world.clock,
+            self.world.now,
+            self.ours,
+            self.world.verifier,
             frozenset({Role.PROXY}),
-        )  # fmt: skip
+        )
         self.current = self.look()
         self.follow()
         for _ in range(5):

@@ -56,8 +56,12 @@ class StatusTests(SynchronousTestCase):
         again = RetryInfo()
         again.retry_delay.seconds = 3
         foreign = ErrorInfo(reason="quota", domain="elsewhere.example")
-        got = told(foreign, again, ErrorInfo(reason="first", domain=DOMAIN),
-                   ErrorInfo(reason="second", domain=DOMAIN))  # fmt: skip
+        got = told(
+            foreign,
+            again,
+            ErrorInfo(reason="first", domain=DOMAIN),
+            ErrorInfo(reason="second", domain=DOMAIN),
+        )
         self.assertEqual((got.reason, got.retry_after), ("first", 3.0))
         self.assertEqual(told(foreign).reason, "resource_exhausted")
 

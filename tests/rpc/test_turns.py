@@ -17,9 +17,13 @@ from svc.wire.limits import WireLimits
 
 COUNT = 200
 _HEAD = [
-    (":method", "POST"), (":scheme", "http"), (":path", "/a.B/C"), (":authority", "x"),
-    ("te", "trailers"), ("content-type", "application/grpc"),
-]  # fmt: skip
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.B/C"),
+    (":authority", "x"),
+    ("te", "trailers"),
+    ("content-type", "application/grpc"),
+]
 
 
 class Steps(Clock):

@@ -61,8 +61,11 @@ class ReplaceTests(SynchronousTestCase):
         )
         done = subprocess.run(
             [sys.executable, "-c", code, str(self.path.absolute())],
-            check=True, cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         beside = self.directory.absolute() / ".kept.new"
         self.assertEqual(done.stdout.splitlines(), [f"True {beside}", "True None"])
         self.assertEqual(self.names(), [])

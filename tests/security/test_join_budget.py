@@ -23,9 +23,13 @@ class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = self.house = House()
         self.enrollment = Enrollment(
-            EnrollmentDesk(house.world.keys), house.knowledge, house.store, house.recorder,
-            house.now, house.clock,
-        )  # fmt: skip
+            EnrollmentDesk(house.world.keys),
+            house.knowledge,
+            house.store,
+            house.recorder,
+            house.now,
+            house.clock,
+        )
 
     def test_one_connection_asks_a_few_times(self) -> None:
         """Guesses over one connection end after a few: the budget of a lane is not got around."""

@@ -84,9 +84,11 @@ def seen(factory: Factory, url: str) -> list[Any]:
         ledger = [(each.id, each.applied_at, each.binary_version) for each in tx.schema.applied()]
         state = (tx.state.since(0, 9), tx.heads.after(0, 9), tx.lease.held(), tx.catalog.revision())
         queue = (
-            tx.outbox.rows(0, 9), tx.origins.reached(range(9)), tx.spools.memory("o1", "s1"),
+            tx.outbox.rows(0, 9),
+            tx.origins.reached(range(9)),
+            tx.spools.memory("o1", "s1"),
             [row.signature for row in tx.audit.tail(2)],
-        )  # fmt: skip
+        )
         return [*everything(tx), ledger, state, queue]
 
 
@@ -113,8 +115,9 @@ class CopyTests(TestCase):
         lines = await self.source(factory, url)
         shown = seen(factory, url)
         for other, place in (
-            (store_sqlite, fresh_url(self)), (store_postgresql, empty_database(self)),
-        ):  # fmt: skip
+            (store_sqlite, fresh_url(self)),
+            (store_postgresql, empty_database(self)),
+        ):
             self.assertEqual(filled(other, place, lines).dialect, factory.name)
             self.assertEqual(seen(other, place), shown)
             self.assertEqual(copied(other, place)[1:], lines[1:])
@@ -184,8 +187,14 @@ class RefusalTests(SynchronousTestCase):
     def test_not_of_its_form(self) -> None:
         """A line that is no row of its table leaves nothing."""
         cells = b'["catalog",0]'
-        for new in (b'["catalog"]', b'["catalog","0"]', b'["catalog",true]', b'["catalog",null]',
-                    b'["catalog",', b'["cat\\u0000",0]'):  # fmt: skip
+        for new in (
+            b'["catalog"]',
+            b'["catalog","0"]',
+            b'["catalog",true]',
+            b'["catalog",null]',
+            b'["catalog",',
+            b'["cat\\u0000",0]',
+        ):
             self.refused(Malformed, "store", self.changed(cells, new))
         self.refused(Malformed, "no such table", self.changed(b'"revisions"', b'"sqlite_master"'))
         self.refused(Malformed, "no such table", self.changed(b'"revisions"', b'"svc_migrations"'))

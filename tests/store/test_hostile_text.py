@@ -22,10 +22,21 @@ from tests.postgres import migrated_database
 from tests.store.places import migrated_url, real_needs
 
 HOSTILE = (
-    "'; DROP TABLE audit_log; --", '","decision":"allow', "%s %(x)s ? $1 :a", "\\'\\\\", "\\u0000",
-    "two\r\nlines\t", "\x01\x1b[31mred\x7f", "\u202etxt.exe\u2028\ufeff", "e\u0301 \u00e9",
-    "\U0001f600\U0010ffff\ufffe", "E'\\x41'::bytea", "x" * 1000, " ", "",
-)  # fmt: skip
+    "'; DROP TABLE audit_log; --",
+    '","decision":"allow',
+    "%s %(x)s ? $1 :a",
+    "\\'\\\\",
+    "\\u0000",
+    "two\r\nlines\t",
+    "\x01\x1b[31mred\x7f",
+    "\u202etxt.exe\u2028\ufeff",
+    "e\u0301 \u00e9",
+    "\U0001f600\U0010ffff\ufffe",
+    "E'\\x41'::bytea",
+    "x" * 1000,
+    " ",
+    "",
+)
 ESCAPED = rb'{"decision_id":"d7","event":"\\\u0000\u0000\\u0000"}'
 """Backslashes, and the escape of NUL between them, which a sealed record does not hold."""
 
@@ -73,11 +84,18 @@ def everything(tx: ITransaction) -> list[Any]:
     """What the facets give back, in their own orders."""
     rows = tx.audit.rows(1, 1000)
     listed: list[Any] = [
-        tx.tokens.waiting(0.0), tx.nodes.all(), tx.people.all(), tx.people.groups(),
-        tx.catalog.all(), tx.catalog.undeclared(), tx.policies.history(1000), tx.keyrings.all(),
-        rows, tx.audit.personal(1, 1000),
+        tx.tokens.waiting(0.0),
+        tx.nodes.all(),
+        tx.people.all(),
+        tx.people.groups(),
+        tx.catalog.all(),
+        tx.catalog.undeclared(),
+        tx.policies.history(1000),
+        tx.keyrings.all(),
+        rows,
+        tx.audit.personal(1, 1000),
         [tx.audit.by_decision(text) for text in (*HOSTILE, "d7")],
-    ]  # fmt: skip
+    ]
     for number, text in enumerate(HOSTILE):
         each = f"{number}{text}"
         listed += [tx.schema.fact(each), tx.sessions.get(each), tx.certificates.of(each)]

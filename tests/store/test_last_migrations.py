@@ -117,11 +117,16 @@ class LastMigrations:
         found = self.look(lambda tx: tx.catalog.all())
         meant = tuple(
             Resource(
-                id, kind, {"env": "prod"} if id == "db1" else {}, node, revision=revision,
-                identity=f"first.{id}", assignment_revision=0 if node is None else 1,
+                id,
+                kind,
+                {"env": "prod"} if id == "db1" else {},
+                node,
+                revision=revision,
+                identity=f"first.{id}",
+                assignment_revision=0 if node is None else 1,
             )
             for id, kind, node, revision in RESOURCES
-        )  # fmt: skip
+        )
         self.assertEqual(found, meant)
         self.assertEqual([resource_entry(one).digest for one in found], [*map(signed, RESOURCES)])
         self.assertEqual(

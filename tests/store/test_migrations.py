@@ -28,11 +28,18 @@ from tests.store.migrations.case import NO_ROW, Case, Placed, but
 CASES: Mapping[str, Case] = {
     name: case
     for part in (
-        first.WHO, first.WHAT, first.LOG, ahead.CATALOG, ahead.REVIEW, ahead.PEOPLE, ahead.KEYS,
-        queue.QUEUE, last.LAST,
+        first.WHO,
+        first.WHAT,
+        first.LOG,
+        ahead.CATALOG,
+        ahead.REVIEW,
+        ahead.PEOPLE,
+        ahead.KEYS,
+        queue.QUEUE,
+        last.LAST,
     )
     for name, case in part.items()
-}  # fmt: skip
+}
 REFUSED = (sqlite3.IntegrityError, psycopg2.IntegrityError)
 
 

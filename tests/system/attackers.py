@@ -146,8 +146,9 @@ def malformed(raw: Raw, stream: int) -> bytes:
 def fragments(count: int, body: bytes) -> Callable[[Raw], object]:
     """A header block in many frames."""
     return once(
-        HeadersFrame(1, b"\x82"), *(ContinuationFrame(1, body) for _ in range(count)),
-    )  # fmt: skip
+        HeadersFrame(1, b"\x82"),
+        *(ContinuationFrame(1, body) for _ in range(count)),
+    )
 
 
 def bomb(raw: Raw) -> None:
@@ -216,64 +217,104 @@ FLOODS = (
     Attacker("MadeYouReset by DATA", each_stream(written_past_its_end), CALM, "reset_flood"),
     Attacker("malformed requests", each_stream(malformed), CALM, "reset_flood"),
     Attacker("PING", flood(PingFrame(0, b"12345678")), CALM, "too_many_pings"),
-    Attacker("PING answers", flood(PingFrame(0, b"12345678", flags=["ACK"])), CALM,
-             "acknowledgement_flood"),
+    Attacker(
+        "PING answers",
+        flood(PingFrame(0, b"12345678", flags=["ACK"])),
+        CALM,
+        "acknowledgement_flood",
+    ),
     Attacker("SETTINGS", flood(SettingsFrame(0, settings={4: 70_000})), CALM, "settings_flood"),
-    Attacker("SETTINGS answers", flood(SettingsFrame(0, flags=["ACK"])), CALM,
-             "acknowledgement_flood"),
+    Attacker(
+        "SETTINGS answers", flood(SettingsFrame(0, flags=["ACK"])), CALM, "acknowledgement_flood"
+    ),
     Attacker("unknown settings", unknown_settings),
     Attacker("empty DATA", flood(DataFrame(1, b""), True), CALM, "empty_data_flood"),
-    Attacker("padding alone", flood(DataFrame(1, b"", pad_length=3, flags=["PADDED"]), True),
-             CALM, "empty_data_flood"),
+    Attacker(
+        "padding alone",
+        flood(DataFrame(1, b"", pad_length=3, flags=["PADDED"]), True),
+        CALM,
+        "empty_data_flood",
+    ),
     Attacker("PRIORITY", flood(PriorityFrame(1, depends_on=3)), CALM, "priority_flood"),
     Attacker("WINDOW_UPDATE", flood(WindowUpdateFrame(0, 1)), CALM, "window_update_flood"),
-    Attacker("WINDOW_UPDATE of a call", flood(WindowUpdateFrame(1, 1), True), CALM,
-             "window_update_flood"),
+    Attacker(
+        "WINDOW_UPDATE of a call", flood(WindowUpdateFrame(1, 1), True), CALM, "window_update_flood"
+    ),
     Attacker("unknown frames", flood(frame(0xB, 0xFF, 1, b"?")), CALM, "unknown_frame_flood"),
     Attacker("ALTSVC", flood(AltSvcFrame(0, b"a", b"b")), CALM, "unknown_frame_flood"),
     Attacker("GOAWAY", flood(GoAwayFrame(0), open_stream=True), CALM, "goaway_flood"),
-    Attacker("RST_STREAM of a closed call", after_reset(lambda raw: RstStreamFrame(1, 8)), CALM,
-             "closed_stream_flood"),
-    Attacker("DATA of a closed call", after_reset(lambda raw: DataFrame(1, b"x")), CALM,
-             "closed_stream_flood"),
-    Attacker("HEADERS of a closed call", after_reset(lambda raw: raw.head(1)), CALM,
-             "closed_stream_flood"),
+    Attacker(
+        "RST_STREAM of a closed call",
+        after_reset(lambda raw: RstStreamFrame(1, 8)),
+        CALM,
+        "closed_stream_flood",
+    ),
+    Attacker(
+        "DATA of a closed call",
+        after_reset(lambda raw: DataFrame(1, b"x")),
+        CALM,
+        "closed_stream_flood",
+    ),
+    Attacker(
+        "HEADERS of a closed call",
+        after_reset(lambda raw: raw.head(1)),
+        CALM,
+        "closed_stream_flood",
+    ),
     Attacker("empty CONTINUATION", fragments(MANY, b""), CALM, "continuation_flood"),
     Attacker("CONTINUATION", fragments(MANY, b"\x82"), PROTOCOL, "protocol_error"),
     Attacker("long header block", fragments(MANY, b"\0" * 8192), CALM, "header_list_too_long"),
     Attacker("long header list", headed(more=[("x", "y" * 17_000)]), CALM, "header_list_too_long"),
     Attacker("HPACK bomb", bomb, CALM, "header_list_too_long"),
-)  # fmt: skip
+)
 """Much of something; with a certificate as without."""
 
 WRONGS = (
     Attacker("table of a gigabyte", grown_table, COMPRESSION, "protocol_error"),
     Attacker("changes of the table", resized_table, COMPRESSION, "protocol_error"),
-    Attacker("broken HPACK", once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])),
-             COMPRESSION, "protocol_error"),
-    Attacker("interleaved CONTINUATION", once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
-             PROTOCOL, "protocol_error"),
-    Attacker("CONTINUATION of nothing", once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
-             PROTOCOL, "protocol_error"),
-    Attacker("PUSH_PROMISE", once(frame(5, 4, 1, pack("!L", 2) + b"\x82")), PROTOCOL,
-             "protocol_error"),
+    Attacker(
+        "broken HPACK",
+        once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])),
+        COMPRESSION,
+        "protocol_error",
+    ),
+    Attacker(
+        "interleaved CONTINUATION",
+        once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
+        PROTOCOL,
+        "protocol_error",
+    ),
+    Attacker(
+        "CONTINUATION of nothing",
+        once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
+        PROTOCOL,
+        "protocol_error",
+    ),
+    Attacker(
+        "PUSH_PROMISE", once(frame(5, 4, 1, pack("!L", 2) + b"\x82")), PROTOCOL, "protocol_error"
+    ),
     Attacker("DATA before HEADERS", once(DataFrame(1, b"x")), PROTOCOL, "protocol_error"),
     Attacker("RST_STREAM of no call", once(RstStreamFrame(1, 8)), PROTOCOL, "protocol_error"),
-    Attacker("WINDOW_UPDATE of no call", once(WindowUpdateFrame(1, 1)), PROTOCOL,
-             "protocol_error"),
+    Attacker("WINDOW_UPDATE of no call", once(WindowUpdateFrame(1, 1)), PROTOCOL, "protocol_error"),
     Attacker("a server's stream", lambda raw: raw.send(raw.head(2)), PROTOCOL, "protocol_error"),
     Attacker("a lower number", back_in_time, PROTOCOL, "protocol_error"),
     Attacker("increment of zero", once(frame(8, body=bytes(4))), PROTOCOL, "protocol_error"),
     Attacker("overflown window", once(WindowUpdateFrame(0, LARGEST)), FLOW, "flow_control"),
     Attacker("long DATA", once(frame(0, 0, 1, bytes(300_000))), SIZE, "frame_too_long"),
     Attacker("long SETTINGS", once(frame(4, body=bytes(6000))), SIZE, "frame_too_long"),
-    Attacker("frames of no length", once(SettingsFrame(0, settings={5: 0})), PROTOCOL,
-             "protocol_error"),
-    Attacker("initial window too large", once(frame(4, body=pack("!HL", 4, 2**31))), FLOW,
-             "protocol_error"),
-    Attacker("dependent on itself", once(PriorityFrame(1, depends_on=1)), PROTOCOL,
-             "protocol_error"),
-)  # fmt: skip
+    Attacker(
+        "frames of no length", once(SettingsFrame(0, settings={5: 0})), PROTOCOL, "protocol_error"
+    ),
+    Attacker(
+        "initial window too large",
+        once(frame(4, body=pack("!HL", 4, 2**31))),
+        FLOW,
+        "protocol_error",
+    ),
+    Attacker(
+        "dependent on itself", once(PriorityFrame(1, depends_on=1)), PROTOCOL, "protocol_error"
+    ),
+)
 """What no HTTP/2 peer may send."""
 
 CALLS = (
@@ -284,20 +325,25 @@ CALLS = (
     Attacker("another case", called("/GRPC.health.v1.Health/Check"), answers=("12",)),
     Attacker("message of 4 GiB", called(message=b"\0\xff\xff\xff\xffabc"), answers=("8",)),
     Attacker("compressed without a word", called(message=b"\1\0\0\0\1x"), answers=("13",)),
-    Attacker("gzip bomb", called(message=GZIP_BOMB, more=[("grpc-encoding", "gzip")]),
-             answers=("12",)),
+    Attacker(
+        "gzip bomb", called(message=GZIP_BOMB, more=[("grpc-encoding", "gzip")]), answers=("12",)
+    ),
     Attacker("message cut short", called(message=b"\0\0\0\0\x09abc"), answers=("13",)),
     Attacker("not POST", headed(over=_fields((":method", "GET")), end=True), answers=("405",)),
-    Attacker("CONNECT", headed(over=[(":method", "CONNECT"), (":authority", "localhost")]),
-             answers=("405",)),
+    Attacker(
+        "CONNECT",
+        headed(over=[(":method", "CONNECT"), (":authority", "localhost")]),
+        answers=("405",),
+    ),
     Attacker("streams of nobody", once(GoAwayFrame(0), SettingsFrame(0, settings={3: 0})), 0),
     Attacker("reserved bits", once(frame(0xF, 0xFF, 2**32 - 1, b"?"))),
-    Attacker("not gRPC", headed(over=_fields(("content-type", "text/html")), end=True),
-             answers=("415",)),
+    Attacker(
+        "not gRPC", headed(over=_fields(("content-type", "text/html")), end=True), answers=("415",)
+    ),
     Attacker("timeout of no form", called(more=[("grpc-timeout", "1x")]), answers=("3",)),
     Attacker("timeout of nothing", called(more=[("grpc-timeout", "0n")]), answers=("4",)),
     Attacker("calls after GOAWAY", goes_on_after_leaving, 0, answers=("0",)),
     Attacker("calls past the limit", each_stream(half_open, 100), resets=(REFUSED,)),
     Attacker("tiny messages", tiny_messages),
-)  # fmt: skip
+)
 """What is refused alone: the connection goes on."""

@@ -117,9 +117,14 @@ class Raw:
     ) -> HeadersFrame:
         """A request's HEADERS; *over* replaces every field."""
         fields = [
-            (":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "localhost"),
-            ("te", "trailers"), ("content-type", "application/grpc"), *more,
-        ]  # fmt: skip
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":path", path),
+            (":authority", "localhost"),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            *more,
+        ]
         flags = ["END_HEADERS", "END_STREAM"] if end else ["END_HEADERS"]
         block = self.encoder.encode(fields if over is None else list(over))
         return HeadersFrame(stream, block, flags=flags)

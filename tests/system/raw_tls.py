@@ -98,9 +98,15 @@ def unary_calls(
         at_once: Calls open at a time.
     """
     encoder, decoder = Encoder(), Decoder()
-    head = [(":method", "POST"), (":scheme", "https"), (":path", method),
-            (":authority", "localhost"), ("content-type", "application/grpc"), ("te", "trailers"),
-            *metadata]  # fmt: skip
+    head = [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":path", method),
+        (":authority", "localhost"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        *metadata,
+    ]
     out = bytearray(PREFACE + _frame(_SETTINGS, 0, 0) + _frame(_WINDOW, 0, 0, b"\x3f\xff\x00\x00"))
     begun = open_now = 0
     ends: Counter[str] = Counter()

@@ -115,15 +115,26 @@ class AttackTests(SynchronousTestCase):
             if one.word:
                 until(f"word of {one.name} in the log", lambda o=origin: self.on.words(o))  # type: ignore[misc]
             told[one.name] = (
-                ending.goaway, ending.word, self.on.words(origin), ending.is_closed,
-                ending.statuses, ending.resets & set(one.resets), self.on.echoes(),
+                ending.goaway,
+                ending.word,
+                self.on.words(origin),
+                ending.is_closed,
+                ending.statuses,
+                ending.resets & set(one.resets),
+                self.on.echoes(),
                 self.on.grown() < _MEGABYTES,
-            )  # fmt: skip
+            )
             words = {one.word} if one.word else set()
             wanted[one.name] = (
-                one.goaway, one.word, words, one.goaway is not None,
-                told[one.name][4] if one.goaway else set(one.answers), set(one.resets), True, True,
-            )  # fmt: skip
+                one.goaway,
+                one.word,
+                words,
+                one.goaway is not None,
+                told[one.name][4] if one.goaway else set(one.answers),
+                set(one.resets),
+                True,
+                True,
+            )
         differing = {
             name: (told[name], wanted[name]) for name in told if told[name] != wanted[name]
         }
@@ -208,13 +219,20 @@ class AttackTests(SynchronousTestCase):
                 until(f"word of {one.name} in the log", lambda o=origin: self.on.words(o))  # type: ignore[misc]
             is_closed = not (one.answers or one.resets)
             told[one.name] = (
-                ending.goaway, self.on.words(origin), ending.is_closed, ending.resets & {8},
+                ending.goaway,
+                self.on.words(origin),
+                ending.is_closed,
+                ending.resets & {8},
                 ending.statuses if one.answers else set(),
-            )  # fmt: skip
+            )
             words = {one.word} if one.word else set()
             wanted[one.name] = (
-                one.goaway, words, is_closed, set(one.resets), set(one.answers),
-            )  # fmt: skip
+                one.goaway,
+                words,
+                is_closed,
+                set(one.resets),
+                set(one.answers),
+            )
         self.assertEqual(told, wanted)
         self.assertTrue(self.on.echoes())
         self.assertLess(self.on.grown(), _MEGABYTES)

@@ -69,9 +69,18 @@ class AuditTests(SynchronousTestCase):
         """A record is shown while the command runs, as soon as it is there, if it is asked for."""
         config = str(shared().files.config(AUTHORITY))
         words = svc_command(
-            "--config", config, "authority", "audit", "show", "--follow", "--json",
-            "--event", "group.add", "--last", "1",
-        )  # fmt: skip
+            "--config",
+            config,
+            "authority",
+            "audit",
+            "show",
+            "--follow",
+            "--json",
+            "--event",
+            "group.add",
+            "--last",
+            "1",
+        )
         following = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(ada().home, {}))
         out = following.stdout
         assert out is not None

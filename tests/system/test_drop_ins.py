@@ -151,11 +151,15 @@ def ungated(role: str, opaque: str) -> Start:
         f"{role}, opaque = {opaque}",
         tuple(svc_command("--config", "{dir}/c.toml", role)),
         f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
-        ("kind extra: /", "/kind_extra.py says opaque = ", "has no request gate",
-         "set opaque = True, or take extra out of plugins.kinds"),
+        (
+            "kind extra: /",
+            "/kind_extra.py says opaque = ",
+            "has no request gate",
+            "set opaque = True, or take extra out of plugins.kinds",
+        ),
         environ=INSTALLED,
         prepare=put(UNGATED.replace("OPAQUE", opaque)),
-    )  # fmt: skip
+    )
 
 
 BROKEN = [
@@ -163,14 +167,20 @@ BROKEN = [
     start("two of a name", "kind tcp: found twice: ", put(SOUND, "tcp"), word=""),
     start("nothing in it", "IResourceKind; found none", put("x = 1\n")),
     start("two in it", "found 2 of them", put(SOUND + MORE)),
-    start("a different name", "kind extra: the object found there has a different name",
-          put(SOUND.replace("WORD", "else"))),
+    start(
+        "a different name",
+        "kind extra: the object found there has a different name",
+        put(SOUND.replace("WORD", "else")),
+    ),
     start("raising", "cannot be imported: RuntimeError: boom", put('raise RuntimeError("boom")')),
     start("leaving", "cannot be imported: SystemExit: 0", put("raise SystemExit(0)")),
     start("no Python", "cannot be imported: SyntaxError", put("def")),
-    start("writable by others", "kind extra: other users may write to ",
-          put("MARK" + SOUND, mode=0o666)),
-]  # fmt: skip
+    start(
+        "writable by others",
+        "kind extra: other users may write to ",
+        put("MARK" + SOUND, mode=0o666),
+    ),
+]
 
 NOT_RUN = [
     start("in the working directory", "kind extra: no such drop-in", put("MARK", place="."),

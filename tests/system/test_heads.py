@@ -65,6 +65,9 @@ class HeadTests(SynchronousTestCase):
         self.assertGreaterEqual(len(exported.splitlines()), least + 1)
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), "--fingerprint", key, "-"],
-            input=exported.encode(), capture_output=True, timeout=60, check=False,
-        )  # fmt: skip
+            input=exported.encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
         self.assertEqual((done.returncode, done.stderr), (0, b""))

@@ -167,9 +167,15 @@ class Kills(KillCase):
         self.await_quiet()
 
     @proves(
-        "G-TUN-02", "G-TUN-03", "G-TUN-05", "G-TUN-14",
-        "G-MET-15", "G-MET-16", "G-MET-17", "G-IDN-06",
-    )  # fmt: skip
+        "G-TUN-02",
+        "G-TUN-03",
+        "G-TUN-05",
+        "G-TUN-14",
+        "G-MET-15",
+        "G-MET-16",
+        "G-MET-17",
+        "G-IDN-06",
+    )
     def test_a_node_is_revoked(self) -> None:
         """Its tunnel is evicted, and it is refused from then on, however often it comes."""
         gateway, proxy = self.gateway, self.proxy

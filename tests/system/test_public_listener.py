@@ -73,9 +73,23 @@ class BudgetTests(SynchronousTestCase):
         body = Path(self.mktemp())
         body.write_bytes(message)
         port = listener().public.rpartition(":")[2]
-        words = [stock_tool("curl"), "--silent", "--http2", "--cacert", root(), "--interface",
-                 source, "--resolve", f"localhost:{port}:127.0.0.1", "--dump-header", "-",
-                 "--output", "/dev/null", "--data-binary", f"@{body}"]  # fmt: skip
+        words = [
+            stock_tool("curl"),
+            "--silent",
+            "--http2",
+            "--cacert",
+            root(),
+            "--interface",
+            source,
+            "--resolve",
+            f"localhost:{port}:127.0.0.1",
+            "--dump-header",
+            "-",
+            "--output",
+            "/dev/null",
+            "--data-binary",
+            f"@{body}",
+        ]
         for one in ("content-type: application/grpc", "te: trailers", *headers):
             words += ["--header", one]
         ran = subprocess.run(
@@ -101,8 +115,11 @@ class BudgetTests(SynchronousTestCase):
         asked = self.statuses("127.0.0.2", "/gate.v1.Nothing/At[1-60]")
         self.assertEqual(asked[:20], [UNIMPLEMENTED] * 20)
         self.assertIn(EXHAUSTED, asked[20:])
-        spoofs = ("x-forwarded-for: 198.51.100.7", "forwarded: for=198.51.100.7",
-                  "x-real-ip: 198.51.100.7")  # fmt: skip
+        spoofs = (
+            "x-forwarded-for: 198.51.100.7",
+            "forwarded: for=198.51.100.7",
+            "x-real-ip: 198.51.100.7",
+        )
         spoofed = self.curl("127.0.0.2", "/gate.v1.Session/Open?[1-9]", *spoofs)
         refused = [one for one in spoofed if one["grpc-status"] == EXHAUSTED]
         self.assertNotEqual(refused, [])
@@ -131,8 +148,18 @@ class TlsTests(SynchronousTestCase):
 
     def s_client(self, *words: str) -> str:
         """What a stock client reports of its handshake."""
-        command = [stock_tool("openssl"), "s_client", "-connect", listener().public, "-CAfile",
-                   root(), "-verify_return_error", "-alpn", "h2", *words]  # fmt: skip
+        command = [
+            stock_tool("openssl"),
+            "s_client",
+            "-connect",
+            listener().public,
+            "-CAfile",
+            root(),
+            "-verify_return_error",
+            "-alpn",
+            "h2",
+            *words,
+        ]
         ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
         return ran.stdout.decode("utf-8", "replace")
 
@@ -142,8 +169,11 @@ class TlsTests(SynchronousTestCase):
             said = self.s_client(version)
             self.assertRegex(said, rf"Cipher is {suite}\S*(GCM|CHACHA20)")
             self.assertIn("ALPN protocol: h2", said)
-        for refused in (("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"), ("-tls1_2", "-cipher", "kRSA"),
-                        ("-tls1_2", "-cipher", "ECDHE+AES128+SHA256")):  # fmt: skip
+        for refused in (
+            ("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"),
+            ("-tls1_2", "-cipher", "kRSA"),
+            ("-tls1_2", "-cipher", "ECDHE+AES128+SHA256"),
+        ):
             self.assertIn("Cipher is (NONE)", self.s_client(*refused), refused)
 
     def test_other_words(self) -> None:

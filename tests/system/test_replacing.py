@@ -49,8 +49,7 @@ class ReplacingTests(SynchronousTestCase):
         new = said["node"]
         owner = f"{CONNECTOR} ({old['id']}, revoked)"
         self.assertEqual(said["owned"], [f"echo by {owner}", f"mirror by {owner}"])
-        self.assertEqual(said["do"],
-                         f"svc authority resources move --from {old['id']} --to {new}")  # fmt: skip
+        self.assertEqual(said["do"], f"svc authority resources move --from {old['id']} --to {new}")
         until(
             "the Connector names the resources",
             lambda: "echo, mirror are assigned to another node" in gateway.child(CONNECTOR).text(),

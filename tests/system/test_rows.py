@@ -57,9 +57,9 @@ class AssignmentTests(SynchronousTestCase):
         after: dict[str, Any] = until("it knows of both", lambda: self.served(gateway))
         self.assertEqual(after["inventory_served"], node["inventory_served"] + 2)
         bindings = gateway.operator("resources", "bindings", "echo", "--json").json
-        self.assertEqual([one["node_name"] for one in bindings][-3:], [
-            node["name"], None, node["name"]
-        ])  # fmt: skip
+        self.assertEqual(
+            [one["node_name"] for one in bindings][-3:], [node["name"], None, node["name"]]
+        )
 
     def served(self, gateway: Gateway) -> dict[str, Any] | None:
         """The Connector, once it serves the newest generation."""

@@ -79,10 +79,14 @@ class SeveralAuthorities(SynchronousTestCase):
     def make_second_proxy(self, target: Target) -> None:
         """It joins at an Authority that stands by; its Connector knows no other Proxy."""
         gateway, files = self.gateway, self.gateway.files
-        public = gateway.add_proxy("proxy2", {
-            "join.authority": files.table("authority2")["endpoints.join_listen"],
-            "endpoints.authority": self.control, "endpoints.authority_failover": [],
-        })  # fmt: skip
+        public = gateway.add_proxy(
+            "proxy2",
+            {
+                "join.authority": files.table("authority2")["endpoints.join_listen"],
+                "endpoints.authority": self.control,
+                "endpoints.authority_failover": [],
+            },
+        )
         files.add_connector("connector2", [target])
         table = files.table("connector2") | {"endpoints.proxy": [public]}
         files.write("connector2", table)

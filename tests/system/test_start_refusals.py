@@ -70,7 +70,10 @@ def from_table() -> Iterator[Start]:
 
 FILTERS = [
     Start(
-        f"filter {text[:20]!r}", role(name), PROXY, ("RUST_LOG: ", words),
+        f"filter {text[:20]!r}",
+        role(name),
+        PROXY,
+        ("RUST_LOG: ", words),
         environ={"RUST_LOG": text},
     )
     for name, text, words in (
@@ -83,95 +86,228 @@ FILTERS = [
         ("proxy", "svc=info," * 12_000, "is longer than"),
         ("proxy", "svc=info,,warn", "item 2: unknown level"),
     )
-]  # fmt: skip
+]
 
 FILES = [
     Start("no such file", role("proxy"), None, ("c.toml: cannot be read: no such file",)),
-    Start("a directory", role("proxy"), None, ("c.toml: is not a regular file",),
-          prepare=lambda own: (own / "c.toml").mkdir()),
-    Start("a symbolic link", role("proxy"), None, ("c.toml: is a symbolic link; name the file",),
-          prepare=lambda own: (own / "c.toml").symlink_to("/dev/null")),
-    Start("writable by others", role("proxy"), PROXY, ("c.toml: other users may write", "chmod"),
-          prepare=with_mode(0o646)),
+    Start(
+        "a directory",
+        role("proxy"),
+        None,
+        ("c.toml: is not a regular file",),
+        prepare=lambda own: (own / "c.toml").mkdir(),
+    ),
+    Start(
+        "a symbolic link",
+        role("proxy"),
+        None,
+        ("c.toml: is a symbolic link; name the file",),
+        prepare=lambda own: (own / "c.toml").symlink_to("/dev/null"),
+    ),
+    Start(
+        "writable by others",
+        role("proxy"),
+        PROXY,
+        ("c.toml: other users may write", "chmod"),
+        prepare=with_mode(0o646),
+    ),
     Start("byte order mark", role("proxy"), "\ufeff" + PROXY, ("c.toml: starts with a byte",)),
     Start("too large", role("proxy"), "#" * (1 << 20) + PROXY, ("c.toml: is larger than 1 MiB",)),
-    Start("not UTF-8", role("proxy"), PROXY, ("c.toml: line 6: is not UTF-8",),
-          prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff")),
+    Start(
+        "not UTF-8",
+        role("proxy"),
+        PROXY,
+        ("c.toml: line 6: is not UTF-8",),
+        prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff"),
+    ),
     Start("unclosed table", role("proxy"), "[telemetry", ("c.toml: ", "is not valid TOML")),
-]  # fmt: skip
+]
 
 VARIABLES = [
-    Start("unknown variable", role("proxy"), PROXY,
-          ("SVC_TELEMETRY__METRIC_LISTEN: unknown variable; did you mean",
-           "SVC_TELEMETRY__METRICS_LISTEN?"),
-          environ={"SVC_TELEMETRY__METRIC_LISTEN": f'"{CANARY}"'}),
-    Start("not a TOML value", role("proxy"), PROXY, ("SVC_PROFILE: must be a TOML value",),
-          environ={"SVC_PROFILE": CANARY}),
-    Start("wrong type", role("proxy"), PROXY,
-          ("limits.drain_secs (SVC_LIMITS__DRAIN_SECS): must be a number of seconds",),
-          environ={"SVC_LIMITS__DRAIN_SECS": f'"{CANARY}"'}),
-    Start("collector", role("connector"), CONNECTOR,
-          ("telemetry.otel_endpoint", "user information in the URL is not allowed"),
-          environ={"SVC_TELEMETRY__OTEL_ENDPOINT": f'"http://u:{CANARY}@h"'}),
-    Start("the shared directory", role("proxy"), PROXY,
-          ("STATE_DIRECTORY: ", "the shared /var/lib/svc", "/var/lib/svc/proxy"), 238,
-          {"STATE_DIRECTORY": "/var/lib/svc"}),
-    Start("the shared directory, authority", role("authority"), AUTHORITY,
-          ("STATE_DIRECTORY: ", "/var/lib/svc/authority"), 238,
-          {"STATE_DIRECTORY": "/var/lib/svc"}),
-    Start("another directory than the unit's", role("proxy"), PROXY,
-          ("state_dir: must be the directory that the systemd unit provides",),
-          environ={"STATE_DIRECTORY": "/var/lib/svc/proxy"}),
-]  # fmt: skip
+    Start(
+        "unknown variable",
+        role("proxy"),
+        PROXY,
+        (
+            "SVC_TELEMETRY__METRIC_LISTEN: unknown variable; did you mean",
+            "SVC_TELEMETRY__METRICS_LISTEN?",
+        ),
+        environ={"SVC_TELEMETRY__METRIC_LISTEN": f'"{CANARY}"'},
+    ),
+    Start(
+        "not a TOML value",
+        role("proxy"),
+        PROXY,
+        ("SVC_PROFILE: must be a TOML value",),
+        environ={"SVC_PROFILE": CANARY},
+    ),
+    Start(
+        "wrong type",
+        role("proxy"),
+        PROXY,
+        ("limits.drain_secs (SVC_LIMITS__DRAIN_SECS): must be a number of seconds",),
+        environ={"SVC_LIMITS__DRAIN_SECS": f'"{CANARY}"'},
+    ),
+    Start(
+        "collector",
+        role("connector"),
+        CONNECTOR,
+        ("telemetry.otel_endpoint", "user information in the URL is not allowed"),
+        environ={"SVC_TELEMETRY__OTEL_ENDPOINT": f'"http://u:{CANARY}@h"'},
+    ),
+    Start(
+        "the shared directory",
+        role("proxy"),
+        PROXY,
+        ("STATE_DIRECTORY: ", "the shared /var/lib/svc", "/var/lib/svc/proxy"),
+        238,
+        {"STATE_DIRECTORY": "/var/lib/svc"},
+    ),
+    Start(
+        "the shared directory, authority",
+        role("authority"),
+        AUTHORITY,
+        ("STATE_DIRECTORY: ", "/var/lib/svc/authority"),
+        238,
+        {"STATE_DIRECTORY": "/var/lib/svc"},
+    ),
+    Start(
+        "another directory than the unit's",
+        role("proxy"),
+        PROXY,
+        ("state_dir: must be the directory that the systemd unit provides",),
+        environ={"STATE_DIRECTORY": "/var/lib/svc/proxy"},
+    ),
+]
 
 TOKENS = [
-    Start("no identity, no token", role("proxy"), PROXY,
-          ("join.token_file: no identity in state_dir yet",
-           "`svc authority nodes add` prints the token")),
-    Start("no token file", role("proxy"), PROXY + JOINING,
-          ("join.token_file: ", "/token: no such file")),
-    Start("empty", role("connector"), CONNECTOR + JOINING,
-          ("join.token_file: ", "join token: not of the form svcj1_"), prepare=token("")),
-    Start("cut", role("proxy"), PROXY + JOINING,
-          ("join.token_file: ", "not of the form"), prepare=token(CANARY)),
-    Start("mistyped", role("proxy"), PROXY + JOINING,
-          ("join.token_file: ", "its check does not match; it was cut or mistyped"),
-          prepare=token(TOKEN)),
-    Start("far too long", role("proxy"), PROXY + JOINING,
-          ("join.token_file: ", "too long"), prepare=token(CANARY * 100)),
-    Start("open to others", role("proxy"), PROXY + JOINING,
-          ("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
-          prepare=token(TOKEN, 0o644)),
-    Start("a link", role("proxy"), PROXY + JOINING, ("join.token_file: ", "/token: "),
-          prepare=lambda own: (own / "token").symlink_to("c.toml")),
-    Start("nobody to join at", role("proxy"), PROXY + JOINING.replace("authority", "#"),
-          ("join.authority: required to join",), prepare=token(TOKEN)),
-]  # fmt: skip
+    Start(
+        "no identity, no token",
+        role("proxy"),
+        PROXY,
+        (
+            "join.token_file: no identity in state_dir yet",
+            "`svc authority nodes add` prints the token",
+        ),
+    ),
+    Start(
+        "no token file",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "/token: no such file"),
+    ),
+    Start(
+        "empty",
+        role("connector"),
+        CONNECTOR + JOINING,
+        ("join.token_file: ", "join token: not of the form svcj1_"),
+        prepare=token(""),
+    ),
+    Start(
+        "cut",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "not of the form"),
+        prepare=token(CANARY),
+    ),
+    Start(
+        "mistyped",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "its check does not match; it was cut or mistyped"),
+        prepare=token(TOKEN),
+    ),
+    Start(
+        "far too long",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "too long"),
+        prepare=token(CANARY * 100),
+    ),
+    Start(
+        "open to others",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
+        prepare=token(TOKEN, 0o644),
+    ),
+    Start(
+        "a link",
+        role("proxy"),
+        PROXY + JOINING,
+        ("join.token_file: ", "/token: "),
+        prepare=lambda own: (own / "token").symlink_to("c.toml"),
+    ),
+    Start(
+        "nobody to join at",
+        role("proxy"),
+        PROXY + JOINING.replace("authority", "#"),
+        ("join.authority: required to join",),
+        prepare=token(TOKEN),
+    ),
+]
 
 MACHINE = [
-    Start("no cluster keys", role("authority"), AUTHORITY,
-          ("state_dir: ", "contains no cluster keys; create them with `svc init`")),
-    Start("directory open to others", role("proxy"), PROXY,
-          ("state_dir: ", "must be accessible to this user only (mode 0700)"),
-          prepare=lambda own: (own / "state").mkdir(0o755)),
-    Start("state is a file", role("proxy"), PROXY, ("state_dir: ", "/state: "),
-          prepare=lambda own: (own / "state").touch()),
-    Start("unknown kind", role("connector"), CONNECTOR + '[plugins]\nkinds = ["tpc"]',
-          ("kind tpc: no such drop-in; did you mean tcp?",)),
-    Start("unknown store", role("authority"), AUTHORITY + '[plugins]\nstores = ["sqlite", "sqlit"]',
-          ("store sqlit: no such drop-in; did you mean sqlite?",), prepare=keys),
-]  # fmt: skip
+    Start(
+        "no cluster keys",
+        role("authority"),
+        AUTHORITY,
+        ("state_dir: ", "contains no cluster keys; create them with `svc init`"),
+    ),
+    Start(
+        "directory open to others",
+        role("proxy"),
+        PROXY,
+        ("state_dir: ", "must be accessible to this user only (mode 0700)"),
+        prepare=lambda own: (own / "state").mkdir(0o755),
+    ),
+    Start(
+        "state is a file",
+        role("proxy"),
+        PROXY,
+        ("state_dir: ", "/state: "),
+        prepare=lambda own: (own / "state").touch(),
+    ),
+    Start(
+        "unknown kind",
+        role("connector"),
+        CONNECTOR + '[plugins]\nkinds = ["tpc"]',
+        ("kind tpc: no such drop-in; did you mean tcp?",),
+    ),
+    Start(
+        "unknown store",
+        role("authority"),
+        AUTHORITY + '[plugins]\nstores = ["sqlite", "sqlit"]',
+        ("store sqlit: no such drop-in; did you mean sqlite?",),
+        prepare=keys,
+    ),
+]
 
 USAGE = [
-    Start("no configuration", tuple(svc_command("proxy")), None,
-          ("svc: running a role requires --config PATH",), 64),
-    Start("unknown role", role("gateway"), PROXY,
-          ("no command 'gateway'; roles are authority, proxy, connector, all",), 64),
+    Start(
+        "no configuration",
+        tuple(svc_command("proxy")),
+        None,
+        ("svc: running a role requires --config PATH",),
+        64,
+    ),
+    Start(
+        "unknown role",
+        role("gateway"),
+        PROXY,
+        ("no command 'gateway'; roles are authority, proxy, connector, all",),
+        64,
+    ),
     Start("a word after a role", (*role("proxy"), "now"), PROXY, ("svc: ", "now"), 64),
-    Start("a wrong word under authority", (*role("authority"), "bogus"), AUTHORITY,
-          ("svc: ", "bogus"), 64),
+    Start(
+        "a wrong word under authority",
+        (*role("authority"), "bogus"),
+        AUTHORITY,
+        ("svc: ", "bogus"),
+        64,
+    ),
     Start("unknown option", (*role("proxy"), "--detach"), PROXY, ("svc: ", "--detach"), 64),
-]  # fmt: skip
+]
 
 
 class RefusalTests(SynchronousTestCase):
@@ -243,14 +379,21 @@ class OccupiedTests(SynchronousTestCase):
             address = f"127.0.0.1:{held.getsockname()[1]}"
             good = PROXY + JOINING
             starts = [
-                Start("public", role("proxy"), good.replace("127.0.0.1:0", address),
-                      (f"endpoints.public_listen: cannot listen on {address}: ",),
-                      prepare=token(good_token())),
-                Start("telemetry", role("proxy"),
-                      good + f'[telemetry]\nmetrics_listen = "{address}"\n',
-                      (f"telemetry.metrics_listen: cannot listen on {address}: ",),
-                      prepare=token(good_token())),
-            ]  # fmt: skip
+                Start(
+                    "public",
+                    role("proxy"),
+                    good.replace("127.0.0.1:0", address),
+                    (f"endpoints.public_listen: cannot listen on {address}: ",),
+                    prepare=token(good_token()),
+                ),
+                Start(
+                    "telemetry",
+                    role("proxy"),
+                    good + f'[telemetry]\nmetrics_listen = "{address}"\n',
+                    (f"telemetry.metrics_listen: cannot listen on {address}: ",),
+                    prepare=token(good_token()),
+                ),
+            ]
             found = faults(starts, Path(self.mktemp()).absolute())
         self.assertEqual(found, [], "\n\n".join(found))
 

@@ -152,8 +152,20 @@ class ReadinessTests(SynchronousTestCase):
         until(f"{role} alive", lambda: self.gateway.listening(role) and look(), alive=[child])
         return child
 
-    @proves("G-TEL-03", "G-TEL-04", "G-TEL-10", "G-ERR-03", "G-RDY-02", "G-RDY-03", "G-RDY-04",
-            "G-RDY-10", "G-ROLE-19", "X-27", "X-29", "X-30")  # fmt: skip
+    @proves(
+        "G-TEL-03",
+        "G-TEL-04",
+        "G-TEL-10",
+        "G-ERR-03",
+        "G-RDY-02",
+        "G-RDY-03",
+        "G-RDY-04",
+        "G-RDY-10",
+        "G-ROLE-19",
+        "X-27",
+        "X-29",
+        "X-30",
+    )
     def test_alone(self) -> None:
         """Each role's readiness is its own: a Proxy waits for Authority, a Connector for nobody."""
         gateway = self.gateway

@@ -214,9 +214,10 @@ class TraceTests(SynchronousTestCase):
         token = gateway.operator("nodes", "add", f"n-{CANARY}", "--role", "proxy").stdout.strip()
         gateway.operator("nodes", "add", "x", "--role", "nonsense", check=False)
         [ada] = [
-            one for one in gateway.operator("persons", "list", "--json").json
+            one
+            for one in gateway.operator("persons", "list", "--json").json
             if one["name"] == "ada"
-        ]  # fmt: skip
+        ]
         collector.await_spans("AddNode", 1, lambda one: one.name == "gate.v1.Admin/AddNode")
         for span in collector.spans:
             self.assertLessEqual(set(span.attributes) | set(span.of), ATTRIBUTES)
@@ -256,9 +257,10 @@ class WhoTests(SynchronousTestCase):
         self.assertEqual(ask(person, "echo"), b"question")
         trace_of(collector, known, "echo", 3)
         [opened] = [
-            one for one in collector.spans
+            one
+            for one in collector.spans
             if one.name == OPEN and one.attributes.get("resource") == "echo"
-        ]  # fmt: skip
+        ]
         trace = [one for one in collector.spans if one.trace_id == opened.trace_id]
         self.assertEqual({one.name for one in trace}, {OPEN, AUTHORIZE, NOTICE})
         self.assertEqual({one.service for one in trace}, {"svc-all"})

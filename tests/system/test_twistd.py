@@ -185,18 +185,35 @@ class RefusalTests(SynchronousTestCase):
         """The same sentence, the same status, nothing on stdout."""
         found = faults(
             [
-                Start("key", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG + "[telemetri]",
-                      ("svc: telemetri: unknown key; did you mean telemetry?",)),
-                Start("filter", twistd("connector", "{dir}/c.toml"), CONNECTOR_CONFIG,
-                      ("svc: RUST_LOG: item 1: unknown level",),
-                      environ={"RUST_LOG": "svc=loud"}),
-                Start("identity", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
-                      ('{"timestamp":"', '"text":"join.token_file: no identity'),
-                      environ={"SVC_LOG_FORMAT": "json"}),
-                Start("shared directory", twistd("proxy", "{dir}/c.toml"), PROXY_CONFIG,
-                      ("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"), 238,
-                      {"STATE_DIRECTORY": "/var/lib/svc"}),
+                Start(
+                    "key",
+                    twistd("proxy", "{dir}/c.toml"),
+                    PROXY_CONFIG + "[telemetri]",
+                    ("svc: telemetri: unknown key; did you mean telemetry?",),
+                ),
+                Start(
+                    "filter",
+                    twistd("connector", "{dir}/c.toml"),
+                    CONNECTOR_CONFIG,
+                    ("svc: RUST_LOG: item 1: unknown level",),
+                    environ={"RUST_LOG": "svc=loud"},
+                ),
+                Start(
+                    "identity",
+                    twistd("proxy", "{dir}/c.toml"),
+                    PROXY_CONFIG,
+                    ('{"timestamp":"', '"text":"join.token_file: no identity'),
+                    environ={"SVC_LOG_FORMAT": "json"},
+                ),
+                Start(
+                    "shared directory",
+                    twistd("proxy", "{dir}/c.toml"),
+                    PROXY_CONFIG,
+                    ("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"),
+                    238,
+                    {"STATE_DIRECTORY": "/var/lib/svc"},
+                ),
             ],
             Path(self.mktemp()).absolute(),
-        )  # fmt: skip
+        )
         self.assertEqual(found, [], "\n\n".join(found))

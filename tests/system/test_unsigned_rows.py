@@ -62,8 +62,10 @@ class UnsignedRowTests(SynchronousTestCase):
         )
         gateway.start(AUTHORITY)
         self.named(gateway, f"person:{ada}", "group:root")
-        self.sql("DELETE FROM memberships WHERE group_name = 'root'",
-                 "DELETE FROM person_groups WHERE name = 'root'")  # fmt: skip
+        self.sql(
+            "DELETE FROM memberships WHERE group_name = 'root'",
+            "DELETE FROM person_groups WHERE name = 'root'",
+        )
         self.named(gateway)
         self.assertEqual(gateway.operator("audit", "verify").status, 0)
 

@@ -18,10 +18,22 @@ from tests.telemetry.test_logs import Written
 
 METHODS = ("HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "get", "FOO")
 ELSEWHERE = (
-    "/", "/metricsx", "/healthz/", "/metrics/", "//metrics", "/%6detrics", "/../metrics",
-    "/metrics/../healthz", "/debug", "/Healthz", "/healthz;x", "http://h/metrics", "*",
-    "/static/", "/metrics%00",
-)  # fmt: skip
+    "/",
+    "/metricsx",
+    "/healthz/",
+    "/metrics/",
+    "//metrics",
+    "/%6detrics",
+    "/../metrics",
+    "/metrics/../healthz",
+    "/debug",
+    "/Healthz",
+    "/healthz;x",
+    "http://h/metrics",
+    "*",
+    "/static/",
+    "/metrics%00",
+)
 
 
 class Transport(StringTransport):

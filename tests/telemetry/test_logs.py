@@ -172,11 +172,20 @@ class LineTests(SynchronousTestCase):
     def test_what_shows_nothing_is_shown(self) -> None:
         """Characters that a terminal leaves out, or takes for an order, are written as escapes."""
         for mark, shown in (
-            ("\x1b", "\\x1b"), ("\xad", "\\xad"), ("\u180e", "\\u180e"), ("\u200b", "\\u200b"),
-            ("\u202e", "\\u202e"), ("\U000e0000", "\\U000e0000"), ("\U000e0041", "\\U000e0041"),
-            ("\U000e007f", "\\U000e007f"), ("\u034f", "\\u034f"), ("\u3164", "\\u3164"),
-            ("\ufe0f", "\\ufe0f"), ("\U000e0100", "\\U000e0100"), ("\u2800", "\\u2800"),
-        ):  # fmt: skip
+            ("\x1b", "\\x1b"),
+            ("\xad", "\\xad"),
+            ("\u180e", "\\u180e"),
+            ("\u200b", "\\u200b"),
+            ("\u202e", "\\u202e"),
+            ("\U000e0000", "\\U000e0000"),
+            ("\U000e0041", "\\U000e0041"),
+            ("\U000e007f", "\\U000e007f"),
+            ("\u034f", "\\u034f"),
+            ("\u3164", "\\u3164"),
+            ("\ufe0f", "\\ufe0f"),
+            ("\U000e0100", "\\U000e0100"),
+            ("\u2800", "\\u2800"),
+        ):
             self.assertEqual(escaped(f"a{mark}b"), f"a{shown}b")
             self.assertEqual(quoted(f"a{mark}b"), f'"a{shown}b"')
         for text in ("\xac\xae", "\u180a\u1810", "\U000dffff\U000e1000", "\U0001f600"):

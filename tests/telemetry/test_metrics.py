@@ -81,8 +81,9 @@ def moved(deployment: str | None = None) -> Metrics:
     metrics.allow("svc_doctor_check_status", id=("store.migrations",), category=("store",))
     doctor = {"id": "store.migrations", "category": "store"}
     for series in SERIES:
-        labels = {name: values[0] if values else doctor[name]
-                  for name, values in series.labels.items()}  # fmt: skip
+        labels = {
+            name: values[0] if values else doctor[name] for name, values in series.labels.items()
+        }
         if series.kind is Kind.COUNTER:
             metrics.counter(series.name, **labels).inc()
         elif series.kind is Kind.GAUGE:
@@ -94,9 +95,13 @@ def moved(deployment: str | None = None) -> Metrics:
 
 OURS = (
     "svc_audit_spool_denied_total",
-    "svc_budget_refused_total", "svc_direct_lanes_total", "svc_reactor_lag_seconds",
-    "svc_state_unsigned", "svc_authority_key_expires_in_seconds", "svc_proxy_lacking",
-)  # fmt: skip
+    "svc_budget_refused_total",
+    "svc_direct_lanes_total",
+    "svc_reactor_lag_seconds",
+    "svc_state_unsigned",
+    "svc_authority_key_expires_in_seconds",
+    "svc_proxy_lacking",
+)
 """What the documents have no name for."""
 
 

@@ -67,9 +67,12 @@ class ServedTests(SynchronousTestCase):
 
     def ask(self, metadata: Any = ()) -> list[Any]:
         asked = self.front.channel.unary(
-            "/t.S/Ask", StringValue(value="hunter2canary"), StringValue, timeout=None,
+            "/t.S/Ask",
+            StringValue(value="hunter2canary"),
+            StringValue,
+            timeout=None,
             metadata=metadata,
-        )  # fmt: skip
+        )
         got: list[Any] = self.front.settle(asked)
         if not self.gate.called:
             self.gate.callback(None)

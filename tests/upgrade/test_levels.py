@@ -40,9 +40,12 @@ LEVELS = (74, 77, 79)
 """What document 2 says of the releases: before 0.10.0-rc.7, of it, and from 0.10.0-rc.9 on."""
 
 PENDING_AT_74 = [
-    "m0075_audit_origins", "m0076_origin_signatures", "m0077_outbox_discarded",
-    "m0078_authority_members", "m0079_member_instances",
-]  # fmt: skip
+    "m0075_audit_origins",
+    "m0076_origin_signatures",
+    "m0077_outbox_discarded",
+    "m0078_authority_members",
+    "m0079_member_instances",
+]
 FILLED: dict[str, int] = {
     "connector_publication": 2,
     "manual_bindings": 3,
@@ -254,9 +257,14 @@ class CutTests(SynchronousTestCase):
         one = {"table": "one", "columns": ["id", "b", "c"], "kinds": ["int", "text", "text"]}
         two = {"table": "two", "columns": ["a"], "kinds": ["int"]}
         forms = [
-            {"ledger": ["m1", "m2"]}, one, [7, "x", "y"], [8, "z", None], two, [1],
+            {"ledger": ["m1", "m2"]},
+            one,
+            [7, "x", "y"],
+            [8, "z", None],
+            two,
+            [1],
             {"end": {"one": 2, "two": 1}},
-        ]  # fmt: skip
+        ]
         lines = [json.dumps(form).encode() + b"\n" for form in forms]
         former = {("one", "a"): ("text", {7: "was"})}
         return [json.loads(line) for line in cut(lines, 1, {"one": columns}, former)]
@@ -268,9 +276,11 @@ class CutTests(SynchronousTestCase):
             [
                 {"ledger": ["m1"]},
                 {"table": "one", "columns": ["id", "a", "c"], "kinds": ["int", "text", "text"]},
-                [7, "was", "y"], [8, None, None], {"end": {"one": 2}},
+                [7, "was", "y"],
+                [8, None, None],
+                {"end": {"one": 2}},
             ],
-        )  # fmt: skip
+        )
         refused = self.assertRaises(ValueError, self.cut, ("id", "lost"))
         self.assertIn("one.lost", str(refused))
 
@@ -306,11 +316,13 @@ class StartTests(SynchronousTestCase):
         self.assertEqual(
             {one["id"]: (one["node_name"], one["state"]) for one in resources},
             {
-                "attic": ("c1", "not_in_catalog"), "host": ("c1", "unserved"),
-                "ledger": ("c1", "departed"), "spare": (None, "unassigned"),
+                "attic": ("c1", "not_in_catalog"),
+                "host": ("c1", "unserved"),
+                "ledger": ("c1", "departed"),
+                "spare": (None, "unassigned"),
                 "vault": ("c1", "departed"),
             },
-        )  # fmt: skip
+        )
         people = gate.operator("persons", "list", "--json").json
         self.assertEqual(
             {one["name"]: one["state"] for one in people},

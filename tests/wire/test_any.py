@@ -40,13 +40,25 @@ from svc.wire.status import OK
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LIMITS = WireLimits(
-    max_streams=3, max_frame=32 * KIB, max_message=8 * KIB, run_ahead=16 * KIB, nuisances=12,
-    resets=6, held_heads=2 * KIB, send_queue=4 * KIB, max_header_list=4 * KIB, turn_work=40,
-)  # fmt: skip
+    max_streams=3,
+    max_frame=32 * KIB,
+    max_message=8 * KIB,
+    run_ahead=16 * KIB,
+    nuisances=12,
+    resets=6,
+    held_heads=2 * KIB,
+    send_queue=4 * KIB,
+    max_header_list=4 * KIB,
+    turn_work=40,
+)
 _HEAD = {
-    ":method": "POST", ":scheme": "https", ":path": "/a.B/C", ":authority": "x", "te": "trailers",
+    ":method": "POST",
+    ":scheme": "https",
+    ":path": "/a.B/C",
+    ":authority": "x",
+    "te": "trailers",
     "content-type": "application/grpc",
-}  # fmt: skip
+}
 _ANSWER = {":status": "200", "content-type": "application/grpc"}
 
 
@@ -228,9 +240,19 @@ def blocked(side: Side) -> None:
 
 
 STATES: tuple[Callable[[Side], None], ...] = (
-    lambda side: None, begun, called, lambda side: called(side, "END_STREAM"), answered,
-    reset_here, reset_there, over, leaving, amid_head, amid_data, blocked,
-)  # fmt: skip
+    lambda side: None,
+    begun,
+    called,
+    lambda side: called(side, "END_STREAM"),
+    answered,
+    reset_here,
+    reset_there,
+    over,
+    leaving,
+    amid_head,
+    amid_data,
+    blocked,
+)
 
 
 def head(side: Side, stream: int, fields: dict[str, str], *flags: str) -> bytes:
@@ -258,36 +280,86 @@ def _bytes(strategy: Any) -> Any:
 
 
 FRAMES = st.one_of(
-    _good(_HEAD), _good(_HEAD, x="y" * 1500), _good(_HEAD, **{"grpc-timeout": "1x"}),
-    _good(_ANSWER), _good(_ANSWER, **{"grpc-status": "0"}), _good({":status": "103"}),
+    _good(_HEAD),
+    _good(_HEAD, x="y" * 1500),
+    _good(_HEAD, **{"grpc-timeout": "1x"}),
+    _good(_ANSWER),
+    _good(_ANSWER, **{"grpc-status": "0"}),
+    _good({":status": "103"}),
     _bytes(st.builds(HeadersFrame, _calls, _blocks, flags=_flags)),
-    _bytes(st.builds(lambda i, b, d: HeadersFrame(i, b, depends_on=d, flags=["PRIORITY",
-           "END_HEADERS"]), _calls, _blocks, _ids)),
-    _bytes(st.builds(ContinuationFrame, _calls, _blocks, flags=_flags.map(
-        lambda flags: [each for each in flags if each == "END_HEADERS"]))),
-    _bytes(st.builds(lambda i, b, f: DataFrame(i, b, flags=f), _calls, _bodies, st.sampled_from(
-        ([], ["END_STREAM"])))),
-    _bytes(st.builds(lambda i, b, n: DataFrame(i, b, pad_length=n, flags=["PADDED"]), _calls,
-                     st.binary(max_size=20), st.integers(0, 255))),
+    _bytes(
+        st.builds(
+            lambda i, b, d: HeadersFrame(i, b, depends_on=d, flags=["PRIORITY", "END_HEADERS"]),
+            _calls,
+            _blocks,
+            _ids,
+        )
+    ),
+    _bytes(
+        st.builds(
+            ContinuationFrame,
+            _calls,
+            _blocks,
+            flags=_flags.map(lambda flags: [each for each in flags if each == "END_HEADERS"]),
+        )
+    ),
+    _bytes(
+        st.builds(
+            lambda i, b, f: DataFrame(i, b, flags=f),
+            _calls,
+            _bodies,
+            st.sampled_from(([], ["END_STREAM"])),
+        )
+    ),
+    _bytes(
+        st.builds(
+            lambda i, b, n: DataFrame(i, b, pad_length=n, flags=["PADDED"]),
+            _calls,
+            st.binary(max_size=20),
+            st.integers(0, 255),
+        )
+    ),
     _bytes(st.builds(RstStreamFrame, _calls, st.integers(0, 20))),
     _bytes(st.builds(WindowUpdateFrame, _ids, _numbers)),
-    _bytes(st.builds(lambda s: SettingsFrame(0, settings=s), st.dictionaries(
-        st.integers(0, 12) | st.integers(0, 0xFFFF), st.sampled_from((0, 1, 16_384, 2**32 - 1)),
-        max_size=4))),
-    st.integers(0x10, 0xFF00).map(lambda first: lambda side: SettingsFrame(
-        0, settings={first + more: 1 for more in range(20)}).serialize()),
+    _bytes(
+        st.builds(
+            lambda s: SettingsFrame(0, settings=s),
+            st.dictionaries(
+                st.integers(0, 12) | st.integers(0, 0xFFFF),
+                st.sampled_from((0, 1, 16_384, 2**32 - 1)),
+                max_size=4,
+            ),
+        )
+    ),
+    st.integers(0x10, 0xFF00).map(
+        lambda first: (
+            lambda side: SettingsFrame(
+                0, settings={first + more: 1 for more in range(20)}
+            ).serialize()
+        )
+    ),
     _bytes(st.just(SettingsFrame(0, flags=["ACK"]))),
     _bytes(st.builds(lambda f: PingFrame(0, b"12345678", flags=f), st.sampled_from(([], ["ACK"])))),
     _bytes(st.builds(GoAwayFrame, st.just(0), _ids, st.integers(0, 20), st.binary(max_size=20))),
     _bytes(st.builds(lambda i, d: PriorityFrame(i, depends_on=d), _calls, _ids)),
-    _bytes(st.builds(lambda i, p, b: PushPromiseFrame(i, p, b, flags=["END_HEADERS"]), _calls,
-                     st.sampled_from((2, 4)), _blocks)),
+    _bytes(
+        st.builds(
+            lambda i, p, b: PushPromiseFrame(i, p, b, flags=["END_HEADERS"]),
+            _calls,
+            st.sampled_from((2, 4)),
+            _blocks,
+        )
+    ),
     _bytes(st.builds(AltSvcFrame, _ids, st.binary(max_size=9), st.binary(max_size=9))),
     # What hyperframe would not write: any type, flags, length and reserved bit.
-    st.tuples(st.integers(0, 12), st.integers(0, 255), st.integers(0, 2**32 - 1) | _ids,
-              st.binary(max_size=30), st.integers(-2, 70_000) | st.just(0)).map(
-        lambda parts: lambda side: _by_hand(*parts)),
-)  # fmt: skip
+    st.tuples(
+        st.integers(0, 12),
+        st.integers(0, 255),
+        st.integers(0, 2**32 - 1) | _ids,
+        st.binary(max_size=30),
+        st.integers(-2, 70_000) | st.just(0),
+    ).map(lambda parts: lambda side: _by_hand(*parts)),
+)
 ACTIONS = st.tuples(
     st.sampled_from(("open", "ping", "wait", "leave", *_ON_STREAM)), st.integers(0, 3)
 )
@@ -355,12 +427,13 @@ class AnyPartTests(SynchronousTestCase):
         st.lists(
             st.tuples(
                 st.sampled_from((b":method", b":path", b"grpc-timeout", b"content-type", b"te"))
-                | st.binary(max_size=12) | st.just(b"x-bin"),
+                | st.binary(max_size=12)
+                | st.just(b"x-bin"),
                 st.sampled_from((b"POST", b"/a.B/C", b"application/grpc")) | st.binary(max_size=20),
             ),
             max_size=12,
         )
-    )  # fmt: skip
+    )
     def test_any_head(self, fields: Any) -> None:
         """Any header fields are a call, not gRPC, or malformed."""
         try:
@@ -373,8 +446,9 @@ class AnyPartTests(SynchronousTestCase):
         self.assertLessEqual(kept, size + len(fields))
 
     @settings(deadline=None)
-    @given(st.lists(st.binary(max_size=3000) | st.integers(0, 200).map(prefix), max_size=12),
-           st.data())  # fmt: skip
+    @given(
+        st.lists(st.binary(max_size=3000) | st.integers(0, 200).map(prefix), max_size=12), st.data()
+    )
     def test_any_messages(self, pieces: list[bytes], data: Any) -> None:
         """Any bytes are messages, a refusal, or wait for more; what is held is what came."""
         inbox = Inbox(2000)

@@ -77,10 +77,19 @@ _NEEDED = frozenset(
 )
 _TEXTS = frozenset(
     [
-        "node_id", "resource_id", "resource_kind", "session_uid", "action", "cedar_action",
-        "decision", "decision_id", "reason", "trace_id", "entities_digest",
+        "node_id",
+        "resource_id",
+        "resource_kind",
+        "session_uid",
+        "action",
+        "cedar_action",
+        "decision",
+        "decision_id",
+        "reason",
+        "trace_id",
+        "entities_digest",
     ]
-)  # fmt: skip
+)
 _NUMBERS = frozenset(["policy_version", "catalog_version"])
 _KNOWN = _NEEDED | _TEXTS | _NUMBERS | {"policies", "request", "details"}
 _OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}

@@ -91,9 +91,11 @@ def _check_end(head: SignedHead, last: bytes, tree: Tree | None) -> None:
     end = head.head.tree_size
     if tree is not None and tree.root != head.head.root:
         raise ChainFault(
-            end, "head_mismatch", f"the records up to {end}, with their origins' signatures, are "
+            end,
+            "head_mismatch",
+            f"the records up to {end}, with their origins' signatures, are "
             "not those that the head signed",
-        )  # fmt: skip
+        )
     if last != head.head.last_hash:
         raise ChainFault(end, "head_mismatch", f"record {end} is not the one that the head signed")
 

@@ -60,9 +60,14 @@ def cef(entry: Entry) -> str:
     """One line of the Common Event Format, version 0."""
     shown = _shown(entry)
     header = (
-        "CEF:0", "svc", "svc", __version__, shown.get("code", ""), shown.get("event", ""),
+        "CEF:0",
+        "svc",
+        "svc",
+        __version__,
+        shown.get("code", ""),
+        shown.get("event", ""),
         _SEVERITY.get(str(shown.get("severity")), 5),
-    )  # fmt: skip
+    )
     fields = [f"rt={_micros(entry, shown) // 1000}"]
     for name in sorted(set(shown) - set(_LEFT_OUT)):
         fields += (f"{_key(path)}={_value(text)}" for path, text in _flat(name, shown[name]))

@@ -62,6 +62,11 @@ class RowMaker:
     def _own(self, event: Event, details: Mapping[str, Json]) -> AuditRecord:
         at, actor = self.now(), Actor("node", self.origin)
         return AuditRecord(
-            event_id=event_id(at, self.entropy), time=at, event=event, actor=actor,
-            origin=self.origin, node_id=self.origin, details=details,
-        )  # fmt: skip
+            event_id=event_id(at, self.entropy),
+            time=at,
+            event=event,
+            actor=actor,
+            origin=self.origin,
+            node_id=self.origin,
+            details=details,
+        )

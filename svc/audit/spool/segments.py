@@ -147,8 +147,11 @@ class StoredSpool:
             segment.is_damaged = True
             _log.error(
                 "rows of a spool are damaged; those behind them are delivered",
-                spool=self.spool_id, first_n=n, file=segment.path.name, reason=what,
-            )  # fmt: skip
+                spool=self.spool_id,
+                first_n=n,
+                file=segment.path.name,
+                reason=what,
+            )
 
     def ends_at(self, n: int) -> None:
         """A later spool says that *n* was the last row acknowledged: what follows it never was."""
@@ -238,8 +241,10 @@ def _find_end(spool: StoredSpool, segment: Segment) -> None:
     if end < segment.size:
         _log.info(
             "a spool ends in a row that was never acknowledged",
-            spool=spool.spool_id, file=segment.path.name, bytes=segment.size - end,
-        )  # fmt: skip
+            spool=spool.spool_id,
+            file=segment.path.name,
+            bytes=segment.size - end,
+        )
     segment.size = end
     segment.last = rows[-1].n if rows else 0
 

@@ -187,8 +187,10 @@ class Spool:
         if level > self._level:
             _log.warn(
                 "the audit spool fills: Authority does not take of it",
-                percent=round(100 * room.used / room.most), used=room.used, most=room.most,
-            )  # fmt: skip
+                percent=round(100 * room.used / room.most),
+                used=room.used,
+                most=room.most,
+            )
             self._level = level
         elif self._level and room.used < LEVELS[0] / 2 * room.most:
             _log.info("the audit spool has room again", used=room.used, most=room.most)

@@ -171,8 +171,13 @@ class Draining:
         if not is_fresh:
             return
         unended = dict(self.tx.spools.unended(judged.origin))
-        unended.update({spool[1]: memory for spool, memory in self._memories.items()
-                        if spool[0] == judged.origin})  # fmt: skip
+        unended.update(
+            {
+                spool[1]: memory
+                for spool, memory in self._memories.items()
+                if spool[0] == judged.origin
+            }
+        )
         for spool_id, memory in sorted(unended.items()):
             ended = memory.closed is not None or memory.lost
             if not ended and spool_id not in former and spool_id != judged.place.spool_id:

@@ -141,9 +141,8 @@ class CatalogDesk:
         """
         word = getattr(request, "from")
         named = [
-            one for one in tx.nodes.all()
-            if word in (one.id, one.name) and one.role == "connector"
-        ]  # fmt: skip
+            one for one in tx.nodes.all() if word in (one.id, one.name) and one.role == "connector"
+        ]
         others = [one for one in named if one.id != target.id]
         if named and not others:
             raise SvcError(

@@ -158,9 +158,13 @@ def export_log(
 @click.option("--json", "as_json", is_flag=True, help="The output is JSON in any case.")
 @click.pass_context
 def prove(
-    context: click.Context, seq: int | None, first: int | None, over: int | None, personal: bool,
+    context: click.Context,
+    seq: int | None,
+    first: int | None,
+    over: int | None,
+    personal: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write a proof and its signed head, for contrib/verify_audit.py to check offline.
 
     It proves that record SEQ is in the log or, with --from, that the log has only been appended to.
@@ -276,9 +280,16 @@ def _log(context: click.Context) -> OutsideLog:
 )
 @click.pass_context
 def show_records(
-    context: click.Context, /, decision_id: str | None, seq: int | None, last: int | None,
-    is_long: bool, follow: bool, as_json: bool, **filters: str | None,
-) -> None:  # fmt: skip
+    context: click.Context,
+    /,
+    decision_id: str | None,
+    seq: int | None,
+    last: int | None,
+    is_long: bool,
+    follow: bool,
+    as_json: bool,
+    **filters: str | None,
+) -> None:
     """Show the newest records, or those that match the filters, one per line, oldest first.
 
     A record is shown if it matches every filter given. Records that are missing, altered or
@@ -339,17 +350,24 @@ def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Se
     def select(tx: ITransaction) -> Selection:
         return Selection(
             None if person is None else persons_called(tx, person),
-            filters["resource"], filters["event"], filters["decision"], filters["session"],
-            times["since"], times["until"],
-        )  # fmt: skip
+            filters["resource"],
+            filters["event"],
+            filters["decision"],
+            filters["session"],
+            times["since"],
+            times["until"],
+        )
 
     return select
 
 
 async def _follow(
-    reactor: Any, place: StorePlace, select: Callable[[ITransaction], Selection], end: int,
+    reactor: Any,
+    place: StorePlace,
+    select: Callable[[ITransaction], Selection],
+    end: int,
     form: Callable[[Shown], str],
-) -> None:  # fmt: skip
+) -> None:
     """Go on until interrupted, or until nobody reads any more."""
     from twisted.internet.task import deferLater
 

@@ -60,9 +60,12 @@ def backup() -> None:
 @json_option
 @click.pass_context
 def create(
-    context: click.Context, out: Path, recipients: tuple[str, ...], window_closed: bool,
+    context: click.Context,
+    out: Path,
+    recipients: tuple[str, ...],
+    window_closed: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write an encrypted backup of store and keys to a new directory.
 
     Refused while a process has the store open for writing, unless --window-closed is given.
@@ -75,9 +78,12 @@ def create(
     assert given is not None
     settings = authority_settings(context)
     order = Order(
-        out, read_recipients(recipients), not window_closed,
-        Path(config_path(context)), given.environ,
-    )  # fmt: skip
+        out,
+        read_recipients(recipients),
+        not window_closed,
+        Path(config_path(context)),
+        given.environ,
+    )
     place = backup_place(settings, authority_state(settings))
     made = Making(place, order, time.time, os.urandom).make()
     _tell(made, as_json)
@@ -122,9 +128,13 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def restore(
-    context: click.Context, directory: Path, identity: Path, known: tuple[Path, ...], reason: str,
+    context: click.Context,
+    directory: Path,
+    identity: Path,
+    known: tuple[Path, ...],
+    reason: str,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Restore a backup, completely or not at all, to the empty locations in the configuration.
 
     Run it as the Authority's user.  If audit records are lost by it, the next start

@@ -26,9 +26,13 @@ def resources() -> None:
 @json_option
 @click.pass_context
 def add_resource(
-    context: click.Context, resource: str, kind: str, node: str | None, given: tuple[str, ...],
+    context: click.Context,
+    resource: str,
+    kind: str,
+    node: str | None,
+    given: tuple[str, ...],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Add the resource ID, a DNS label, and assign it to a Connector."""
     request = pb.AddResourceRequest(
         id=resource, kind=kind, node=node or "", labels=labels_of(given)

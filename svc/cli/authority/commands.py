@@ -36,8 +36,18 @@ def authority(context: click.Context) -> int:
 
 audit.add_command(outbox)
 for _command in (
-    status, nodes, persons, groups, resources, policy, audit, store, state, backup, keys,
-):  # fmt: skip
+    status,
+    nodes,
+    persons,
+    groups,
+    resources,
+    policy,
+    audit,
+    store,
+    state,
+    backup,
+    keys,
+):
     authority.add_command(_command)
 
 _OLDER = {

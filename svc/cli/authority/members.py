@@ -36,9 +36,13 @@ def nodes() -> None:
 @json_option
 @click.pass_context
 def add_node(
-    context: click.Context, name: str, role: str, ttl: int | None, names: tuple[str, ...],
+    context: click.Context,
+    name: str,
+    role: str,
+    ttl: int | None,
+    names: tuple[str, ...],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Create and print a one-use token with which the node NAME joins; it is not shown again."""
     if names and role != "proxy":
         raise click.UsageError("--public-name applies only to Proxies")
@@ -80,9 +84,14 @@ def add_node(
 @json_option
 @click.pass_context
 def expect_node(
-    context: click.Context, name: str, role: str, key: str, ttl: int | None,
-    names: tuple[str, ...], as_json: bool,
-) -> None:  # fmt: skip
+    context: click.Context,
+    name: str,
+    role: str,
+    key: str,
+    ttl: int | None,
+    names: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Allow the holder of a key to join once as the node NAME, without a token.
 
     A node with `join.by_key` logs the SHA-256 of its key as long as that key may not join.
@@ -98,8 +107,14 @@ def expect_node(
     )
     answer = admin(context)("ExpectNode", request, pb.ExpectNodeResponse)
     until = moment(answer.expires_at)
-    said = {"id": answer.id, "name": name, "role": role, "key_sha256": digest.hex(),
-            "expires_at": until, "ca_pin": answer.ca_pin}  # fmt: skip
+    said = {
+        "id": answer.id,
+        "name": name,
+        "role": role,
+        "key_sha256": digest.hex(),
+        "expires_at": until,
+        "ca_pin": answer.ca_pin,
+    }
     tell(as_json, said, [f"expected {answer.id}, until {until}, ca_pin {answer.ca_pin}"])
 
 
@@ -191,18 +206,26 @@ def persons() -> None:
 @json_option
 @click.pass_context
 def add_person(
-    context: click.Context, name: str, groups: tuple[str, ...], create_groups: bool,
-    join_groups: bool, ttl: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    context: click.Context,
+    name: str,
+    groups: tuple[str, ...],
+    create_groups: bool,
+    join_groups: bool,
+    ttl: int | None,
+    as_json: bool,
+) -> None:
     """Create and print a one-use token with which the person NAME joins; it is not shown again.
 
     An existing person gets a new token, and is added to further groups only with --join-groups.
     """
     settings = authority_settings(context)
     request = pb.AddPersonRequest(
-        name=name, groups=groups, ttl_secs=ttl or 0,
-        create_groups=create_groups, join_groups=join_groups,
-    )  # fmt: skip
+        name=name,
+        groups=groups,
+        ttl_secs=ttl or 0,
+        create_groups=create_groups,
+        join_groups=join_groups,
+    )
     answer = admin(context)("AddPerson", request, pb.TokenResponse)
     lines = [
         f"token of {name}: valid for one join until {moment(answer.expires_at)}",

@@ -154,10 +154,18 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
     p.store.committed, p.store.watch = writer.appended, watch
     watch.appended, watch.verify, watch.keeps = writer.appended, writer.verify, _keeps(p)
     restoring = Restoring(
-        FencedStore(p.opened.store, p.leadership.held), watch.chain, p.recorder,
-        restore_wish_file(p.state / "anchor" / WISH), keeper, p.keeper.anchor, watch, writer,
-        exchange, p.runtime.now, _in_thread(p),
-    )  # fmt: skip
+        FencedStore(p.opened.store, p.leadership.held),
+        watch.chain,
+        p.recorder,
+        restore_wish_file(p.state / "anchor" / WISH),
+        keeper,
+        p.keeper.anchor,
+        watch,
+        writer,
+        exchange,
+        p.runtime.now,
+        _in_thread(p),
+    )
     return AuditHeads(exchange, told, watch, writer, restoring, Loading(keeper, told), witnesses)
 
 
@@ -191,10 +199,17 @@ def _watch(
     reactor, path = p.runtime.reactor, p.state / "anchor" / GREATEST
     greatest = greatest_head(reactor, path, p.keys.root_der, cluster)
     watch = LogWatch(
-        chain, keeper, greatest, judge, reactor, run_blocking=in_thread, told=told,
-        heals=is_shared, every=min(LOOK_SECS, p.settings.snapshot.reload_secs),
+        chain,
+        keeper,
+        greatest,
+        judge,
+        reactor,
+        run_blocking=in_thread,
+        told=told,
+        heals=is_shared,
+        every=min(LOOK_SECS, p.settings.snapshot.reload_secs),
         led_end=_led_end(p),
-    )  # fmt: skip
+    )
     if exchange is not None:
         watch.others = exchange.greater
     for each in AUDIT:

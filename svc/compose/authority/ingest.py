@@ -57,9 +57,12 @@ def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
     # Every instance watches, whoever leads; so past the lease.
     watch = OutboxWatch(p.opened.store, now, meters)
     maker = RowMaker(
-        p.identity.principal.id, p.identity_store.audit_key(), p.recorder.sealer, now,
+        p.identity.principal.id,
+        p.identity_store.audit_key(),
+        p.recorder.sealer,
+        now,
         p.runtime.entropy,
-    )  # fmt: skip
+    )
     queue: AuditQueue
 
     def covered() -> int:

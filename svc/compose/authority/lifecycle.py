@@ -242,9 +242,15 @@ def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
         return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
 
     return IssuersInForce(
-        p.desk, knowledge, p.store, p.recorder, runtime.now, load,
-        lambda call: deferToThreadPool(runtime.reactor, pool(), call), stale_meter(p.metrics),
-    )  # fmt: skip
+        p.desk,
+        knowledge,
+        p.store,
+        p.recorder,
+        runtime.now,
+        load,
+        lambda call: deferToThreadPool(runtime.reactor, pool(), call),
+        stale_meter(p.metrics),
+    )
 
 
 def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
@@ -265,10 +271,14 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
         }
 
     return PurposesInForce(
-        p.keys, issuers, load, runtime.now,
+        p.keys,
+        issuers,
+        load,
+        runtime.now,
         lambda call: deferToThreadPool(runtime.reactor, runtime.reactor.getThreadPool(), call),
-        taken, key_meter(p.metrics),
-    )  # fmt: skip
+        taken,
+        key_meter(p.metrics),
+    )
 
 
 def _key_sha256(identity: TransportIdentity) -> bytes:

@@ -64,10 +64,13 @@ class Doors:
         proxies, nodes = self._shown({Role.PROXY}), self._shown(NODE_ROLES)
         if "control" in self.listeners:
             server = self._server(
-                "control", control.service(), control.admit,
+                "control",
+                control.service(),
+                control.admit,
                 dict.fromkeys(FORWARDED, proxies),
-                [self.peers.leader], {LEADER_METHOD: proxies},
-            )  # fmt: skip
+                [self.peers.leader],
+                {LEADER_METHOD: proxies},
+            )
             tls = server_context(p.identity, required, roles={Role.PROXY})
             self.listeners["control"].late.serve(server, tls)
         if "join" in self.listeners:
@@ -109,10 +112,12 @@ class Doors:
             peers.forwarded.methods[method] = Served(admit, serve)
         both = p.serving.forwarded(service, forwarded, peers.forwarding.serve)
         return rpc_server(
-            p.runtime, p.settings, [both, *more],
+            p.runtime,
+            p.settings,
+            [both, *more],
             p.serving.guarded(admit, {**forwarded, **(meanwhile or {})}),
             listener=f"endpoints.{name}_listen",
-        )  # fmt: skip
+        )
 
     def _shown(self, roles: Set[Role]) -> Admit:
         """Admits whoever shows a certificate of these roles that is good now (R13)."""

@@ -84,9 +84,12 @@ def make_peers(
     )
     forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(knowledge))
     return Peers(
-        membership, route, Forwarding(route, clock, meters), forwarded,
+        membership,
+        route,
+        Forwarding(route, clock, meters),
+        forwarded,
         leader_service(lambda: _claim(p)),
-    )  # fmt: skip
+    )
 
 
 def serve_private(p: Parts, peers: Peers, listener: RpcListener) -> None:
@@ -98,9 +101,13 @@ def serve_private(p: Parts, peers: Peers, listener: RpcListener) -> None:
 
     admit = p.serving.guarded(peers.forwarded.admit, {LEADER_METHOD: an_authority})
     server = rpc_server(
-        p.runtime, p.settings, services, admit, listener="endpoints.private_listen",
+        p.runtime,
+        p.settings,
+        services,
+        admit,
+        listener="endpoints.private_listen",
         limits=_roomy(p.settings),
-    )  # fmt: skip
+    )
     tls = server_context(p.identity, ClientCertificates.REQUIRED, roles={Role.AUTHORITY})
     listener.late.serve(server, tls)
 
@@ -124,10 +131,15 @@ def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], obj
         (ready.lost if missing else ready.met)(MEMBERSHIP)
 
     return Membership(
-        p.opened.store, me, settings.authority.peers,
-        settings.endpoints.private_listen is not None, p.runtime.reactor, told, stopped_by,
+        p.opened.store,
+        me,
+        settings.authority.peers,
+        settings.endpoints.private_listen is not None,
+        p.runtime.reactor,
+        told,
+        stopped_by,
         settings.store_lease_secs,
-    )  # fmt: skip
+    )
 
 
 def _claim(p: Parts) -> Claim:
@@ -164,8 +176,11 @@ async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
     def refused(refusal: SvcError) -> None:
         _log.error(
             "the server at a private address is not the expected Authority",
-            key=key, address=str(address), reason=refusal.reason, text=refusal.text,
-        )  # fmt: skip
+            key=key,
+            address=str(address),
+            reason=refusal.reason,
+            text=refusal.text,
+        )
 
     settings, clock = p.settings, p.runtime.reactor
     context = client_context(

@@ -122,16 +122,35 @@ def make_authority(
         origin_key(keys),
     )
     leadership = Leadership(
-        opened.store, owner_of(settings, identity), runtime.entropy(8).hex(), runtime.reactor,
-        not opened.is_shared, settings.store_lease_secs,
-    )  # fmt: skip
+        opened.store,
+        owner_of(settings, identity),
+        runtime.entropy(8).hex(),
+        runtime.reactor,
+        not opened.is_shared,
+        settings.store_lease_secs,
+    )
     store = NoticingStore(FencedStore(opened.store, leadership.held))
     tasks = BackgroundTasks()
     keeper = StateKeeper(recorder.ledger, StateAnchor(state / "anchor"), tasks, _in_thread(runtime))
     parts = Parts(
-        runtime, settings, metrics, state, keys, kinds, words, identity_store, identity,
-        desk, opened, leadership, Serving(leadership), store, recorder, keeper, tasks,
-    )  # fmt: skip
+        runtime,
+        settings,
+        metrics,
+        state,
+        keys,
+        kinds,
+        words,
+        identity_store,
+        identity,
+        desk,
+        opened,
+        leadership,
+        Serving(leadership),
+        store,
+        recorder,
+        keeper,
+        tasks,
+    )
     return _assembled(parts, stopped_by)
 
 
@@ -166,19 +185,36 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
     admin = _admin(p, rooms, control, role, queue)
     server = rpc_server(
-        p.runtime, p.settings, [admin.service()],
+        p.runtime,
+        p.settings,
+        [admin.service()],
         p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
-        plaintext=True, listener="state_dir",
-    )  # fmt: skip
+        plaintext=True,
+        listener="state_dir",
+    )
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
     begin = Beginning(
-        p, role, rooms.knowledge, rooms.policy, rooms.policies, rooms.ends, rooms.publisher,
-        stopped_by, rooms.unsigned, rooms.issuers,
-    )  # fmt: skip
+        p,
+        role,
+        rooms.knowledge,
+        rooms.policy,
+        rooms.policies,
+        rooms.ends,
+        rooms.publisher,
+        stopped_by,
+        rooms.unsigned,
+        rooms.issuers,
+    )
     turn = Turn(
-        p.leadership, heads.exchange, role.ready, listeners, stopped_by, follower.follow,
-        snapshot.reload_secs, queue.own,
-    )  # fmt: skip
+        p.leadership,
+        heads.exchange,
+        role.ready,
+        listeners,
+        stopped_by,
+        follower.follow,
+        snapshot.reload_secs,
+        queue.own,
+    )
     for service in (
         StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
@@ -222,16 +258,23 @@ def _rooms(p: Parts) -> Rooms:
     knowledge = Knowledge(p.store, p.recorder.ledger, now, p.keeper.advanced)
     registrations = Registrations()
     publisher = SnapshotPublisher(
-        cluster, p.keys.signer(Purpose.SNAPSHOT), now, int(p.settings.snapshot.valid_secs),
+        cluster,
+        p.keys.signer(Purpose.SNAPSHOT),
+        now,
+        int(p.settings.snapshot.valid_secs),
         p.leadership.epoch,
-    )  # fmt: skip
+    )
     applied = p.metrics.gauge("svc_policy_version_applied")
     publishing = Publishing(cluster, publisher, _in_thread(p.runtime), applied.set)
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
-        cluster, p.words, p.kinds.by_name, lambda text: guard.check(text, p.words),
-        _in_thread(p.runtime), publishing.policy_changed,
-    )  # fmt: skip
+        cluster,
+        p.words,
+        p.kinds.by_name,
+        lambda text: guard.check(text, p.words),
+        _in_thread(p.runtime),
+        publishing.policy_changed,
+    )
     knowledge.on_change(publishing.facts_changed)
     knowledge.on_change(registrations.follow)
     knowledge.on_change(Following(policy, knowledge, p.tasks).changed)
@@ -240,15 +283,29 @@ def _rooms(p: Parts) -> Rooms:
     ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = RenewalDesk(
-        p.desk, knowledge, p.identity.verifier, p.store, p.recorder, now,
-        lambda node_id: registrations.evict(node_id, "cloned_node"), rates.renewals,
-    )  # fmt: skip
+        p.desk,
+        knowledge,
+        p.identity.verifier,
+        p.store,
+        p.recorder,
+        now,
+        lambda node_id: registrations.evict(node_id, "cloned_node"),
+        rates.renewals,
+    )
     return Rooms(
-        knowledge, registrations, publisher, policy, operators, policies, ends, renewals,
-        rates, RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
+        knowledge,
+        registrations,
+        publisher,
+        policy,
+        operators,
+        policies,
+        ends,
+        renewals,
+        rates,
+        RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
         UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
         issuers_in_force(p, knowledge),
-    )  # fmt: skip
+    )
 
 
 def _control(
@@ -268,44 +325,90 @@ def _control(
         heads.writer.require_signing()
 
     issuance = Issuance(
-        cluster, rooms.knowledge, engine, rooms.registrations, kinds, p.store, p.recorder,
-        verifier, p.keys.signer(Purpose.GRANT), clock, now, entropy, decisions_meter(p.metrics),
-        rooms.rates, rooms.refusals, p.runtime.traces.note,
-        may_grant=may_grant,
-    )  # fmt: skip
-    intake = Intake(
-        cluster, rooms.knowledge, rooms.registrations, p.store, p.recorder, verifier, clock, now,
-        entropy, int(p.settings.tunnel.lease_secs), p.tasks, rooms.rates,
+        cluster,
+        rooms.knowledge,
+        engine,
+        rooms.registrations,
+        kinds,
+        p.store,
+        p.recorder,
+        verifier,
+        p.keys.signer(Purpose.GRANT),
+        clock,
+        now,
+        entropy,
+        decisions_meter(p.metrics),
+        rooms.rates,
         rooms.refusals,
-    )  # fmt: skip
+        p.runtime.traces.note,
+        may_grant=may_grant,
+    )
+    intake = Intake(
+        cluster,
+        rooms.knowledge,
+        rooms.registrations,
+        p.store,
+        p.recorder,
+        verifier,
+        clock,
+        now,
+        entropy,
+        int(p.settings.tunnel.lease_secs),
+        p.tasks,
+        rooms.rates,
+        rooms.refusals,
+    )
     explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
 
     async def seen(node_id: str, version: str) -> None:
         await p.store.run("node seen", lambda tx: tx.nodes.seen(node_id, now(), version))
 
     return ControlService(
-        rooms.knowledge, verifier, issuance, intake, rooms.ends, rooms.publisher, explainer,
-        lambda: lanes_of(p, listeners), clock, seen, rooms.rates, queue.intake, heads.told,
-    )  # fmt: skip
+        rooms.knowledge,
+        verifier,
+        issuance,
+        intake,
+        rooms.ends,
+        rooms.publisher,
+        explainer,
+        lambda: lanes_of(p, listeners),
+        clock,
+        seen,
+        rooms.rates,
+        queue.intake,
+        heads.told,
+    )
 
 
 def _admin(
     p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole, queue: AuditQueue
 ) -> AdminService:
     members = MemberDesk(
-        rooms.knowledge, rooms.registrations, p.store, p.recorder, p.runtime.now,
-        p.runtime.entropy, p.keys.ca_pin, p.settings.identity.join_token_secs,
+        rooms.knowledge,
+        rooms.registrations,
+        p.store,
+        p.recorder,
+        p.runtime.now,
+        p.runtime.entropy,
+        p.keys.ca_pin,
+        p.settings.identity.join_token_secs,
         rooms.ends.revoked,
-    )  # fmt: skip
+    )
     catalog = CatalogDesk(
         rooms.knowledge, rooms.registrations, p.kinds.by_name, p.store, p.recorder, p.runtime.now
     )
 
     async def status() -> admin_pb2.StatusResponse:
         return await status_of(
-            p, rooms.knowledge, rooms.policy, rooms.registrations, control, role, rooms.unsigned,
+            p,
+            rooms.knowledge,
+            rooms.policy,
+            rooms.registrations,
+            control,
+            role,
+            rooms.unsigned,
             queue.watch.counts,
-        )  # fmt: skip
+        )
 
     return AdminService(rooms.operators, members, catalog, rooms.policies, queue.desk, status)
 

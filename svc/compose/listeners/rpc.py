@@ -149,10 +149,18 @@ def rpc_server(
         settings.limits.connections_per_minute,
     )
     return RpcServerFactory(
-        list(services), runtime.reactor, limits, told, admit, plaintext, runtime.traces.traced,
-        anonymous(limits), settings.limits.handshake_secs, crowd,
+        list(services),
+        runtime.reactor,
+        limits,
+        told,
+        admit,
+        plaintext,
+        runtime.traces.traced,
+        anonymous(limits),
+        settings.limits.handshake_secs,
+        crowd,
         Endings(runtime.reactor, listener),
-    )  # fmt: skip
+    )
 
 
 @implementer(IStreamServerEndpoint)

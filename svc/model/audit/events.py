@@ -111,17 +111,23 @@ _CERTIFICATE = "serial certificate_sha256 not_after profile generation"
 _TRAFFIC = "bytes_up bytes_down duration_ms lane proxy_id connector_id"
 
 SESSION_START = _event(
-    1001, "session.start", "I", "a session was granted",
+    1001,
+    "session.start",
+    "I",
+    "a session was granted",
     "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
-)  # fmt: skip
+)
 SESSION_END = _event(1002, "session.end", "I", "a session ended", _TRAFFIC)
 SESSION_ABANDONED = _event(
     1003, "session.abandoned", "W", "nobody claimed a session any more", _TRAFFIC
 )
 SESSION_REFUSED = _event(
-    1004, "session.refused", "W", "a session was not granted",
+    1004,
+    "session.refused",
+    "W",
+    "a session was not granted",
     "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
-)  # fmt: skip
+)
 SESSION_MISMATCH = _event(
     1005, "session.mismatch", "W", "Connector and Proxy count a session's bytes apart", _TRAFFIC
 )
@@ -129,72 +135,113 @@ REQUEST_DECISION = _event(
     1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
 )
 REFUSALS_SUMMARY = _event(
-    1011, "refusals.summary", "W",
+    1011,
+    "refusals.summary",
+    "W",
     "what one caller was refused in a minute without a record each; the reason names the budget",
     "count since until proxy_id person_id connector_id",
-)  # fmt: skip
+)
 RECORDING_DELIVERED = _event(
-    1020, "recording.delivered", "I", "a recording reached its store",
+    1020,
+    "recording.delivered",
+    "I",
+    "a recording reached its store",
     "recording_sha256 connector_id",
-)  # fmt: skip
+)
 TUNNEL_REGISTERED = _event(
-    1030, "tunnel.registered", "I", "a Connector registered a tunnel",
+    1030,
+    "tunnel.registered",
+    "I",
+    "a Connector registered a tunnel",
     "proxy_id connector_id resources inventory_generation",
-)  # fmt: skip
+)
 TUNNEL_REFUSED = _event(
-    1031, "tunnel.refused", "W", "a Connector's registration was refused",
+    1031,
+    "tunnel.refused",
+    "W",
+    "a Connector's registration was refused",
     "proxy_id connector_id resources source_address",
-)  # fmt: skip
+)
 TUNNEL_ENDED = _event(
     1032, "tunnel.ended", "I", "a tunnel ended", "proxy_id connector_id count duration_ms"
 )
 
 TOKEN_CREATE = _event(
-    2001, "token.create", "I", "a one-use join token was made",
+    2001,
+    "token.create",
+    "I",
+    "a one-use join token was made",
     "token_id token role ttl_seconds person_id row_digest local_uid",
-)  # fmt: skip
+)
 NODE_ENROLL = _event(
-    2002, "node.enroll", "I", "a node joined",
+    2002,
+    "node.enroll",
+    "I",
+    "a node joined",
     f"{_CERTIFICATE} token_id token expected_id role key_digest source_address row_digest",
-)  # fmt: skip
+)
 ENROLL_REFUSED = _event(
-    2003, "enroll.refused", "W", "somebody with a known token was not let in",
+    2003,
+    "enroll.refused",
+    "W",
+    "somebody with a known token was not let in",
     "token_id token expected_id role source_address",
-)  # fmt: skip
+)
 NODE_RENEW = _event(
     2004, "node.renew", "I", "a node's certificate was renewed", f"{_CERTIFICATE} role row_digest"
 )
 RENEW_REFUSED = _event(
-    2005, "renew.refused", "W", "a renewal was refused",
+    2005,
+    "renew.refused",
+    "W",
+    "a renewal was refused",
     "serial generation role person_id source_address",
-)  # fmt: skip
+)
 NODE_REVOKE = _event(
     2006, "node.revoke", "I", "a node was revoked", "serial role row_digest local_uid"
 )
 KEY_EXPECT = _event(
-    2007, "key.expect", "I", "a key may join once without a token",
+    2007,
+    "key.expect",
+    "I",
+    "a key may join once without a token",
     "expected_id key_digest role ttl_seconds row_digest local_uid",
-)  # fmt: skip
+)
 KEY_WITHDRAW = _event(
-    2008, "key.withdraw", "I", "a key may not join without a token any more",
+    2008,
+    "key.withdraw",
+    "I",
+    "a key may not join without a token any more",
     "expected_id key_digest role row_digest local_uid",
-)  # fmt: skip
+)
 CREDENTIAL_ISSUE = _event(
-    2010, "credential.issue", "I", "a credential left the authority",
+    2010,
+    "credential.issue",
+    "I",
+    "a credential left the authority",
     f"{_CERTIFICATE} person_id role private_key",
-)  # fmt: skip
+)
 PERSON_ADD = _event(
-    2020, "person.add", "I", "a person was added",
+    2020,
+    "person.add",
+    "I",
+    "a person was added",
     "person_id name email row_digest local_uid password",
-)  # fmt: skip
+)
 PERSON_ENROLL = _event(
-    2021, "person.enroll", "I", "a person exchanged a token for a certificate",
+    2021,
+    "person.enroll",
+    "I",
+    "a person exchanged a token for a certificate",
     f"{_CERTIFICATE} person_id token_id token source_address row_digest",
-)  # fmt: skip
+)
 PERSON_RENEW = _event(
-    2022, "person.renew", "I", "a person's certificate was renewed",
+    2022,
+    "person.renew",
+    "I",
+    "a person's certificate was renewed",
     f"{_CERTIFICATE} person_id row_digest",
-)  # fmt: skip
+)
 PERSON_REVOKE = _event(
     2023, "person.revoke", "I", "a person was revoked", "person_id row_digest local_uid"
 )
@@ -210,28 +257,43 @@ GROUP_LEAVE = _event(
 )
 
 POLICY_PROPOSE = _event(
-    3001, "policy.propose", "I", "a policy was proposed",
+    3001,
+    "policy.propose",
+    "I",
+    "a policy was proposed",
     "policy_digest previous_digest note validated row_digest local_uid",
-)  # fmt: skip
+)
 POLICY_APPROVE = _event(
-    3002, "policy.approve", "I", "a policy was approved",
+    3002,
+    "policy.approve",
+    "I",
+    "a policy was approved",
     "policy_digest previous_digest note row_digest local_uid",
-)  # fmt: skip
+)
 POLICY_ACTIVATE = _event(
-    3003, "policy.activate", "I", "a policy came into force",
+    3003,
+    "policy.activate",
+    "I",
+    "a policy came into force",
     "policy_digest previous_digest note validated row_digest local_uid",
-)  # fmt: skip
+)
 POLICY_REFUSED = _event(
     3004, "policy.refused", "W", "a policy was refused", "policy_digest note local_uid"
 )
 STATE_UNSIGNED = _event(
-    3005, "state.unsigned", "E", "a stored row without its record was not applied",
+    3005,
+    "state.unsigned",
+    "E",
+    "a stored row without its record was not applied",
     "row_digest policy_digest subject signed_digest",
-)  # fmt: skip
+)
 STATE_ADOPT = _event(
-    3006, "state.adopt", "W", "rows from before records of state were taken over as they were",
+    3006,
+    "state.adopt",
+    "W",
+    "rows from before records of state were taken over as they were",
     "count local_uid",
-)  # fmt: skip
+)
 SCOPE_SET = _event(
     3010, "scope.set", "I", "a scope was set", "change previous_digest row_digest local_uid"
 )
@@ -239,9 +301,12 @@ EPOCH_ACTIVATE = _event(
     3011, "epoch.activate", "I", "an epoch came into force", "previous_digest row_digest local_uid"
 )
 ROOT_PREPARE = _event(
-    3020, "root.prepare", "I", "a new cluster root was prepared",
+    3020,
+    "root.prepare",
+    "I",
+    "a new cluster root was prepared",
     "certificate_sha256 key_digest row_digest",
-)  # fmt: skip
+)
 ROOT_ACK = _event(3021, "root.ack", "I", "a node took the new root", "certificate_sha256 role")
 ROOT_ACTIVATE = _event(
     3022, "root.activate", "I", "the new root came into force", "certificate_sha256 row_digest"
@@ -250,30 +315,45 @@ ROOT_CANCEL = _event(
     3023, "root.cancel", "I", "the new root was given up", "certificate_sha256 row_digest"
 )
 CA_ACTIVATE = _event(
-    3024, "ca.activate", "I", "a revision of an issuing CA came into force",
+    3024,
+    "ca.activate",
+    "I",
+    "a revision of an issuing CA came into force",
     "key_purpose generation certificate_sha256 row_digest",
-)  # fmt: skip
+)
 RESOURCE_ADD = _event(
-    3030, "resource.add", "I", "a resource was added to the catalog",
+    3030,
+    "resource.add",
+    "I",
+    "a resource was added to the catalog",
     "labels connector_id resource_identity assignment_revision row_digest local_uid",
-)  # fmt: skip
+)
 RESOURCE_CHANGE = _event(
-    3031, "resource.change", "I", "a resource was changed",
+    3031,
+    "resource.change",
+    "I",
+    "a resource was changed",
     "change labels connector_id resource_identity assignment_revision previous_digest row_digest"
     " local_uid",
-)  # fmt: skip
+)
 RESOURCE_REMOVE = _event(
-    3032, "resource.remove", "I", "a resource was removed",
+    3032,
+    "resource.remove",
+    "I",
+    "a resource was removed",
     "connector_id resource_identity row_digest local_uid",
-)  # fmt: skip
+)
 
 ROLE_START = _event(4001, "role.start", "I", "a role started", "role version plugins")
 ROLE_STOP = _event(4002, "role.stop", "I", "a role stopped", "role version")
 STORE_MIGRATE = _event(4003, "store.migrate", "I", "migrations were applied", "migrations version")
 STORE_RESTORED = _event(
-    4004, "store.restored", "W", "an older store was put back on purpose",
+    4004,
+    "store.restored",
+    "W",
+    "an older store was put back on purpose",
     "head_hash head_size lost_hash lost_size shared_size until note local_uid",
-)  # fmt: skip
+)
 OPERATOR_REFUSED = _event(
     4005, "operator.refused", "W", "an operator's command was refused", "local_uid source_address"
 )
@@ -281,51 +361,81 @@ OPERATOR_READ = _event(
     4006, "operator.read", "I", "an operator read records of others", "count local_uid"
 )
 AUDIT_KEY = _event(
-    4010, "audit.key", "I", "a key may sign records from now on",
+    4010,
+    "audit.key",
+    "I",
+    "a key may sign records from now on",
     "key_digest key_purpose certificate_sha256 row_digest",
-)  # fmt: skip
+)
 AUDIT_HELD = _event(
-    4011, "audit.held", "E", "queued records of an origin were held back",
+    4011,
+    "audit.held",
+    "E",
+    "queued records of an origin were held back",
     "held_event_id spool_id first_n last_n count",
-)  # fmt: skip
+)
 AUDIT_RELEASED = _event(
-    4012, "audit.released", "I", "a held record was let go",
+    4012,
+    "audit.released",
+    "I",
+    "a held record was let go",
     "held_event_id spool_id first_n record_digest note",
-)  # fmt: skip
+)
 AUDIT_GAP = _event(
     4013, "audit.gap", "E", "records of an origin are missing", "spool_id first_n last_n count"
 )
 AUDIT_ERASED = _event(
-    4014, "audit.erased", "I", "personal values were erased beside the log",
+    4014,
+    "audit.erased",
+    "I",
+    "personal values were erased beside the log",
     "count person_id since until local_uid",
-)  # fmt: skip
+)
 AUDIT_FILLED = _event(
-    4015, "audit.filled", "I", "records that were missing have come",
+    4015,
+    "audit.filled",
+    "I",
+    "records that were missing have come",
     "spool_id first_n last_n count",
-)  # fmt: skip
+)
 AUDIT_DISCARDED = _event(
-    4016, "audit.discarded", "W", "a held record was thrown away",
+    4016,
+    "audit.discarded",
+    "W",
+    "a held record was thrown away",
     "held_event_id spool_id first_n record_digest note",
-)  # fmt: skip
+)
 AUDIT_CUT = _event(
-    4017, "audit.cut", "W", "records that did not verify were taken out of the log on purpose",
+    4017,
+    "audit.cut",
+    "W",
+    "records that did not verify were taken out of the log on purpose",
     "first_n last_n count head_size note local_uid",
-)  # fmt: skip
+)
 SPOOL_OPEN = _event(
     4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"
 )
 SPOOL_CLOSE = _event(
-    4021, "spool.close", "I", "an origin ended its spool in order; nothing follows this row",
+    4021,
+    "spool.close",
+    "I",
+    "an origin ended its spool in order; nothing follows this row",
     "spool_id last_n",
-)  # fmt: skip
+)
 AUTHORITY_STANDBY = _event(
-    4030, "authority.standby", "I", "an Authority stands by for the one that leads",
+    4030,
+    "authority.standby",
+    "I",
+    "an Authority stands by for the one that leads",
     "leader_id version",
-)  # fmt: skip
+)
 AUTHORITY_DOUBT = _event(
-    4031, "authority.doubt", "E", "what an Authority that stands by follows does not verify",
+    4031,
+    "authority.doubt",
+    "E",
+    "what an Authority that stands by follows does not verify",
     "leader_id",
-)  # fmt: skip
+)
 
 CATALOGUE: tuple[Event, ...] = tuple(
     sorted((e for e in globals().values() if isinstance(e, Event)), key=lambda event: event.code)

@@ -94,8 +94,9 @@ class Making:
             raise SvcError(
                 f"{refused.text}; stop every Authority, or stop all traffic and give "
                 "--window-closed to copy a snapshot while it runs",
-                reason=refused.reason, fault=Fault.UNAVAILABLE,
-            ) from None  # fmt: skip
+                reason=refused.reason,
+                fault=Fault.UNAVAILABLE,
+            ) from None
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
@@ -129,11 +130,19 @@ class Making:
         if place.critical() != before:
             raise BackupBroken("keys or identity changed while being copied; run this again")
         return Manifest(
-            stamp, at, __version__, form.STOPPED if self.order.alone else form.SNAPSHOT,
-            place.settings.cluster, material.keys.ca_pin,
-            tuple(each.text for each in self.order.recipients), store, facts_of(head), sealed,
-            standings({each.sort for each in packer.kept}), tuple(packer.kept),
-        )  # fmt: skip
+            stamp,
+            at,
+            __version__,
+            form.STOPPED if self.order.alone else form.SNAPSHOT,
+            place.settings.cluster,
+            material.keys.ca_pin,
+            tuple(each.text for each in self.order.recipients),
+            store,
+            facts_of(head),
+            sealed,
+            standings({each.sort for each in packer.kept}),
+            tuple(packer.kept),
+        )
 
     def _store(
         self,
@@ -155,9 +164,15 @@ class Making:
             counted = Compressed(copy.lines(asdict(stamp)))
             sealed[form.STORE] = seal(counted.chunks(), beside / form.STORE, self.order.recipients)
         return StoreFacts(
-            copy.dialect, status.level, status.count, last.seq, last.hash.hex(),
-            dict(copy.rows), counted.size, counted.digest.hexdigest(),
-        )  # fmt: skip
+            copy.dialect,
+            status.level,
+            status.count,
+            last.seq,
+            last.hash.hex(),
+            dict(copy.rows),
+            counted.size,
+            counted.digest.hexdigest(),
+        )
 
     def _next_number(self) -> int:
         """The next generation's; it is durable before anything bears it."""

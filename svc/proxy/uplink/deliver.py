@@ -178,8 +178,10 @@ class SpoolDelivery:
             known.is_refused = True
             _log.error(
                 "Authority does not accept rows of a spool; they stay on the disk",
-                spool=extent.spool_id, reason=e.reason, text=e.text,
-            )  # fmt: skip
+                spool=extent.spool_id,
+                reason=e.reason,
+                text=e.text,
+            )
         finally:
             # Also when Authority takes no more for now: room is what new sessions wait for.
             if has_moved:

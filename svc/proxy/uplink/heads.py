@@ -133,8 +133,9 @@ class AuditHeads:
         if self._refusal is None:
             _log.error(
                 "an audit head cannot be stored, so no session can open",
-                reason=error.strerror or str(error), file=str(error.filename or self.greatest.path),
-            )  # fmt: skip
+                reason=error.strerror or str(error),
+                file=str(error.filename or self.greatest.path),
+            )
         self._unkept = line
         if durable.is_full(error):
             self._refusal = disk_full()

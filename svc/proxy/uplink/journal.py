@@ -142,9 +142,10 @@ class EndsJournal:
             self._failed = None
         except OSError as e:
             _log.error(
-                "the end of sessions cannot be recorded", reason=e.strerror or str(e),
+                "the end of sessions cannot be recorded",
+                reason=e.strerror or str(e),
                 file=str(self.file.path),
-            )  # fmt: skip
+            )
             self._failed = disk_full() if durable.is_full(e) else _unwritten()
             self._is_sound = False
             self._soon(_AGAIN_SECS)

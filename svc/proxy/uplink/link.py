@@ -237,15 +237,17 @@ class AuthorityLink(Service):
         address = str(self.pool.members[at])
         _log.warn(
             "the connection to Authority ended", reason=why.reason, text=why.text, address=address
-        )  # fmt: skip
+        )
         if why.reason == "revoked_node":
             self.revoked()
         if why.reason == LeaseLost.reason and self.pool.is_alone:
             _log.error(
                 "the only configured Authority is not the leader; configure an address for "
                 "each Authority",
-                key="endpoints.authority", address=address, reason=why.reason,
-            )  # fmt: skip
+                key="endpoints.authority",
+                address=address,
+                reason=why.reason,
+            )
 
     def _was_steady(self) -> bool:
         return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS

@@ -123,8 +123,11 @@ class PoolProbes(Service):
         else:
             _log.warn(
                 "an Authority of the pool cannot be reached",
-                key="endpoints.authority", address=address, reason=reason, text=str(failed),
-            )  # fmt: skip
+                key="endpoints.authority",
+                address=address,
+                reason=reason,
+                text=str(failed),
+            )
 
 
 async def _ask(channel: IRpcChannel) -> Claim:

@@ -250,8 +250,11 @@ def _table(form: Mapping[str, Any]) -> Table:
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
-    INT: (int,), REAL: (float, int), TEXT: (str,), BYTES: (str,),
-}  # fmt: skip
+    INT: (int,),
+    REAL: (float, int),
+    TEXT: (str,),
+    BYTES: (str,),
+}
 
 
 def _decoder(table: Table) -> Callable[[list[Any]], list[Any]]:

@@ -146,9 +146,13 @@ class PostgresFactory:
                 connection.deadline = self.seconds() + ANSWER_SECS
             connection.deadline = self.seconds() + MIGRATION_SECS
             report = apply_pending(
-                statements, migrations, lambda: read_ledger(statements), binary_version, now,
+                statements,
+                migrations,
+                lambda: read_ledger(statements),
+                binary_version,
+                now,
                 LEDGER,
-            )  # fmt: skip
+            )
             _let_go(connection)
             return report
 
@@ -231,12 +235,21 @@ class PostgresFactory:
             if connection.ask(IS_THERE).fetchone()[0]:
                 raise AlreadyExists("store: the database is not empty; name an empty one")
             yield PostgresFilling(
-                connection, self.seconds, chain_hash,
-                migrations=self._migrations(), ledger=LEDGER, place=place,
-            )  # fmt: skip
+                connection,
+                self.seconds,
+                chain_hash,
+                migrations=self._migrations(),
+                ledger=LEDGER,
+                place=place,
+            )
 
-    def look(self, place: DatabasePlace, desc: str, fn: Callable[[ITransaction], T],
-             chain_hash: ChainHash) -> T:  # fmt: skip
+    def look(
+        self,
+        place: DatabasePlace,
+        desc: str,
+        fn: Callable[[ITransaction], T],
+        chain_hash: ChainHash,
+    ) -> T:
         """Run *fn* over one snapshot and a connection of its own, in the calling thread."""
         with self._connected(place, "looking", desc, ANSWER_SECS) as connection:
             return cast(T, look(connection, fn, chain_hash))

@@ -73,9 +73,14 @@ class Rehearsing:
         began = self.seconds()
         before, watch = look(db), Stopwatch(self.seconds)
         report = apply_pending(
-            db, self.migrations, lambda: read_ledger(db), self.binary_version, self.now, LEDGER,
+            db,
+            self.migrations,
+            lambda: read_ledger(db),
+            self.binary_version,
+            self.now,
+            LEDGER,
             watch.lap,
-        )  # fmt: skip
+        )
         found = rehearsed(before, look(db), watch.laps, began - started, report)
         self.connection.ask("ROLLBACK")
         return found

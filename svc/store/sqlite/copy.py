@@ -46,9 +46,12 @@ def files(path: str) -> tuple[str, ...]:
     """The store's file, SQLite's own beside it, the lock, and what an ended restore may leave."""
     staged = path + STAGED
     return (
-        path, *(f"{path}-{word}" for word in ("wal", "shm", "journal")), lock_path(path), staged,
+        path,
+        *(f"{path}-{word}" for word in ("wal", "shm", "journal")),
+        lock_path(path),
+        staged,
         *(f"{staged}-{word}" for word in ("wal", "shm", "journal")),
-    )  # fmt: skip
+    )
 
 
 def tables(connection: sqlite3.Connection) -> list[Table]:

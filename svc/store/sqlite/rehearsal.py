@@ -54,9 +54,13 @@ def rehearse_file(
             connection.set_progress_handler(lambda: 0, _STEPS_BETWEEN_SIGNALS)
             before, watch = look(connection), Stopwatch(monotonic)
             report = apply_pending(
-                SqliteDatabase(connection), migrations, lambda: read_ledger(connection),
-                binary_version, now, told=watch.lap,
-            )  # fmt: skip
+                SqliteDatabase(connection),
+                migrations,
+                lambda: read_ledger(connection),
+                binary_version,
+                now,
+                told=watch.lap,
+            )
             return rehearsed(before, look(connection), watch.laps, began - started, report)
 
 

@@ -119,8 +119,10 @@ class FacetContract:
         """A node is found by id, name and key; its id, active name and audit key are taken."""
         await self.store.run("register", lambda tx: tx.nodes.register(NODE))
         for double in (
-            evolve(OTHER, id="n1"), evolve(OTHER, name="edge1"), evolve(OTHER, audit_key=b"a" * 32),
-        ):  # fmt: skip
+            evolve(OTHER, id="n1"),
+            evolve(OTHER, name="edge1"),
+            evolve(OTHER, audit_key=b"a" * 32),
+        ):
             with self.assertRaises(AlreadyExists):
                 await self.store.run("double", lambda tx, node=double: tx.nodes.register(node))
         found = await self.store.read(

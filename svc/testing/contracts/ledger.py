@@ -225,9 +225,12 @@ class LedgerContract:
         held = await self.store.run("begin", begin)
         await self.store.run("write", lambda tx: tx.lease.require(evolve(held, beats=7)))
         for other in (
-            evolve(held, owner="n2"), evolve(held, instance="i2"), evolve(held, epoch=2),
-            evolve(held, epoch=0), Lease(1),
-        ):  # fmt: skip
+            evolve(held, owner="n2"),
+            evolve(held, instance="i2"),
+            evolve(held, epoch=2),
+            evolve(held, epoch=0),
+            Lease(1),
+        ):
             with self.assertRaises(LeaseLost) as lost:
                 await self.store.run("write", lambda tx, one=other: tx.lease.require(one))
             self.assertEqual(lost.exception.leader, "n1")

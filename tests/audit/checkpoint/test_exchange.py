@@ -37,9 +37,18 @@ class ExchangeTests(SynchronousTestCase):
     def writer(self, keeper: MemoryHeads, share: Any = None) -> HeadWriter:
         """Whoever signs, and shares what it signs."""
         return HeadWriter(
-            self.log, keeper, ANCHOR, judge, "demo.example", "log", "a" * 26, self.clock,
-            self.clock.seconds, self.tasks, share=share or self.exchange(keeper).share,
-        )  # fmt: skip
+            self.log,
+            keeper,
+            ANCHOR,
+            judge,
+            "demo.example",
+            "log",
+            "a" * 26,
+            self.clock,
+            self.clock.seconds,
+            self.tasks,
+            share=share or self.exchange(keeper).share,
+        )
 
     def done(self, coroutine: Any) -> Any:
         """What it returns, at once."""

@@ -22,10 +22,16 @@ from tests.proof import proves
 INPUTS = [
     bytes.fromhex(text)
     for text in (
-        "", "00", "10", "2021", "3031", "40414243", "5051525354555657",
+        "",
+        "00",
+        "10",
+        "2021",
+        "3031",
+        "40414243",
+        "5051525354555657",
         "606162636465666768696a6b6c6d6e6f",
     )
-]  # fmt: skip
+]
 """The leaves that implementations of RFC 6962 test each other with, and the root over them."""
 ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"
 
@@ -133,9 +139,14 @@ class ProofTests(SynchronousTestCase):
                 other = [leaf_of(b"other"), *some(second)[1:]]
                 path = hashes(consistency_ranges(first, second), other)
                 self.assertRaises(
-                    AuditBroken, check_consistency, first, second, path,
-                    tree_hash(some(first)), tree_hash(other),
-                )  # fmt: skip
+                    AuditBroken,
+                    check_consistency,
+                    first,
+                    second,
+                    path,
+                    tree_hash(some(first)),
+                    tree_hash(other),
+                )
 
     def test_outside(self) -> None:
         """A leaf past the end, and an empty or larger first tree, have no proof."""

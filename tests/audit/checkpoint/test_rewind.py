@@ -94,17 +94,24 @@ class RestoredTests(SynchronousTestCase):
             self.assertIsNone(lost_head(record))
 
         good: dict[str, Json] = {
-            "lost_size": 5, "lost_hash": "a", "until": "b", "shared_size": 0,
-        }  # fmt: skip
+            "lost_size": 5,
+            "lost_hash": "a",
+            "until": "b",
+            "shared_size": 0,
+        }
 
         def record_of(changed: dict[str, Json]) -> bytes:
             return encode({"event": "store.restored", "details": good | changed})
 
         self.assertEqual(lost_head(record_of({})), (5, "a", "b", 0))
         odd: list[dict[str, Json]] = [
-            {"lost_size": True}, {"lost_hash": 1}, {"until": None},
-            {"shared_size": -1}, {"shared_size": None}, {"shared_size": "0"},
-        ]  # fmt: skip
+            {"lost_size": True},
+            {"lost_hash": 1},
+            {"until": None},
+            {"shared_size": -1},
+            {"shared_size": None},
+            {"shared_size": "0"},
+        ]
         for changed in odd:
             self.assertIsNone(lost_head(record_of(changed)), changed)
         self.assertIsNone(lost_head(record_of({}).replace(b"store.restored", b"role.start")))

@@ -40,9 +40,19 @@ class HeadWriterTests(SynchronousTestCase):
     def writer(self, cluster: str = "demo.example", **numbers: Any) -> HeadWriter:
         """A writer over the log, not started."""
         return HeadWriter(
-            self.log, self.keeper, ANCHOR, judge, cluster, "log", "a" * 26, self.clock,
-            self.clock.seconds, self.tasks, told=self.told.append, **numbers,
-        )  # fmt: skip
+            self.log,
+            self.keeper,
+            ANCHOR,
+            judge,
+            cluster,
+            "log",
+            "a" * 26,
+            self.clock,
+            self.clock.seconds,
+            self.tasks,
+            told=self.told.append,
+            **numbers,
+        )
 
     def started(self, **numbers: Any) -> HeadWriter:
         """A writer that runs."""

@@ -19,9 +19,18 @@ from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record, short_
 from tests.proof import proves
 
 HOSTILE = (
-    "two\nlines", "\x1b[31mred\x1b[0m", "\u202etxt.exe", "nul\0inside", "x" * (1 << 20),
-    "\ud800 alone", '","decision":"allow', "\r\n", "\u2028", "é" * 10, "\U0001f600",
-)  # fmt: skip
+    "two\nlines",
+    "\x1b[31mred\x1b[0m",
+    "\u202etxt.exe",
+    "nul\0inside",
+    "x" * (1 << 20),
+    "\ud800 alone",
+    '","decision":"allow',
+    "\r\n",
+    "\u2028",
+    "é" * 10,
+    "\U0001f600",
+)
 CANARY = "canary-4711"
 
 
@@ -45,10 +54,28 @@ class SealTests(SynchronousTestCase):
         """A record holds the documented fields, and those that do not apply are absent."""
         self.assertEqual(
             sorted(read(record())),
-            ["actor", "cedar_action", "class", "code", "decision", "decision_id", "details",
-             "entities_digest", "event", "event_id", "origin", "policies", "policy_version",
-             "request", "resource_id", "resource_kind", "session_uid", "severity", "time"],
-        )  # fmt: skip
+            [
+                "actor",
+                "cedar_action",
+                "class",
+                "code",
+                "decision",
+                "decision_id",
+                "details",
+                "entities_digest",
+                "event",
+                "event_id",
+                "origin",
+                "policies",
+                "policy_version",
+                "request",
+                "resource_id",
+                "resource_kind",
+                "session_uid",
+                "severity",
+                "time",
+            ],
+        )
         self.assertEqual(
             sorted(read(evolve(short_record(), details={}))),
             ["actor", "class", "code", "event", "event_id", "origin", "severity", "time"],
@@ -60,9 +87,11 @@ class SealTests(SynchronousTestCase):
         self.assertNotIn(b"10.0.0.9", form.canonical)
         self.assertEqual(
             [(each.path, each.value) for each in form.personal],
-            [("request.context.proxy_reported.source_address", '"10.0.0.9"'),
-             ("details.source_address", '"10.0.0.9"')],
-        )  # fmt: skip
+            [
+                ("request.context.proxy_reported.source_address", '"10.0.0.9"'),
+                ("details.source_address", '"10.0.0.9"'),
+            ],
+        )
         hidden = personal_hash(bytes(16), '"10.0.0.9"')
         self.assertEqual(
             read(record())["details"],

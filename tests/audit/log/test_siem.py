@@ -46,16 +46,28 @@ class SiemTests(SynchronousTestCase):
         """A record is one line with the header of the format, and its fields under known keys."""
         entry = self.entry(record(7))
         header, fields = fields_of(cef(entry))
-        self.assertEqual(header[:3] + header[4:], [
-            "CEF:0", "svc", "svc", "SVC1001I", "session.start", "3",
-        ])  # fmt: skip
+        self.assertEqual(
+            header[:3] + header[4:],
+            [
+                "CEF:0",
+                "svc",
+                "svc",
+                "SVC1001I",
+                "session.start",
+                "3",
+            ],
+        )
         self.assertEqual(
             {key: fields[key] for key in ("rt", "externalId", "suid", "act", "outcome", "cat")},
             {
-                "rt": "1763733607500", "externalId": "1", "suid": "p" * 26,
-                "act": "tcpConnect", "outcome": "allow", "cat": "access",
+                "rt": "1763733607500",
+                "externalId": "1",
+                "suid": "p" * 26,
+                "act": "tcpConnect",
+                "outcome": "allow",
+                "cat": "access",
             },
-        )  # fmt: skip
+        )
         self.assertEqual(fields["svcHash"], entry.row.hash.hex())
         self.assertEqual(fields["svcPolicies"], "staff")
         self.assertNotIn("10.0.0.9", cef(entry))
@@ -84,10 +96,12 @@ class SiemTests(SynchronousTestCase):
             self.assertEqual(
                 {key: event[key] for key in ("time", "host", "source", "sourcetype")},
                 {
-                    "time": 1763733607.5, "host": "a" * 26, "source": "svc",
+                    "time": 1763733607.5,
+                    "host": "a" * 26,
+                    "source": "svc",
                     "sourcetype": "svc:audit",
                 },
-            )  # fmt: skip
+            )
             self.assertEqual(event["event"]["seq"], 1)
             address = event["event"]["details"]["source_address"]
             self.assertEqual(address.get("value"), "10.0.0.9" if personal else None)

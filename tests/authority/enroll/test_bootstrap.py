@@ -38,9 +38,15 @@ class JoinTests(SynchronousTestCase):
             self.desk, house.knowledge, house.store, house.recorder, house.now, house.clock
         )
         self.members = MemberDesk(
-            house.knowledge, house.registrations, house.store, house.recorder, house.now,
-            house.entropy, "ab" * 32, 3600.0,
-        )  # fmt: skip
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.now,
+            house.entropy,
+            "ab" * 32,
+            3600.0,
+        )
 
     def token(self, name: str = "edge2", role: str = "proxy", names: Any = (), ttl: int = 0) -> str:
         request = admin_pb2.AddNodeRequest(name=name, role=role, public_names=names, ttl_secs=ttl)
@@ -55,10 +61,13 @@ class JoinTests(SynchronousTestCase):
     def joining(self, token: str, key: Any = None, audit: Any = None, **said: bytes) -> Any:
         csr, audit = make_request(key or new_key()), audit or ed25519.Ed25519PrivateKey.generate()
         request = pb.EnrollRequest(
-            token=token, csr=csr, version="0.11", sent_at_ms=self.sent_at_ms,
+            token=token,
+            csr=csr,
+            version="0.11",
+            sent_at_ms=self.sent_at_ms,
             audit_public_key=said.get("public", audit.public_key().public_bytes_raw()),
             audit_proof=said.get("proof", prove_audit_key(audit, csr)),
-        )  # fmt: skip
+        )
         call = Call()
         call.give(request.SerializeToString(), None)
         serving = self.enrollment.service().methods["Enroll"](call)
@@ -150,9 +159,10 @@ class JoinTests(SynchronousTestCase):
         again = self.token()  # made before the first was used
         self.join(first, key, audit)
         for token in (
-            self.token("conn2", "connector"), self.token("edge4"),
+            self.token("conn2", "connector"),
+            self.token("edge4"),
             self.token("edge5", names=["x.test"]),
-        ):  # fmt: skip
+        ):
             self.assertEqual(self.refused(token, key, audit), "node_differs")
         self.assertEqual(self.refused(again, key), "node_differs")
         self.join(again, key, audit)
@@ -179,9 +189,13 @@ class JoinTests(SynchronousTestCase):
         token, key = self.token(), new_key()
         csr = make_request(key)
         for proof in (
-            b"", bytes(64), b"x" * 100, prove_audit_key(theirs, csr),
-            prove_audit_key(mine, make_request(new_key())), mine.sign(csr),
-        ):  # fmt: skip
+            b"",
+            bytes(64),
+            b"x" * 100,
+            prove_audit_key(theirs, csr),
+            prove_audit_key(mine, make_request(new_key())),
+            mine.sign(csr),
+        ):
             self.assertEqual(self.refused(token, key, mine, proof=proof), "audit_key_unproven")
         self.assertEqual(self.refused(token, audit=mine, public=b"\xff" * 32), "audit_key_unproven")
         self.assertTrue(self.join(token, key, mine).chain)
@@ -221,10 +235,14 @@ class JoinTests(SynchronousTestCase):
             self.assertEqual(record["details"]["expected_id"], waits)
         digest = prove_key(make_request(key)).sha256.hex()
         self.assertEqual(enrolled["details"]["key_digest"], digest)
-        again = refusal_of(self.members.expect_node(
-            admin_pb2.ExpectNodeRequest(name="e", role="proxy", key_sha256=bytes.fromhex(digest)),
-            ROOT,
-        ))  # fmt: skip
+        again = refusal_of(
+            self.members.expect_node(
+                admin_pb2.ExpectNodeRequest(
+                    name="e", role="proxy", key_sha256=bytes.fromhex(digest)
+                ),
+                ROOT,
+            )
+        )
         self.assertEqual(again.reason, "already_exists")
         self.join(self.token("edge2x"), new_key())  # a token is as good as ever
 
@@ -247,9 +265,11 @@ class JoinTests(SynchronousTestCase):
             "UPDATE bootstrap_identities SET role = 'proxy' WHERE name = 'c3'",
         )
         for key, word in (
-            (withdrawn, "state_unsigned"), (old, "expired"), (forged, "state_unsigned"),
+            (withdrawn, "state_unsigned"),
+            (old, "expired"),
+            (forged, "state_unsigned"),
             (good, "state_unsigned"),
-        ):  # fmt: skip
+        ):
             self.assertEqual(self.refused("", key), "key_refused")
             record = self.house.records("enroll.refused")[-1]
             self.assertEqual(record["reason"], word)
@@ -292,9 +312,12 @@ class JoinTests(SynchronousTestCase):
     def test_who_may_expect_whom(self) -> None:
         """A key is a SHA-256, the node is no Authority, and no name is taken twice."""
         for fields in (
-            {"key_sha256": b"short"}, {"role": "authority"}, {"name": ""}, {"ttl_secs": 10**7},
+            {"key_sha256": b"short"},
+            {"role": "authority"},
+            {"name": ""},
+            {"ttl_secs": 10**7},
             {"role": "connector", "public_names": ["a.test"]},
-        ):  # fmt: skip
+        ):
             form: Any = {"name": "e", "role": "proxy", "key_sha256": bytes(32), **fields}
             asked = self.members.expect_node(admin_pb2.ExpectNodeRequest(**form), ROOT)
             self.assertEqual(refusal_of(asked).reason, "malformed", fields)
@@ -316,9 +339,15 @@ class RenewalTests(SynchronousTestCase):
         self.house = house = House()
         self.revoked: list[str] = []
         self.desk = RenewalDesk(
-            EnrollmentDesk(house.world.keys), house.knowledge, house.world.verifier, house.store,
-            house.recorder, house.now, self.revoked.append, house.rates.renewals,
-        )  # fmt: skip
+            EnrollmentDesk(house.world.keys),
+            house.knowledge,
+            house.world.verifier,
+            house.store,
+            house.recorder,
+            house.now,
+            self.revoked.append,
+            house.rates.renewals,
+        )
 
     def shown(self, chain: Any) -> Any:
         return self.house.world.verifier.verify(chain, NODE_ROLES)

@@ -34,9 +34,15 @@ class Place:
         self.knowledge = Knowledge(house.store, ledger, house.now)
         self.stale: dict[str, bool] = {}
         self.issuers = IssuersInForce(
-            self.desk, self.knowledge, house.store, evolve(house.recorder, ledger=ledger),
-            house.now, self.load, in_line, self.stale.__setitem__,
-        )  # fmt: skip
+            self.desk,
+            self.knowledge,
+            house.store,
+            evolve(house.recorder, ledger=ledger),
+            house.now,
+            self.load,
+            in_line,
+            self.stale.__setitem__,
+        )
 
     def load(self, kind: str) -> IssuingAuthority:
         """From the disk."""
@@ -107,8 +113,9 @@ class IssuerTests(SynchronousTestCase):
         self.pass_of_both()
         self.assertEqual(self.leader.signs_by("spiffe"), new)
         self.assertEqual(self.leader.stale, {"transport": False, "spiffe": False})
-        self.assertEqual((self.in_force("spiffe").revision, self.in_force("spiffe").certificate),
-                         (2, new))  # fmt: skip
+        self.assertEqual(
+            (self.in_force("spiffe").revision, self.in_force("spiffe").certificate), (2, new)
+        )
         self.assertEqual(self.other.signs_by("spiffe"), old)
         self.assertEqual(self.other.stale, {"transport": False, "spiffe": True})
         self.copy(self.leader.keys, self.other.keys)

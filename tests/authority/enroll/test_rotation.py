@@ -48,9 +48,17 @@ class PurposeTests(SynchronousTestCase):
         self.judge = head_verifier(root, CLUSTER)
         self.anchor = AnchorDirectory(Path(self.mktemp()).absolute())
         self.heads = HeadWriter(
-            StoredChain(house.store), self.anchor, anchor_key(self.keys), self.judge, CLUSTER,
-            CLUSTER, "a" * 26, house.clock, house.now, BackgroundTasks(),
-        )  # fmt: skip
+            StoredChain(house.store),
+            self.anchor,
+            anchor_key(self.keys),
+            self.judge,
+            CLUSTER,
+            CLUSTER,
+            "a" * 26,
+            house.clock,
+            house.now,
+            BackgroundTasks(),
+        )
         value_of(self.heads.start())
         self.ends: dict[str, float] = {}
         self.taken: list[str] = []

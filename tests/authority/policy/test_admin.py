@@ -258,7 +258,11 @@ class OperatorTests(Desk):
         self.begin(House(policy=""))
         self.assertEqual(value_of(self.authorize(7, EDIT_POLICY)), operator(7))
         self.assertIsInstance(refusal_of(self.authorize(7, "manageNodes")), Denied)
-        value_of(self.setting('@id("o") permit (principal is Operator, '
-                              'action == Action::"editPolicy", resource is Cluster);'))  # fmt: skip
+        value_of(
+            self.setting(
+                '@id("o") permit (principal is Operator, '
+                'action == Action::"editPolicy", resource is Cluster);'
+            )
+        )
         self.assertIsInstance(refusal_of(self.authorize(7, "manageNodes")), SvcError)
         self.assertEqual(value_of(self.authorize(7, EDIT_POLICY)), operator(7))

@@ -22,9 +22,14 @@ class ExplainTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
         self.explainer = Explainer(
-            CLUSTER, house.knowledge, lambda: house.policy.engine, KINDS, house.store,
-            house.world.verifier, house.now,
-        )  # fmt: skip
+            CLUSTER,
+            house.knowledge,
+            lambda: house.policy.engine,
+            KINDS,
+            house.store,
+            house.world.verifier,
+            house.now,
+        )
         self.proxy = house.row(house.proxy)
 
     def denied(self, who: Holder, name: str) -> str:
@@ -60,10 +65,11 @@ class ExplainTests(SynchronousTestCase):
         others = self.denied(self.house.ada, "prod1")
         hidden = self.denied(self.house.eve, "db1")
         said = {
-            explanation_message(evolve(self.why(self.house.eve, one), decision_id="-"))
-            .SerializeToString()
+            explanation_message(
+                evolve(self.why(self.house.eve, one), decision_id="-")
+            ).SerializeToString()
             for one in (others, hidden, RANDOM, "no id at all")
-        }  # fmt: skip
+        }
         self.assertEqual(len(said), 1)
 
     def test_a_right_lost_since(self) -> None:

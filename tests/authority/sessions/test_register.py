@@ -42,10 +42,20 @@ class IntakeTests(SynchronousTestCase):
         self.tasks = BackgroundTasks()
         house = self.house
         self.intake = Intake(
-            CLUSTER, house.knowledge, house.registrations, house.store, house.recorder,
-            house.world.verifier, house.clock, house.now, house.entropy, 90, self.tasks,
-            house.rates, house.refusals,
-        )  # fmt: skip
+            CLUSTER,
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.world.verifier,
+            house.clock,
+            house.now,
+            house.entropy,
+            90,
+            self.tasks,
+            house.rates,
+            house.refusals,
+        )
 
     def begin(
         self, holder: Holder | None = None, proxy: Holder | None = None
@@ -72,9 +82,15 @@ class IntakeTests(SynchronousTestCase):
     def signed(self, nonce: bytes, holder: Holder | None = None, **fields: Any) -> bytes:
         by = holder or self.house.connector
         registration = Registration(
-            CLUSTER, by.id, self.house.proxy.id, nonce,
-            (DeclaredResource("db1", "tcp"),), "instance", 1, "0.11.0",
-        )  # fmt: skip
+            CLUSTER,
+            by.id,
+            self.house.proxy.id,
+            nonce,
+            (DeclaredResource("db1", "tcp"),),
+            "instance",
+            1,
+            "0.11.0",
+        )
         data = encode_registration(evolve(registration, **fields))
         signature = sign(by.key, Purpose.REGISTRATION, data)
         return encode_connector_up(Signed(data, signature, by.chain))
@@ -329,9 +345,15 @@ class IntakeTests(SynchronousTestCase):
     def revoke(self, name: str) -> int:
         house = self.house
         desk = MemberDesk(
-            house.knowledge, house.registrations, house.store, house.recorder, house.now,
-            house.entropy, "00", 60.0,
-        )  # fmt: skip
+            house.knowledge,
+            house.registrations,
+            house.store,
+            house.recorder,
+            house.now,
+            house.entropy,
+            "00",
+            60.0,
+        )
         done = value_of(desk.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
         assert isinstance(done, pb.RevokeNodeResponse)
         return done.tunnels_ended

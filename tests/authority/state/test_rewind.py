@@ -64,13 +64,31 @@ class RestoringTests(SynchronousTestCase):
         self.told.load(self.keeper.restored())
         watch = LogWatch(chain, self.keeper, greatest, self.judge, clock, self.told.restorations)
         writer = HeadWriter(
-            chain, self.keeper, self.key, self.judge, CLUSTER, CLUSTER, AUTHORITY, clock, now,
-            tasks, told=self.told.signed,
-        )  # fmt: skip
+            chain,
+            self.keeper,
+            self.key,
+            self.judge,
+            CLUSTER,
+            CLUSTER,
+            AUTHORITY,
+            clock,
+            now,
+            tasks,
+            told=self.told.signed,
+        )
         restoring = Restoring(
-            self.store, chain, self.writes, restore_wish_file(self.base / "adopt-log.json"),
-            self.keeper, StateAnchor(self.base), watch, writer, None, now, run_inline,
-        )  # fmt: skip
+            self.store,
+            chain,
+            self.writes,
+            restore_wish_file(self.base / "adopt-log.json"),
+            self.keeper,
+            StateAnchor(self.base),
+            watch,
+            writer,
+            None,
+            now,
+            run_inline,
+        )
         return watch, writer, restoring
 
     def begin(self, *, crash: bool = False) -> Restoring:

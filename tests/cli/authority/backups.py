@@ -116,8 +116,12 @@ class KeptPlace(EmptyPlace, LoggedPlace):
     async def go_on(self, lost: SignedHead, shared: int) -> None:
         """Give a line of the log up, as a start does that finds the operator's wish."""
         store = self.open()
-        said: dict[str, Json] = {"lost_size": lost.head.tree_size, "lost_hash": lost.hash.hex(),
-                "shared_size": shared, "until": lost.head.time}  # fmt: skip
+        said: dict[str, Json] = {
+            "lost_size": lost.head.tree_size,
+            "lost_hash": lost.hash.hex(),
+            "shared_size": shared,
+            "until": lost.head.time,
+        }
         row = await store.run(
             "go on",
             lambda tx: self.writes.append(tx, STORE_RESTORED, operator(7), details=said),

@@ -75,13 +75,20 @@ class LoggedPlace(Place):
             tx.nodes.register(SEEN)
             uid = os.geteuid()
             self.writes.append(
-                tx, OPERATOR_REFUSED, operator(uid), decision_id=DECISION,
+                tx,
+                OPERATOR_REFUSED,
+                operator(uid),
+                decision_id=DECISION,
                 details={"local_uid": uid},
-            )  # fmt: skip
+            )
             self.writes.append(
-                tx, ENROLL_REFUSED, person(ANA.id), decision_id=DECISION, reason=EVIL,
+                tx,
+                ENROLL_REFUSED,
+                person(ANA.id),
+                decision_id=DECISION,
+                reason=EVIL,
                 details={"source_address": EVIL},
-            )  # fmt: skip
+            )
             self.writes.append(tx, ENROLL_REFUSED, node(SEEN.id))
 
         await store.run("introduce", append)

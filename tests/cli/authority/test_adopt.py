@@ -117,8 +117,10 @@ class TwoHistoriesTests(AdoptCase):
         found = json.loads(place.run("audit", "verify", "--json").stdout)["anchor"]
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), "--fingerprint", found, *words],
-            capture_output=True, timeout=60, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
         return done.returncode, done.stderr.decode()
 
     @proves("G-AUD-02", "X-62")

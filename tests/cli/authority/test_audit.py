@@ -199,8 +199,9 @@ class VerifyTests(TestCase):
         ):
             outcome = place.run("audit", "verify", "--anchor", str(path))
             self.assertEqual((outcome.status, outcome.stdout), (6, ""))
-            self.assertIn(f"audit anchor: {expected}" if "/" in expected else expected,
-                          outcome.stderr)  # fmt: skip
+            self.assertIn(
+                f"audit anchor: {expected}" if "/" in expected else expected, outcome.stderr
+            )
 
     async def test_anchor_of_a_pipe(self) -> None:
         """Heads that another command writes are taken; a pipe that stays silent is refused."""
@@ -232,9 +233,13 @@ class VerifyTests(TestCase):
 
             def append(tx: Any, who: str = person.id, kept: EntitySlice = kept) -> None:
                 place.writes.append(
-                    tx, SESSION_START, person_actor(who), decision="allow",
-                    entities_digest=kept.digest, entities=kept,
-                )  # fmt: skip
+                    tx,
+                    SESSION_START,
+                    person_actor(who),
+                    decision="allow",
+                    entities_digest=kept.digest,
+                    entities=kept,
+                )
 
             await store.run("decide", append)
         await place.sign(store)
@@ -312,9 +317,15 @@ class ShowTests(TestCase):
         )
         local = f"operator {pwd.getpwuid(os.geteuid()).pw_name}"
         for line, seq, words in zip(
-            lines, (1, 2, 3), (("operator.refused", local), ("enroll.refused", "ana"),
-                               ("enroll.refused", f"node {SEEN.name}")), strict=True,
-        ):  # fmt: skip
+            lines,
+            (1, 2, 3),
+            (
+                ("operator.refused", local),
+                ("enroll.refused", "ana"),
+                ("enroll.refused", f"node {SEEN.name}"),
+            ),
+            strict=True,
+        ):
             self.assertRegex(line, rf"\A20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ +{seq}  {words[0]} ")
             self.assertIn(words[1], line)
         self.assertEqual(len(place.run("audit", "show", "--last", "2").stdout.splitlines()), 3)
@@ -343,9 +354,14 @@ class ShowTests(TestCase):
                 tx: Any, w: Any = writes, who: Person = who, what: Any = (resource, event, word, n)
             ) -> None:
                 w.append(
-                    tx, what[1], person_actor(who.id), resource_id=what[0], decision=what[2],
-                    session_uid=f"{what[3] + 10:032x}"[::-1], decision_id=f"{what[3]:032x}",
-                )  # fmt: skip
+                    tx,
+                    what[1],
+                    person_actor(who.id),
+                    resource_id=what[0],
+                    decision=what[2],
+                    session_uid=f"{what[3] + 10:032x}"[::-1],
+                    decision_id=f"{what[3]:032x}",
+                )
 
             await store.run("session", append)
         await place.sign(store)
@@ -391,11 +407,15 @@ class ShowTests(TestCase):
         self.assertIn("DAMAGED: unreadable", shown.stdout)
         self.assertIn("run: svc authority audit verify", shown.stderr)
         for statement, expected in (
-            ("UPDATE audit_log SET canonical = replace(canonical, 'roll.', 'rolL.') WHERE seq = 2",
-             {"seq": 2, "damaged": "the record differs from the one that was hashed"}),
-            ("DELETE FROM audit_log WHERE seq < 3",
-             {"seq": 1, "damaged": "missing", "last_seq": 2}),
-        ):  # fmt: skip
+            (
+                "UPDATE audit_log SET canonical = replace(canonical, 'roll', 'rolL') WHERE seq = 2",
+                {"seq": 2, "damaged": "the record differs from the one that was hashed"},
+            ),
+            (
+                "DELETE FROM audit_log WHERE seq < 3",
+                {"seq": 1, "damaged": "missing", "last_seq": 2},
+            ),
+        ):
             place = await self.introduced()
             with sqlite3.connect(place.store) as connection:
                 for (trigger,) in connection.execute(
@@ -408,8 +428,9 @@ class ShowTests(TestCase):
                 found = json.loads(place.run("audit", "show", *form).stdout)
                 told = [each for each in found if "damaged" in each]
                 if told or form == ("--json",):
-                    self.assertEqual([{name: each[name] for name in expected} for each in told],
-                                     [expected])  # fmt: skip
+                    self.assertEqual(
+                        [{name: each[name] for name in expected} for each in told], [expected]
+                    )
             self.assertIn("DAMAGED", place.run("audit", "show").stdout)
 
     async def test_unknown(self) -> None:

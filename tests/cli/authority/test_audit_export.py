@@ -39,8 +39,11 @@ class ExportTests(TestCase):
         assert found is not None
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), "--fingerprint", found[1], *words],
-            input=stdin.encode(), capture_output=True, timeout=60, check=False,
-        )  # fmt: skip
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
         return done.returncode, (done.stdout + done.stderr).decode()
 
     def exported(self, place: LoggedPlace, *words: str) -> str:
@@ -182,7 +185,11 @@ class ExportTests(TestCase):
             self.assertEqual((outcome.status, outcome.stdout), (1, ""), words)
             self.assertIn(expected, outcome.stderr)
         for misuse in (
-            "prove", "prove 1 --from 2", "prove 0", "prove --from 2 --personal",
-            "export --format xml", "export --after -1",
-        ):  # fmt: skip
+            "prove",
+            "prove 1 --from 2",
+            "prove 0",
+            "prove --from 2 --personal",
+            "export --format xml",
+            "export --after -1",
+        ):
             self.assertEqual(place.run("audit", *misuse.split()).status, 64, misuse)

@@ -313,9 +313,11 @@ class PairTests(BackupCase):
         self.refused(place.create(out=place.base / "no" / "such")[0], "does not exist")
         words = ("backup", "create", "--out", str(out.parent.parent / "x"), "--encrypt-to")
         for given, text in (
-            (str(place.key), "private key"), ("age1nonsense", "not a public key"),
-            ("AGE-SECRET-KEY-1X", "private key"), ("/no/such/file", "No such file"),
-        ):  # fmt: skip
+            (str(place.key), "private key"),
+            ("age1nonsense", "not a public key"),
+            ("AGE-SECRET-KEY-1X", "private key"),
+            ("/no/such/file", "No such file"),
+        ):
             outcome = place.run(*words, given)
             self.assertEqual(outcome.status, 64)
             self.assertIn(text, outcome.stderr)

@@ -109,8 +109,9 @@ class ResourceTests(TerminalTests):
         )
         (row,) = json.loads(self.run_it("resources", "list", "--json").stdout)
         self.assertEqual((row["identity"], row["assignment_revision"]), (last, 1))
-        self.assertIn("db-2  2           past     " + first,
-                      self.run_it("resources", "bindings", "db").stdout)  # fmt: skip
+        self.assertIn(
+            "db-2  2           past     " + first, self.run_it("resources", "bindings", "db").stdout
+        )
         details = [one["details"] for one in self.records() if one["event"] == "resource.change"]
         self.assertEqual([each.get("connector_id") for each in details], [OTHER.id, None])
 
@@ -128,11 +129,14 @@ class ResourceTests(TerminalTests):
         """Both lists say that the owner of a resource was revoked, and what it still owns."""
         self.replaced()
         listed = self.run_it("resources", "list").stdout.splitlines()
-        self.assertEqual([line.split()[2:5] for line in listed[1:]], [
-            ["unserved", "db-1", "(revoked)"],
-            ["unserved", "db-1", "(revoked)"],
-            ["unserved", "db-2", "-"],
-        ])  # fmt: skip
+        self.assertEqual(
+            [line.split()[2:5] for line in listed[1:]],
+            [
+                ["unserved", "db-1", "(revoked)"],
+                ["unserved", "db-1", "(revoked)"],
+                ["unserved", "db-2", "-"],
+            ],
+        )
         rows = json.loads(self.run_it("resources", "list", "--json").stdout)
         self.assertEqual([row["node_state"] for row in rows], ["revoked", "revoked", "active"])
         nodes = json.loads(self.run_it("nodes", "list", "--json").stdout)
@@ -161,9 +165,9 @@ class ResourceTests(TerminalTests):
         )
         again = self.run_it("resources", "move", "--from", SEEN.id, "--to", "db-1")
         self.assertEqual(again.stdout, f"no resources are assigned to db-1 ({SEEN.id}, revoked)\n")
-        found = json.loads(self.run_it(
-            "resources", "move", "--from", "c" * 26, "--to", "db-2", "--json"
-        ).stdout)  # fmt: skip
+        found = json.loads(
+            self.run_it("resources", "move", "--from", "c" * 26, "--to", "db-2", "--json").stdout
+        )
         self.assertEqual((found["moved"], found["to"]["name"]), (["db", "host"], "db-2"))
 
     def test_moves_that_are_refused(self) -> None:

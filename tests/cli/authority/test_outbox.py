@@ -53,8 +53,9 @@ class OutboxTests(TestCase):
         place = await self.queued()
         lines = place.run("audit", "outbox", "list").stdout.splitlines()
         self.assertEqual(lines[0].split()[:3], ["ID", "REASON", "ORIGIN"])
-        self.assertEqual([line.split()[:2] for line in lines[1:]],
-                         [["1", "-"], ["2", "unsigned"], ["3", "-"]])  # fmt: skip
+        self.assertEqual(
+            [line.split()[:2] for line in lines[1:]], [["1", "-"], ["2", "unsigned"], ["3", "-"]]
+        )
         held = json.loads(place.run("audit", "outbox", "list", "--held", "--json").stdout)
         self.assertEqual([(row["id"], row["reason"]) for row in held], [(2, "unsigned")])
         self.assertEqual((held[0]["origin"], held[0]["n"]), (ORIGIN, 1))

@@ -42,9 +42,18 @@ class MigrateTests(SynchronousTestCase):
         connection.close()
 
     @proves(
-        "G-CLI-06", "U-MIG-05", "U-MIG-06", "U-MIG-07", "U-MIG-08", "U-MIG-09", "U-OPEN-07",
-        "U-PHA-08", "U-BAK-08", "G-STORE-01", "U-MIG-01",
-    )  # fmt: skip
+        "G-CLI-06",
+        "U-MIG-05",
+        "U-MIG-06",
+        "U-MIG-07",
+        "U-MIG-08",
+        "U-MIG-09",
+        "U-OPEN-07",
+        "U-PHA-08",
+        "U-BAK-08",
+        "G-STORE-01",
+        "U-MIG-01",
+    )
     def test_check_migrate_check(self) -> None:
         """A new store: all is pending and nothing is made; applied once; then current."""
         check = self.place.run("store", "migrate", "--check")

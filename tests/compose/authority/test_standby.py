@@ -48,9 +48,13 @@ class FollowerTests(SynchronousTestCase):
         wish = adoption_wish_file(self.anchor.path / "wish.json")
         beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         self.policy = PolicyInForce(
-            CLUSTER, WORDS, KINDS, lambda text: succeed(None),
-            lambda call: succeed(call()), self.in_force,
-        )  # fmt: skip
+            CLUSTER,
+            WORDS,
+            KINDS,
+            lambda text: succeed(None),
+            lambda call: succeed(call()),
+            self.in_force,
+        )
         issuers: Any = Issuers()
         self.follower = Follower(
             beginning, self.knowledge, self.policy, issuers, self.stored.append, self.fail

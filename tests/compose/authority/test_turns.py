@@ -61,9 +61,15 @@ class TurnTests(SynchronousTestCase):
         self.key = ed25519.Ed25519PrivateKey.generate()
         maker = RowMaker(US, self.key, Sealer(os.urandom), self.clock.seconds, os.urandom)
         self.turn = Turn(
-            self.leadership, None, self.ready, {"control": self.listener}, self.ended.append,
-            self.follow, FOLLOW_SECS, OwnSpool(self.way, maker),
-        )  # fmt: skip
+            self.leadership,
+            None,
+            self.ready,
+            {"control": self.listener},
+            self.ended.append,
+            self.follow,
+            FOLLOW_SECS,
+            OwnSpool(self.way, maker),
+        )
         self.passes = 0
         self.writes = 0
         self.standing = Standing(
@@ -269,8 +275,9 @@ class TurnTests(SynchronousTestCase):
         )
         service = serving.forwarded(
             RpcService("a", {"B": serve("served"), "C": serve("stream")}, frozenset({"C"})),
-            {"/a/B": admit}, serve("forwarded"),
-        )  # fmt: skip
+            {"/a/B": admit},
+            serve("forwarded"),
+        )
         admit("/a/B", nobody)
         refusal = self.assertRaises(LeaseLost, admit, "/a/C", nobody)
         self.assertIn("the leader is them; go to them", refusal.text)

@@ -45,13 +45,27 @@ moments = st.floats(0, 4e9)
 texts = st.lists(text, max_size=3).map(tuple)
 leaves = st.builds(Leaf, text, digests, moments)
 nodes = st.builds(
-    Node, text, text, text, digests, digests, leaves, moments, st.integers(1, 2**62),
-    st.sampled_from(NodeState), names=texts, publication=st.sampled_from(Publication),
-)  # fmt: skip
+    Node,
+    text,
+    text,
+    text,
+    digests,
+    digests,
+    leaves,
+    moments,
+    st.integers(1, 2**62),
+    st.sampled_from(NodeState),
+    names=texts,
+    publication=st.sampled_from(Publication),
+)
 people = st.builds(
-    Person, text, text, st.sampled_from(PersonState),
-    st.lists(text, max_size=3, unique=True).map(lambda names: tuple(sorted(names))), st.binary(),
-)  # fmt: skip
+    Person,
+    text,
+    text,
+    st.sampled_from(PersonState),
+    st.lists(text, max_size=3, unique=True).map(lambda names: tuple(sorted(names))),
+    st.binary(),
+)
 tokens = st.builds(
     KeptToken,
     st.builds(
@@ -60,16 +74,29 @@ tokens = st.builds(
     st.none() | st.just(1.0),
 )
 expected = st.builds(
-    ExpectedKey, text, st.sampled_from(TokenRole), text, digests, text, moments, texts,
+    ExpectedKey,
+    text,
+    st.sampled_from(TokenRole),
+    text,
+    digests,
+    text,
+    moments,
+    texts,
     st.none() | st.just(1.0),
-)  # fmt: skip
+)
 certificates = st.builds(
     IssuedCertificate, digests, text, text, st.just(1.0), moments, st.none() | st.just(1.0)
 )
 resources = st.builds(
-    Resource, text, text, st.dictionaries(text, text, max_size=3), st.none() | text,
-    revision=st.integers(0, 2**62), identity=text, assignment_revision=st.integers(0, 2**31),
-)  # fmt: skip
+    Resource,
+    text,
+    text,
+    st.dictionaries(text, text, max_size=3),
+    st.none() | text,
+    revision=st.integers(0, 2**62),
+    identity=text,
+    assignment_revision=st.integers(0, 2**31),
+)
 policies = st.builds(
     PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
 )
@@ -86,13 +113,18 @@ NOTHING_DECIDED = {"enrolled_at"}
 """Drawn above, and in no digest; the other such fields are left at their defaults."""
 
 entries = st.builds(
-    StateEntry, text.map(lambda id: f"node:{id}"), st.none() | digests,
+    StateEntry,
+    text.map(lambda id: f"node:{id}"),
+    st.none() | digests,
     st.none() | st.integers(0, 2**53 - 1),
-)  # fmt: skip
+)
 changes = st.builds(
-    StateChange, st.integers(1, 2**53 - 1), digests,
-    st.lists(entries, min_size=1, max_size=3).map(tuple), st.none() | st.integers(0, 2**53 - 1),
-)  # fmt: skip
+    StateChange,
+    st.integers(1, 2**53 - 1),
+    digests,
+    st.lists(entries, min_size=1, max_size=3).map(tuple),
+    st.none() | st.integers(0, 2**53 - 1),
+)
 
 
 class DigestTests(SynchronousTestCase):

@@ -36,9 +36,13 @@ class SourceTests(SynchronousTestCase):
         base = Path(self.mktemp()).absolute()
         own = base / "authority"
         files = {
-            "gateway.toml": False, "authority/authority.toml": False, "authority/store.db": False,
-            "authority/keys/root.pem": True, "authority/keys/odd.toml": True, "notes.txt": True,
-        }  # fmt: skip
+            "gateway.toml": False,
+            "authority/authority.toml": False,
+            "authority/store.db": False,
+            "authority/keys/root.pem": True,
+            "authority/keys/odd.toml": True,
+            "notes.txt": True,
+        }
         for name in files:
             (base / name).parent.mkdir(parents=True, exist_ok=True)
             (base / name).write_text(name)

@@ -50,11 +50,14 @@ class PoolStories(SynchronousTestCase):
 
     @given(
         st.lists(
-            st.tuples(st.sampled_from(("heard", "unheard", "failed", "turn")), st.integers(0, 2),
-                      st.integers(0, 4)),
+            st.tuples(
+                st.sampled_from(("heard", "unheard", "failed", "turn")),
+                st.integers(0, 2),
+                st.integers(0, 4),
+            ),
             max_size=40,
         )
-    )  # fmt: skip
+    )
     def test_only_newer_epochs_are_wished(self, story: list[tuple[str, int, int]]) -> None:
         """The pool wishes for a member only if that leads in a newer epoch than the current's."""
         pool, said = AuthorityPool("abc"), dict[int, int]()

@@ -21,8 +21,16 @@ from svc.rpc.server.server import RpcServerFactory, ServerConnection
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 
-HOSTS = ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2:0:0:1",
-         "2001:db8:0:1::1", "fe80::1%eth0", "")  # fmt: skip
+HOSTS = (
+    "192.0.2.1",
+    "::ffff:192.0.2.1",
+    "192.0.2.2",
+    "2001:db8::1",
+    "2001:db8::2:0:0:1",
+    "2001:db8:0:1::1",
+    "fe80::1%eth0",
+    "",
+)
 ONE_SOURCE = (("192.0.2.1", "::ffff:192.0.2.1"), ("2001:db8::1", "2001:db8::2:0:0:1"))
 
 
@@ -75,8 +83,9 @@ class CountTests(SynchronousTestCase):
                 ("too_many_of_address", "192.0.2.1", 1000),
             ],
         )
-        self.assertEqual({one["listener"] for one in events if "reason" in one},
-                         {"endpoints.public_listen"})  # fmt: skip
+        self.assertEqual(
+            {one["listener"] for one in events if "reason" in one}, {"endpoints.public_listen"}
+        )
 
 
 class ListenerTests(SynchronousTestCase):

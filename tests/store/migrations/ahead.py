@@ -31,44 +31,59 @@ CATALOG = {
         before=[NODE],
         good=ahead("node_health"),
         refused=[
-            {"node_id": "ghost"}, {"worst": "bad"}, {"failed": -1}, {"warnings": -1}, {"at": None},
+            {"node_id": "ghost"},
+            {"worst": "bad"},
+            {"failed": -1},
+            {"warnings": -1},
+            {"at": None},
         ],
         clash=[{"at": 61.0}],
     ),
     "node_capabilities": Case(
         before=[NODE],
-        good=ahead("node_capabilities"), refused=[{"node_id": "ghost"}, {"value": -1}],
-        clash=[{"value": 2}], beside=[{"name": "ssh_gate"}],
+        good=ahead("node_capabilities"),
+        refused=[{"node_id": "ghost"}, {"value": -1}],
+        clash=[{"value": 2}],
+        beside=[{"name": "ssh_gate"}],
     ),
     "resource_onward_auth": Case(
         before=[NODE, RESOURCE],
         good=but(RESOURCE, id="r2", onward_auth="certificate"),
         refused=[{"onward_auth": "any"}, {"onward_auth": ""}],
         beside=[
-            {"id": "r3", "onward_auth": "passthrough"}, {"id": "r4", "onward_auth": "stored_key"},
+            {"id": "r3", "onward_auth": "passthrough"},
+            {"id": "r4", "onward_auth": "stored_key"},
         ],
         then={
             "SELECT id, onward_auth FROM resources ORDER BY id": [
-                ("r1", None), ("r2", "certificate"),
+                ("r1", None),
+                ("r2", "certificate"),
             ],
         },
     ),
     "resource_names": Case(
         before=[NODE, RESOURCE, but(RESOURCE, id="r2")],
-        good=ahead("resource_names"), refused=[{"resource_id": "ghost"}],
-        clash=[{}, {"resource_id": "r2"}], beside=[{"name": "books"}],
+        good=ahead("resource_names"),
+        refused=[{"resource_id": "ghost"}],
+        clash=[{}, {"resource_id": "r2"}],
+        beside=[{"name": "books"}],
         gone_with="DELETE FROM resources WHERE id = 'r1'",
     ),
     "epochs": Case(
-        good=ahead("epochs"), refused=[{"epoch": 0}, {"activated_by": None}],
-        clash=[{"epoch": 2}], beside=[{"name": "web_gate"}],
+        good=ahead("epochs"),
+        refused=[{"epoch": 0}, {"activated_by": None}],
+        clash=[{"epoch": 2}],
+        beside=[{"name": "web_gate"}],
         then={"SELECT epoch FROM epochs WHERE name = 'ssh_gate'": []},
     ),
     "scopes": Case(
         good=ahead("scopes"),
         refused=[
-            {"kinds": ""}, {"revision": 0}, {"onward_auth": ""},
-            {"kinds": "ssh", "onward_auth": ""}, {"kinds": "tcp ssh", "onward_auth": ""},
+            {"kinds": ""},
+            {"revision": 0},
+            {"onward_auth": ""},
+            {"kinds": "ssh", "onward_auth": ""},
+            {"kinds": "tcp ssh", "onward_auth": ""},
             {"onward_auth": None},
         ],
         clash=[{"kinds": "tcp"}],
@@ -81,7 +96,8 @@ CATALOG = {
         before=[NODE, ahead("scopes")],
         good=ahead("scope_leases"),
         refused=[{"scope": "ghost"}, {"node_id": "ghost"}, {"expires_at": None}],
-        clash=[{"expires_at": 1.0}], beside=[{"source": "hosts"}],
+        clash=[{"expires_at": 1.0}],
+        beside=[{"source": "hosts"}],
         gone_with="DELETE FROM scopes WHERE name = 'racks'",
     ),
     "expiring_scope_leases": Case(
@@ -92,19 +108,28 @@ CATALOG = {
         before=[NODE, ahead("scopes"), ahead("scope_leases")],
         good=ahead("scope_rows"),
         refused=[{"scope": "ghost"}, {"node_id": "ghost"}, {"source": "ghost"}],
-        clash=[{"kind": "tcp"}], beside=[{"resource_id": "rack8"}],
+        clash=[{"kind": "tcp"}],
+        beside=[{"resource_id": "rack8"}],
         gone_with="DELETE FROM scope_leases WHERE expires_at > 64.0",
     ),
-}  # fmt: skip
+}
 
 REVIEW = {
     "policy_proposals": Case(
         before=[POLICY, DRAFT],
         good=PROPOSAL,
         refused=[
-            {"version": 3}, {"parent": 0}, {"parent": 2}, {"policy_sha256": SHORT},
-            {"schema_sha256": SHORT}, {"replay_sha256": SHORT}, {"replay_from": 0},
-            {"replay_from": 9}, {"expires_at": 70.0}, {"state": "lost"}, {"proposer": None},
+            {"version": 3},
+            {"parent": 0},
+            {"parent": 2},
+            {"policy_sha256": SHORT},
+            {"schema_sha256": SHORT},
+            {"replay_sha256": SHORT},
+            {"replay_from": 0},
+            {"replay_from": 9},
+            {"expires_at": 70.0},
+            {"state": "lost"},
+            {"proposer": None},
         ],
         clash=[{"version": 1}, {"id": "proposal2"}],
     ),
@@ -116,24 +141,32 @@ REVIEW = {
         before=[*APPROVALS, PROPOSAL],
         good=ahead("policy_approvals"),
         refused=[
-            {"proposal_id": "ghost"}, {"approver": "ghost"}, {"certificate_sha256": H2},
+            {"proposal_id": "ghost"},
+            {"approver": "ghost"},
+            {"certificate_sha256": H2},
             {"signature": b""},
         ],
-        clash=[{"signature": b"another"}], beside=[{"approver": "p1"}],
+        clash=[{"signature": b"another"}],
+        beside=[{"approver": "p1"}],
     ),
     "access_requests": Case(
         before=[PERSON],
         good=REQUEST,
         refused=[
-            {"person_id": "ghost"}, {"asked_secs": 0}, {"expires_at": 70.0}, {"state": "lost"},
-            {"state": "granted"}, {"granted_until": 99.0},
+            {"person_id": "ghost"},
+            {"asked_secs": 0},
+            {"expires_at": 70.0},
+            {"state": "lost"},
+            {"state": "granted"},
+            {"granted_until": 99.0},
         ],
         clash=[{"action": "view"}],
         beside=[{"id": "request2", "state": "granted", "granted_until": 99.0}],
     ),
     "open_requests_of_a_person": Case(
         before=[PERSON, REQUEST],
-        good=but(REQUEST, id="request2", resource_id="r2"), refused=[{"resource_id": "r1"}],
+        good=but(REQUEST, id="request2", resource_id="r2"),
+        refused=[{"resource_id": "r1"}],
         beside=[{"id": "request3", "resource_id": "r1", "state": "withdrawn"}],
         found_by="SELECT id FROM access_requests WHERE person_id = 'p1' AND resource_id = 'r1'"
         " AND state = 'open'",
@@ -142,20 +175,27 @@ REVIEW = {
         before=[*APPROVALS, REQUEST],
         good=ahead("access_approvals"),
         refused=[
-            {"request_id": "ghost"}, {"approver": "ghost"}, {"certificate_sha256": H2},
+            {"request_id": "ghost"},
+            {"approver": "ghost"},
+            {"certificate_sha256": H2},
             {"signature": b""},
         ],
-        clash=[{"signature": b"another"}], beside=[{"approver": "p1"}],
+        clash=[{"signature": b"another"}],
+        beside=[{"approver": "p1"}],
     ),
-}  # fmt: skip
+}
 
 PEOPLE = {
     "agents": Case(
         before=[PERSON],
         good=AGENT,
         refused=[
-            {"owner": "ghost"}, {"state": "lost"}, {"route": "any"}, {"key_sha256": SHORT},
-            {"state": "revoked"}, {"revoked_at": 81.0},
+            {"owner": "ghost"},
+            {"state": "lost"},
+            {"route": "any"},
+            {"key_sha256": SHORT},
+            {"state": "revoked"},
+            {"revoked_at": 81.0},
         ],
         clash=[{"id": "agent2"}, {"name": "other"}],
         beside=[{"id": "agent2", "name": "other", "state": "revoked", "revoked_at": 81.0}],
@@ -175,10 +215,14 @@ PEOPLE = {
         before=[PERSON, AGENT],
         good=ahead("delegations"),
         refused=[
-            {"agent_id": "ghost"}, {"person_id": "ghost"}, {"actions": ""}, {"expires_at": 81.0},
+            {"agent_id": "ghost"},
+            {"person_id": "ghost"},
+            {"actions": ""},
+            {"expires_at": 81.0},
             {"expires_at": None},
         ],
-        clash=[{"actions": "view"}], beside=[{"id": "delegation2"}],
+        clash=[{"actions": "view"}],
+        beside=[{"id": "delegation2"}],
     ),
     "unexpired_delegations": Case(
         before=[PERSON, AGENT, ahead("delegations")],
@@ -188,7 +232,8 @@ PEOPLE = {
         before=[PERSON],
         good=ahead("person_secrets"),
         refused=[{"person_id": "ghost"}, {"kind": "pin"}, {"sealed": b""}],
-        clash=[{"sealed": b"other"}], beside=[{"kind": "password"}],
+        clash=[{"sealed": b"other"}],
+        beside=[{"kind": "password"}],
     ),
     "sign_in_codes": Case(
         before=[PERSON, ahead("person_secrets")],
@@ -199,24 +244,33 @@ PEOPLE = {
     ),
     "person_identities": Case(
         before=[PERSON, APPROVER],
-        good=ahead("person_identities"), refused=[{"person_id": "ghost"}],
-        clash=[{"person_id": "p2"}], beside=[{"subject": "00u2"}, {"issuer": "https://b.example"}],
+        good=ahead("person_identities"),
+        refused=[{"person_id": "ghost"}],
+        clash=[{"person_id": "p2"}],
+        beside=[{"subject": "00u2"}, {"issuer": "https://b.example"}],
     ),
     "role_mappings": Case(
         before=[GROUP],
-        good=ahead("role_mappings"), refused=[{"group_name": "ghosts"}], clash=[{}],
+        good=ahead("role_mappings"),
+        refused=[{"group_name": "ghosts"}],
+        clash=[{}],
         beside=[{"claim": "science"}],
     ),
-}  # fmt: skip
+}
 
 KEYS = {
     "root_epochs": Case(
         good=ahead("root_epochs"),
         refused=[
-            {"epoch": 0}, {"certificate_sha256": SHORT}, {"material_revision": 0},
-            {"state": "lost"}, {"state": "active"}, {"activated_at": 95.0},
+            {"epoch": 0},
+            {"certificate_sha256": SHORT},
+            {"material_revision": 0},
+            {"state": "lost"},
+            {"state": "active"},
+            {"activated_at": 95.0},
         ],
-        clash=[{"state": "prepared"}], beside=[{"epoch": 2, "state": "prepared"}],
+        clash=[{"state": "prepared"}],
+        beside=[{"epoch": 2, "state": "prepared"}],
     ),
     "one_active_root": Case(
         before=[ROOT, but(ROOT, epoch=2, state="retired")],
@@ -239,7 +293,9 @@ KEYS = {
         clash=[{"signature": b"another"}],
     ),
     "crl_numbers": Case(
-        good=ahead("crl_numbers"), refused=[{"number": 0}], clash=[{"number": 5}],
+        good=ahead("crl_numbers"),
+        refused=[{"number": 0}],
+        clash=[{"number": 5}],
         beside=[{"kind": "person"}],
     ),
     "recordings": Case(
@@ -253,4 +309,4 @@ KEYS = {
         found_by="SELECT session_uid FROM recordings WHERE confirmed_at IS NULL"
         " ORDER BY session_uid",
     ),
-}  # fmt: skip
+}

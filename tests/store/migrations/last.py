@@ -16,23 +16,45 @@ def identity(placed: Placed) -> Placed:
     """The first one of a resource."""
     row = placed[1]
     return "resource_identities", {
-        "identity": f"first.{row['id']}", "resource_id": row["id"], "kind": row["kind"],
-        "first_seen": row["added_at"], "retired_at": None,
-    }  # fmt: skip
+        "identity": f"first.{row['id']}",
+        "resource_id": row["id"],
+        "kind": row["kind"],
+        "first_seen": row["added_at"],
+        "retired_at": None,
+    }
 
 
-BINDING: Placed = "manual_bindings", {
-    "identity": "first.r2", "node_id": "n1", "revision": 8, "state": "current", "bound_at": 3.0,
-}  # fmt: skip
+BINDING: Placed = (
+    "manual_bindings",
+    {
+        "identity": "first.r2",
+        "node_id": "n1",
+        "revision": 8,
+        "state": "current",
+        "bound_at": 3.0,
+    },
+)
 
 LAST = {
     "bootstrap_identity": Case(
-        good=("bootstrap_identities", {
-            "id": "b1", "role": "connector", "name": "c9", "public_names": "", "key_sha256": H1,
-            "issuer": "local:0", "created_at": 1.0, "expires_at": 2.0, "used_at": None,
-        }),
+        good=(
+            "bootstrap_identities",
+            {
+                "id": "b1",
+                "role": "connector",
+                "name": "c9",
+                "public_names": "",
+                "key_sha256": H1,
+                "issuer": "local:0",
+                "created_at": 1.0,
+                "expires_at": 2.0,
+                "used_at": None,
+            },
+        ),
         refused=[
-            {"role": "authority"}, {"role": "person"}, {"key_sha256": SHORT},
+            {"role": "authority"},
+            {"role": "person"},
+            {"key_sha256": SHORT},
         ],
         clash=[{"id": "b2"}, {"key_sha256": H2}],
         beside=[{"id": "b2", "key_sha256": H2, "used_at": 1.5}],
@@ -44,11 +66,13 @@ LAST = {
         refused=[{"identity": "first.r1"}, {"resource_id": "r1"}, {"kind": None}],
         clash=[{"identity": "third"}],
         beside=[
-            {"identity": "third", "retired_at": 4.0}, {"identity": "third", "resource_id": "r5"},
+            {"identity": "third", "retired_at": 4.0},
+            {"identity": "third", "resource_id": "r5"},
         ],
         then={
             "SELECT * FROM resource_identities WHERE resource_id <> 'r4' ORDER BY identity": [
-                ("first.r1", "r1", "ssh", 1.0, None), ("first.r2", "r2", "tcp", 2.0, None),
+                ("first.r1", "r1", "ssh", 1.0, None),
+                ("first.r2", "r2", "tcp", 2.0, None),
             ],
         },
     ),
@@ -59,27 +83,37 @@ LAST = {
         clash=[{"mode": "manual"}],
         then={
             "SELECT * FROM connector_publication WHERE node_id <> 'x1' ORDER BY node_id": [
-                ("n1", "manual", 1.0), ("n2", "manual", 3.0),
+                ("n1", "manual", 1.0),
+                ("n2", "manual", 3.0),
             ],
         },
     ),
     "manual_resource_bindings": Case(
         before=[
-            NODE, GONE, RESOURCE, FREE, OF_GONE, *map(identity, (RESOURCE, FREE, OF_GONE)),
+            NODE,
+            GONE,
+            RESOURCE,
+            FREE,
+            OF_GONE,
+            *map(identity, (RESOURCE, FREE, OF_GONE)),
         ],
         rewritten=("assigned_to",),
         good=BINDING,
         refused=[
-            {"identity": "nobody"}, {"node_id": "ghost"}, {"state": "lost"},
+            {"identity": "nobody"},
+            {"node_id": "ghost"},
+            {"state": "lost"},
             {"identity": "first.r1"},
         ],
         clash=[{}, {"revision": 9}, {"state": "past"}],
         beside=[
-            {"revision": 9, "state": "past"}, {"revision": 9, "state": "past", "node_id": None},
+            {"revision": 9, "state": "past"},
+            {"revision": 9, "state": "past", "node_id": None},
         ],
         then={
             "SELECT * FROM manual_bindings WHERE identity <> 'first.r2' ORDER BY node_id": [
-                ("first.r1", "n1", 1, "current", 1.0), ("first.r3", "n2", 7, "current", 6.5),
+                ("first.r1", "n1", 1, "current", 1.0),
+                ("first.r3", "n2", 7, "current", 6.5),
             ],
         },
     ),
@@ -98,8 +132,9 @@ LAST = {
         clash=[{"generation": 3}],
         then={
             "SELECT * FROM manual_inventory WHERE node_id <> 'x1' ORDER BY node_id": [
-                ("n1", 1, 1.0), ("n2", 1, 3.0),
+                ("n1", 1, 1.0),
+                ("n2", 1, 3.0),
             ],
         },
     ),
-}  # fmt: skip
+}
