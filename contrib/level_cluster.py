@@ -18,10 +18,10 @@ from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head, to_line
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.state.cache import Knowledge
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import Recorder
 from svc.compose.authority.parts import load_cluster_keys, own_identity
 from svc.compose.authority.state import origin_key
@@ -36,7 +36,7 @@ from svc.model.policy.access import EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.signing import Purpose
 from svc.pki.audit_signatures import origin_verifier
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import ClusterKeys
@@ -73,7 +73,7 @@ class InForce:
         unsigned: The subjects of rows that no signed record stands behind.
     """
 
-    facts: ClusterFacts
+    facts: ClusterState
     engine: CompiledPolicy
     unsigned: tuple[str, ...]
     kinds: Mapping[str, IResourceKind]
@@ -94,7 +94,7 @@ class Cluster:
 
     settings: RoleSettings
     keys: ClusterKeys
-    desk: EnrollmentDesk
+    desk: CertificateIssuer
     identity: TransportIdentity
     identity_store: IdentityStore
     kinds: Mapping[str, IResourceKind]
@@ -115,7 +115,7 @@ class Cluster:
         state.claim()
         try:
             keys = load_cluster_keys(runtime, settings, state)
-            desk = EnrollmentDesk(
+            desk = CertificateIssuer(
                 keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
             )
             identities = IdentityStore(state.path)
@@ -155,9 +155,11 @@ class Cluster:
         key = origin_key(self.keys)
         return Recorder(self.origin, self.sealer(), time.time, os.urandom, ledger, key)
 
-    def issuers(self, store: IStore, knowledge: Knowledge, recorder: Recorder) -> IssuersInForce:
+    def issuers(
+        self, store: IStore, knowledge: ClusterStateCache, recorder: Recorder
+    ) -> IssuerRotation:
         """Enters the issuing CAs."""
-        return IssuersInForce(
+        return IssuerRotation(
             self.desk,
             knowledge,
             store,
@@ -170,7 +172,7 @@ class Cluster:
 
     async def in_force(self, store: IReadOnlyStore) -> InForce:
         """What is in force by the rows of *store* and the signed records behind them."""
-        knowledge = Knowledge(store, self.recorder().ledger, time.time)
+        knowledge = ClusterStateCache(store, self.recorder().ledger, time.time)
         read = await knowledge.survey()
         policy = PolicyInForce(self.name, self.words, self.kinds, _let_in, in_line, _told)
         await policy.follow(knowledge.facts)

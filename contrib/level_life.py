@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from contrib.level_cluster import Cluster, InForce
 from contrib.level_rows import Ids, Row, digest, made_ahead
 from svc.audit.spool.rows import RowMaker
-from svc.authority.ingest.admin import OutboxDesk
-from svc.authority.ingest.drain import OutboxDrain
+from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.ingest.drain import QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.adopt import adopt
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator, person
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import REQUEST_DECISION, SESSION_END, SESSION_START
@@ -27,7 +27,7 @@ from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.cluster.lease import Member
-from svc.model.cluster.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.ids import event_id, node_id, person_id, random_id
@@ -74,14 +74,14 @@ class Life:
     people: dict[str, str] = field(factory=dict)
     nodes: dict[str, str] = field(factory=dict)
     recorder: Recorder = field(init=False)
-    knowledge: Knowledge = field(init=False)
+    knowledge: ClusterStateCache = field(init=False)
     audit_key: ed25519.Ed25519PrivateKey = field(factory=ed25519.Ed25519PrivateKey.generate)
     session: str = field(factory=lambda: random_id(os.urandom))
     spool: str = field(factory=lambda: random_id(os.urandom))
 
     def __attrs_post_init__(self) -> None:
         self.recorder = self.cluster.recorder()
-        self.knowledge = Knowledge(self.store, self.recorder.ledger, time.time)
+        self.knowledge = ClusterStateCache(self.store, self.recorder.ledger, time.time)
 
     async def live(self, db: Statements) -> None:
         """All of it; *db* is the same store for tables without a facet."""
@@ -144,7 +144,7 @@ class Life:
         tx.nodes.revoke(self.nodes["c0"], self.at + 1)
         tx.nodes.seen(self.nodes["c1"], self.at + 2, "0.10.0")
         for id, joins in (("waiting", TokenRole.CONNECTOR), ("spent", TokenRole.PROXY)):
-            token = JoinToken(id, digest(id), joins, self.at + DAY, f"{id}1", ("a.example",))
+            token = TokenRecord(id, digest(id), joins, self.at + DAY, f"{id}1", ("a.example",))
             tx.tokens.add(token, self.at)
         tx.tokens.spend("spent", digest("spent"), self.at + 1)
 
@@ -266,7 +266,7 @@ class Life:
     async def _signed_queue(self) -> None:
         """Rows in the log, a held one, one that was thrown away, and one that waits."""
         first, second, third, fourth = self._spool(4)
-        drain = OutboxDrain(
+        drain = QueueConsumer(
             self.store, self.recorder, OriginKeys(self.knowledge), time.time, lambda reason: None
         )
         await self.knowledge.refresh()
@@ -275,7 +275,7 @@ class Life:
         await self.store.run("queue", lambda tx: self._queued(tx, come))
         await drain.drain()
         held = await self.store.read("held", lambda tx: tx.outbox.rows(0, 9)[0].id)
-        desk = OutboxDesk(self.store, self.recorder, time.time)
+        desk = QueueAdmin(self.store, self.recorder, time.time)
         await desk.discard(pb.DiscardRowRequest(id=held, note="forged"), OPERATOR)
         await self.store.run("queue", lambda tx: self._queued(tx, [(4, fourth)]))
 

@@ -76,7 +76,7 @@ class Root(MultiService):
 
 
 @frozen
-class Role:
+class RolePlugin:
     """What ``ServiceMaker`` looks up by name."""
 
     name: str
@@ -92,7 +92,7 @@ class Role:
         timed.seconds = time.monotonic
         lines = make_lines(os.environ)
         bridge_stdlib()
-        root = Root(lines, Ending(reactor, lines))
+        root = Root(lines, ExitStatus(reactor, lines))
         try:
             check_environment(os.environ)
             self._compose(reactor, options["config"], lines, root)
@@ -142,7 +142,7 @@ def _stop(reactor: Any) -> None:
         reactor.stop()
 
 
-class Ending:
+class ExitStatus:
     """Ends twistd with a refusal's exit status: twistd itself always exits with 0."""
 
     def __init__(self, reactor: Any, lines: Any) -> None:
@@ -160,8 +160,8 @@ class Ending:
         self._reactor.callWhenRunning(_stop, self._reactor)
 
 
-authority = Role("authority")
-proxy = Role("proxy")
-connector = Role("connector")
-all = Role("all")
-client = Role("client")
+authority = RolePlugin("authority")
+proxy = RolePlugin("proxy")
+connector = RolePlugin("connector")
+all = RolePlugin("all")
+client = RolePlugin("client")

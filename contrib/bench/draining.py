@@ -21,10 +21,10 @@ from svc.audit.ingest.validate import MAY_WRITE
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
-from svc.authority.ingest.drain import BATCH, OutboxDrain
+from svc.authority.ingest.drain import BATCH, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.adopt import adopt
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.compose.authority.state import origin_key
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
@@ -60,12 +60,12 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     recorder = Recorder(_LEADER, sealer, time.time, os.urandom, ledger, origin_key(keys))
     key = ed25519.Ed25519PrivateKey.generate()
     await store.run("register", lambda tx: _register(tx, recorder, key))
-    knowledge = Knowledge(store, ledger, time.time)
+    knowledge = ClusterStateCache(store, ledger, time.time)
     await knowledge.refresh()
     rows = _made(RowMaker(_ORIGIN, key, sealer, time.time, os.urandom), count)
     for start in range(0, count, BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
-    drain = OutboxDrain(
+    drain = QueueConsumer(
         store, recorder, OriginKeys(knowledge), time.time, lambda _: None, _MAY_WRITE
     )
     begun = time.monotonic()

@@ -12,9 +12,9 @@ from contrib.bench.rows import Goal, Row, less_is_better, more_is_better
 from svc.config.keys import KEYS
 from svc.testing.gateway.flood import answers, start_flood
 from svc.testing.gateway.gateway import make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
-from svc.testing.gateway.settings import Target
+from svc.testing.gateway.settings import GatewayTarget
 
 _ROUNDS = 4
 _OPENS = 150
@@ -31,7 +31,7 @@ _IN_FLIGHT = 900
 
 def rows(sink_port: int) -> list[Row]:
     """Opens alone and beside a flood, in turns, by the denials that a person has as shipped."""
-    target = Target("sink", f"127.0.0.1:{sink_port}")
+    target = GatewayTarget("sink", f"127.0.0.1:{sink_port}")
     gateway = make_gateway([target], policy=POLICY, numbers=_AS_SHIPPED)
     alone: list[float] = []
     beside: list[float] = []
@@ -69,7 +69,7 @@ def rows(sink_port: int) -> list[Row]:
 
 
 @contextmanager
-def flooding(person: Person) -> Iterator[Child]:
+def flooding(person: GatewayPerson) -> Iterator[Child]:
     """A flood in its stride, for as long as the block runs.
 
     Its first calls come before it is read slowly, and for these it is left unread for seconds: what

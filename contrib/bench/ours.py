@@ -9,8 +9,8 @@ from pathlib import Path
 from attrs import frozen
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
-from svc.testing.gateway.settings import CONNECTOR, PROXY, Target
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.settings import CONNECTOR, PROXY, GatewayTarget
 
 POLICY = """\
 @id("operators-administer")
@@ -34,7 +34,7 @@ class Ours:
     """
 
     gateway: Gateway
-    person: Person
+    person: GatewayPerson
     ports: dict[str, tuple[str, int]]
 
     @property
@@ -81,9 +81,9 @@ def gateway(
         ssh_port: Becomes the resource ``shell``.
         direct: Whether sessions that carry much leave the tunnel, as is usual.
     """
-    targets = [Target(name, f"127.0.0.1:{port}") for name, port in ports.items()]
+    targets = [GatewayTarget(name, f"127.0.0.1:{port}") for name, port in ports.items()]
     if ssh_port is not None:
-        targets.append(Target("shell", f"127.0.0.1:{ssh_port}", "ssh"))
+        targets.append(GatewayTarget("shell", f"127.0.0.1:{ssh_port}", "ssh"))
     numbers = {**_LIKE_IN_USE, "proxy.direct_lane": direct}
     made = make_gateway(targets, policy=POLICY, numbers=numbers)
     try:

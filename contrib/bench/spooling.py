@@ -26,7 +26,7 @@ from twisted.python.threadpool import ThreadPool
 from contrib.bench.rows import Row, more_is_better
 from svc.audit.log.record import Sealer
 from svc.audit.spool.disk import SpoolFiles
-from svc.audit.spool.quota import Room
+from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import Spool
 from svc.model.audit.events import REFUSALS_SUMMARY
@@ -86,7 +86,7 @@ async def _ours(reactor: Any, path: Path, writers: int) -> None:
     thread.start()
     key = Ed25519PrivateKey.generate()
     maker = RowMaker(_ORIGIN, key, Sealer(os.urandom), time.time, os.urandom)
-    files = SpoolFiles(path, maker, Room(1 << 34))
+    files = SpoolFiles(path, maker, SpoolQuota(1 << 34))
     spool = Spool(files, lambda call: deferToThreadPool(reactor, thread, call))
     await spool.open()
     numbers = count()

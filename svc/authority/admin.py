@@ -12,10 +12,10 @@ from typing import TypeVar
 from attrs import define
 from google.protobuf.message import Message
 
-from svc.authority.ingest.admin import OutboxDesk
-from svc.authority.policy.admin import PolicyDesk
-from svc.authority.registry.catalog import CatalogDesk
-from svc.authority.registry.members import MemberDesk
+from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
@@ -36,10 +36,10 @@ class AdminService:
     """Binds each method to the action that the policy is asked for."""
 
     operators: Operators
-    members: MemberDesk
-    catalog: CatalogDesk
-    policies: PolicyDesk
-    outbox: OutboxDesk
+    members: MemberAdmin
+    catalog: CatalogAdmin
+    policies: PolicyAdmin
+    outbox: QueueAdmin
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:

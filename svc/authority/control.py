@@ -13,14 +13,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.ingest.heads import HeadsToTell
-from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
-from svc.authority.sessions.register import Intake
-from svc.authority.state.cache import Knowledge
+from svc.authority.sessions.register import RegistrationIntake
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
@@ -30,7 +30,7 @@ from svc.messages.control import (
     DEPARTED_METHOD,
     END_METHOD,
     WHY_METHOD,
-    Lanes,
+    AuthorityGreeting,
     answer_message,
     lanes_message,
     outcome_messages,
@@ -78,18 +78,18 @@ class ControlService:
         heads: The audit log's signed heads, for Proxies to keep.
     """
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     verifier: IChainVerifier
     issuance: Issuance
-    intake: Intake
+    intake: RegistrationIntake
     ends: SessionEnds
     snapshots: SnapshotPublisher
     explainer: Explainer
-    lanes: Callable[[], Lanes]
+    lanes: Callable[[], AuthorityGreeting]
     clock: IReactorTime
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
-    spooled: OutboxIntake
+    spooled: QueueIntake
     heads: HeadsToTell = field(factory=HeadsToTell)
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)

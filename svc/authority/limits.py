@@ -16,8 +16,8 @@ from attrs import define, field
 from svc.authority.state.recorder import node, person
 from svc.errors import TooMany
 from svc.ratelimit.bucket import Buckets, Rate
-from svc.ratelimit.limits import Budget, Refusals
-from svc.ratelimit.quota import KEPT, Shares
+from svc.ratelimit.limits import Budget, RefusalPolicy
+from svc.ratelimit.quota import KEPT, FairQuota
 
 _UNPROVEN = Rate(per_minute=6_000, burst=3_000)
 """Requests that prove nothing, of one Proxy whoever it names."""
@@ -49,7 +49,7 @@ class AskRates:
         at_once: Requests of one Proxy in work; a person has half as many, over all.
     """
 
-    refusals: Refusals
+    refusals: RefusalPolicy
     opens: Budget
     denials: Budget
     registrations: Budget
@@ -59,21 +59,21 @@ class AskRates:
     rows: Budget
     at_once: int
     _claims: Buckets
-    _proxies: Shares = field(init=False)
-    _persons: Shares = field(init=False)
-    _reports: Shares = field(init=False)
+    _proxies: FairQuota = field(init=False)
+    _persons: FairQuota = field(init=False)
+    _reports: FairQuota = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # What is kept of the places is for the ends of sessions and what is Authority's own:
         # both go to the store without asking here.
-        self._persons = Shares(KEPT * self.at_once)
+        self._persons = FairQuota(KEPT * self.at_once)
         # Each Proxy has its own, however many others have theirs in use.
-        self._proxies = Shares(_NO_END, most=self.at_once)
-        self._reports = Shares(_NO_END, most=_REPORTS_AT_ONCE)
+        self._proxies = FairQuota(_NO_END, most=self.at_once)
+        self._reports = FairQuota(_NO_END, most=_REPORTS_AT_ONCE)
 
     @classmethod
     def of(
-        cls, refusals: Refusals, opens: Rate, denials: Rate, calls: Rate, at_once: int
+        cls, refusals: RefusalPolicy, opens: Rate, denials: Rate, calls: Rate, at_once: int
     ) -> AskRates:
         """With these rates for each person and each node."""
 
@@ -195,7 +195,7 @@ class AskRates:
 
     @contextmanager
     def _held(
-        self, shares: Shares, holder: str, word: str, is_person: bool = False
+        self, shares: FairQuota, holder: str, word: str, is_person: bool = False
     ) -> Iterator[None]:
         if not shares.take(holder):
             caller = person(holder) if is_person else node(holder)

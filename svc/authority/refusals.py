@@ -21,7 +21,7 @@ from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.record import Actor, rfc3339
 from svc.model.canonical import Json
 from svc.ratelimit.bucket import Buckets, Rate
-from svc.ratelimit.counter import Refused, Tally
+from svc.ratelimit.counter import RefusalCounter, RefusedCount
 from svc.runtime.services import AsyncService
 
 _log = Logger(namespace="svc_authority")
@@ -45,12 +45,12 @@ class RefusalRecords:
     recorder: Recorder
     clock: IReactorTime
     now: Callable[[], float]
-    tally: Tally = field()
+    tally: RefusalCounter = field()
     _shares: Buckets = field(factory=lambda: Buckets(_RECORDS))
 
     @tally.default
-    def _own_tally(self) -> Tally:
-        return Tally(self.now)
+    def _own_tally(self) -> RefusalCounter:
+        return RefusalCounter(self.now)
 
     async def write(
         self, source: Actor, desc: str, record: Callable[[ITransaction], object]
@@ -92,7 +92,7 @@ class RefusalRecords:
                 count=one.count,
             )
 
-    def _summaries(self, tx: ITransaction, owed: Iterable[Refused]) -> None:
+    def _summaries(self, tx: ITransaction, owed: Iterable[RefusedCount]) -> None:
         for one in owed:
             details: dict[str, Json] = {
                 "count": one.count,

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 
-class Tidy:
+class CancellableRun:
     """The reactor, run around one coroutine that puts away what it made."""
 
     def __init__(self, main: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:

@@ -23,7 +23,7 @@ from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.client.sessions import Session
+    from svc.client.sessions import ClientSession
     from svc.compose.client import PersonSide
 
 _ASK_SECS = 20.0
@@ -195,14 +195,14 @@ def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
 async def _carried(
     side: PersonSide, name: str, kind: Any, user: str, taken: tuple[int, int]
 ) -> int:
-    from svc.client.sessions import Wish
-    from svc.client.stdio import Pipes, carry
+    from svc.client.sessions import SessionIntent
+    from svc.client.stdio import StdioPipes, carry
     from svc.runtime.services import BackgroundTasks
 
     channel, tasks = await side.connect(), BackgroundTasks()
-    session = side.dialer(lambda: channel, tasks).endpoint(Wish(name, kind, user))
+    session = side.dialer(lambda: channel, tasks).endpoint(SessionIntent(name, kind, user))
     try:
-        ended = await carry(session, Pipes(side.runtime.reactor, *taken), _notice, _say_cut)
+        ended = await carry(session, StdioPipes(side.runtime.reactor, *taken), _notice, _say_cut)
     except SvcError as refusal:
         found = await _kind_of(side, channel, name)
         if found in ("", kind.name):
@@ -229,13 +229,13 @@ async def _kind_of(side: PersonSide, channel: Any, name: str) -> str:
     return seen[name].kind if name in seen else ""
 
 
-def _notice(session: Session) -> None:
+def _notice(session: ClientSession) -> None:
     """The session notice; on stderr, where it spoils no transfer (U-PHA-27)."""
     resource = escaped(session.wish.resource)
     hint([f"svc: {resource}: session open, decision {escaped(session.decision_id)}"])
 
 
-def _say_cut(session: Session) -> None:
+def _say_cut(session: ClientSession) -> None:
     """Why the session was cut; while ssh still runs, which ends us with the pipes."""
     from svc.client.ended import said
 

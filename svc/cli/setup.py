@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svc.cli import Globals
-from svc.cli.cancellation import Tidy
+from svc.cli.cancellation import CancellableRun
 from svc.cli.control import ask
 from svc.cli.forms import WORD
 from svc.cli.output import hint, json_option, say, tell
@@ -23,7 +23,7 @@ from svc.errors import SvcError, UsageError
 if TYPE_CHECKING:
     from svc.demo.show import Show
     from svc.runtime.context import Runtime
-    from svc.setup.plan import Plan
+    from svc.setup.plan import InitPlan
 
 _ROLES = ("authority", "proxy", "connector", "all")
 _QUIET = "warn"
@@ -127,19 +127,19 @@ def init(
 ) -> None:
     """Write the configuration and keys of a gateway to DIR, and print the next steps."""
     from svc.setup.commands import Next
-    from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, Plan, Ports, read_served
+    from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, InitPlan, InitPorts, read_served
 
     if is_one and roles:
         raise UsageError("--all: means the same as --for all; give only one of them")
     wanted = (ALL,) if is_one else tuple(dict.fromkeys(roles)) or SEPARATE
     served = resources or (("ssh-here=ssh:127.0.0.1:22",) if set(wanted) - {"proxy"} else ())
-    plan = Plan(
+    plan = InitPlan(
         Path(os.path.normpath(directory.absolute())),
         cluster,
         wanted,
         host,
         names or ("localhost", "127.0.0.1"),
-        Ports(public_port, authority_port, authority_port + 1, authority_port + 2),
+        InitPorts(public_port, authority_port, authority_port + 1, authority_port + 2),
         tuple(read_served(text) for text in served),
         ca_pin.lower().removeprefix("sha256:"),
         None if root_key_to is None else root_key_to.absolute(),
@@ -187,7 +187,7 @@ def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
         await shows[0].run(once=once)
 
     try:
-        Tidy(show).run()
+        CancellableRun(show).run()
     except click.Abort:
         if not (shows and shows[0].is_told):
             raise
@@ -208,15 +208,15 @@ def _founding(runtime: Runtime) -> Any:
     """Makes the demo's cluster as ``svc init --all`` does."""
     from svc.demo.scene import CLUSTER, RESOURCES
     from svc.setup.founding import found
-    from svc.setup.plan import ALL, Plan, Ports, Served
+    from svc.setup.plan import ALL, InitPlan, InitPorts, PlannedResource
 
     async def made(directory: Path, ports: Any, addresses: dict[str, str], furnish: Any) -> str:
-        served = tuple(Served(one.id, one.kind, addresses[one.id]) for one in RESOURCES)
-        plan = Plan(
+        served = tuple(PlannedResource(one.id, one.kind, addresses[one.id]) for one in RESOURCES)
+        plan = InitPlan(
             directory,
             CLUSTER,
             (ALL,),
-            ports=Ports(ports.public, ports.control, 0, 0),
+            ports=InitPorts(ports.public, ports.control, 0, 0),
             served=served,
             numbers={
                 "audit.head_after_secs": 0.25,
@@ -229,7 +229,7 @@ def _founding(runtime: Runtime) -> Any:
     return made
 
 
-def _made(globals_: Globals, plan: Plan) -> str:
+def _made(globals_: Globals, plan: InitPlan) -> str:
     """Make it; the cluster's pin."""
     from svc.setup.making import make
 
@@ -244,18 +244,18 @@ def _made(globals_: Globals, plan: Plan) -> str:
         runtime = _runtime(globals_, reactor)
         return found(runtime, plan, _asking(reactor), lambda asked: furnish(plan, asked))
 
-    pin: str = Tidy(founding).run()
+    pin: str = CancellableRun(founding).run()
     return pin
 
 
-def root_key_of(plan: Plan) -> Path:
+def root_key_of(plan: InitPlan) -> Path:
     """Where the root's private key was put."""
     from svc.setup.plan import AUTHORITY
 
     return plan.root_key or plan.state[AUTHORITY] / "keys" / "root.key"
 
 
-def _written(plan: Plan, pin: str) -> Iterable[str]:
+def _written(plan: InitPlan, pin: str) -> Iterable[str]:
     yield f"made {plan.directory}: cluster {plan.cluster}, ca_pin {pin}"
     if plan.makes_keys:
         yield f"the root's private key is {root_key_of(plan)}"

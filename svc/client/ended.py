@@ -20,7 +20,7 @@ KEPT = 64
 
 
 @frozen
-class Cut:
+class CutSession:
     """One session that was cut off.
 
     Attributes:
@@ -35,15 +35,15 @@ class Cut:
 
 
 @define
-class Cuts:
+class CutSessions:
     """The newest of them; each is one log line."""
 
     now: Callable[[], float]
-    kept: deque[Cut] = field(factory=lambda: deque(maxlen=KEPT), init=False)
+    kept: deque[CutSession] = field(factory=lambda: deque(maxlen=KEPT), init=False)
 
     def note(self, resource: str, over: SessionOver) -> None:
         """Remember and log one."""
-        self.kept.append(Cut(self.now(), resource, over.reason, over.text, over.decision_id))
+        self.kept.append(CutSession(self.now(), resource, over.reason, over.text, over.decision_id))
         _log.warn(
             "session ended",
             resource=resource,

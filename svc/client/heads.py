@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 from twisted.logger import Logger
 
-from svc.audit.checkpoint.latest import GreatestHead, Taken
+from svc.audit.checkpoint.latest import LatestCheckpoint, Taken
 from svc.errors import AuditBroken, SvcError
 
 _log = Logger(namespace="svc_client")
@@ -27,7 +27,7 @@ class KnownHead:
         problem: What was wrong with the last head that was shown; empty while all is well.
     """
 
-    greatest: GreatestHead
+    greatest: LatestCheckpoint
     problem: str = field(default="", init=False)
 
     @property

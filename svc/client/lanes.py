@@ -23,7 +23,7 @@ _ASK_SECS = 10.0
 
 
 @define
-class Lanes:
+class PersonLanes:
     """The lanes of one person.
 
     Attributes:

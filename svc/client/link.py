@@ -40,7 +40,7 @@ _MOVE_SECS = 10.0
 
 
 @frozen
-class Way:
+class ConfiguredProxy:
     """One configured Proxy.
 
     Attributes:
@@ -103,7 +103,7 @@ class ProxyLink(Service):
     """
 
     clock: IReactorTime
-    ways: Sequence[Way]
+    ways: Sequence[ConfiguredProxy]
     listed: Callable[[dict[str, Listed]], object]
     jitter: Callable[[float], float]
     tasks: BackgroundTasks
@@ -204,7 +204,7 @@ class ProxyLink(Service):
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
             await deferLater(self.clock, self.jitter(wait))
 
-    async def _connected(self, way: Way) -> None:
+    async def _connected(self, way: ConfiguredProxy) -> None:
         ours = self.fresh.ours
         channel = await bounded(self.clock, self.dial_secs, way.dial(), "the Proxy")
         self._channel, self._shown = channel, self.fresh.shown(ours, channel.peer)
@@ -218,7 +218,7 @@ class ProxyLink(Service):
             self._moved = self._shown = None
             moving.cancel()
 
-    async def _follow_on(self, way: Way) -> None:
+    async def _follow_on(self, way: ConfiguredProxy) -> None:
         """Follow one list after another: asked anew, or on the connection we moved to."""
         while True:
             try:
@@ -230,7 +230,7 @@ class ProxyLink(Service):
                 self._list = None
             self._is_refreshing = False
 
-    async def _follow(self, way: Way) -> None:
+    async def _follow(self, way: ConfiguredProxy) -> None:
         stream, self._moved = self._moved, None
         if stream is None:
             self._list = stream = self.channel().stream(LIST_METHOD)
@@ -249,7 +249,7 @@ class ProxyLink(Service):
         stream.end()
         return await _next(stream, self.clock, _FIRST_LISTING_SECS)
 
-    async def _move(self, way: Way) -> None:
+    async def _move(self, way: ConfiguredProxy) -> None:
         """Have another connection to the same Proxy; the old one ends with its last session."""
         ours = self.fresh.ours
         try:

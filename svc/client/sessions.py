@@ -22,7 +22,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
-from svc.client.lanes import Lanes
+from svc.client.lanes import PersonLanes
 from svc.errors import Fault, Malformed, SvcError, Unprocessed
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.kinds import IResourceKind
@@ -69,7 +69,7 @@ _PROXIES = frozenset({Role.PROXY})
 
 
 @frozen
-class Wish:
+class SessionIntent:
     """One session a person asks for.
 
     Attributes:
@@ -101,11 +101,11 @@ class SessionDialer:
     now: Callable[[], float]
     entropy: Entropy
     handshake_secs: float = 10.0
-    lanes: Lanes | None = None
+    lanes: PersonLanes | None = None
 
-    def endpoint(self, wish: Wish) -> Session:
+    def endpoint(self, wish: SessionIntent) -> ClientSession:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
-        return Session(self, wish)
+        return ClientSession(self, wish)
 
     async def why(self, decision_id: str) -> Explanation:
         """What may be told of a decision; a stranger's and an unknown one are alike.
@@ -136,7 +136,7 @@ class SessionDialer:
         """The node at the other end, by its certificate as it is judged now (R13)."""
         return self.verifier.verify(channel.peer.chain, _PROXIES).principal.id
 
-    def request(self, wish: Wish, proxy_id: str) -> SessionRequest:
+    def request(self, wish: SessionIntent, proxy_id: str) -> SessionRequest:
         """What the person signs."""
         return SessionRequest(
             cluster=self.verifier.cluster,
@@ -153,7 +153,7 @@ class SessionDialer:
 
 @implementer(IStreamClientEndpoint)
 @define(eq=False)
-class Session:
+class ClientSession:
     """One session: connect it once.
 
     The Deferred of ``connect`` fails with SvcError; a refusal's ``details``
@@ -165,7 +165,7 @@ class Session:
     """
 
     _dialer: SessionDialer
-    wish: Wish
+    wish: SessionIntent
     decision_id: str = field(default="", init=False)
     grant: Grant | None = field(default=None, init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)

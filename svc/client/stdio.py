@@ -16,12 +16,12 @@ from twisted.python.failure import Failure
 
 from svc.client.ended import FarSide
 from svc.client.resident.local import only_side
-from svc.client.sessions import Session
+from svc.client.sessions import ClientSession
 from svc.lanes.relay import Relay, RelayEnded, RelaySide
 
 
 @frozen
-class Pipes:
+class StdioPipes:
     """Where a tool's bytes come from and go to; the descriptors become ours to close."""
 
     reactor: Any
@@ -37,7 +37,7 @@ class StdioTransport(StandardIO):
     reports the end where one half was closed before the other.
     """
 
-    def __init__(self, protocol: RelaySide, pipes: Pipes) -> None:
+    def __init__(self, protocol: RelaySide, pipes: StdioPipes) -> None:
         self._numbers = {"read": pipes.input, "write": pipes.output}
         made: Any = StandardIO.__init__
         made(self, protocol, pipes.input, pipes.output, reactor=pipes.reactor)
@@ -75,10 +75,10 @@ class StdioSide(RelaySide):
 
 
 async def carry(
-    session: Session,
-    pipes: Pipes,
-    opened: Callable[[Session], object],
-    cut: Callable[[Session], object],
+    session: ClientSession,
+    pipes: StdioPipes,
+    opened: Callable[[ClientSession], object],
+    cut: Callable[[ClientSession], object],
 ) -> RelayEnded:
     """Open the session and carry it until both ways are over.
 

@@ -6,11 +6,11 @@ from attrs import frozen
 
 from svc.authority.limits import AskRates
 from svc.compose.telemetry import budget_meter
-from svc.config.values import Limits
+from svc.config.values import LimitSettings
 from svc.proxy.sessions.limits import ConnectorRates, PersonRates
 from svc.ratelimit.bucket import Rate
-from svc.ratelimit.counter import Tally
-from svc.ratelimit.limits import Refusals
+from svc.ratelimit.counter import RefusalCounter
+from svc.ratelimit.limits import RefusalPolicy
 from svc.runtime.context import Runtime
 from svc.telemetry.metrics import Metrics
 
@@ -24,15 +24,15 @@ who keeps to one Proxy's budget is to be refused there, where it is told soonest
 class ProxyRates:
     """The budgets of one Proxy, and what they refused."""
 
-    tally: Tally
+    tally: RefusalCounter
     persons: PersonRates
     connectors: ConnectorRates
 
 
-def proxy_rates(runtime: Runtime, limits: Limits, metrics: Metrics) -> ProxyRates:
+def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> ProxyRates:
     """Of a Proxy."""
-    tally = Tally(runtime.now)
-    refusals = Refusals(tally, runtime.reactor.seconds, budget_meter(metrics))
+    tally = RefusalCounter(runtime.now)
+    refusals = RefusalPolicy(tally, runtime.reactor.seconds, budget_meter(metrics))
     return ProxyRates(
         tally,
         PersonRates.of(refusals, _opens(limits), _denials(limits)),
@@ -40,10 +40,10 @@ def proxy_rates(runtime: Runtime, limits: Limits, metrics: Metrics) -> ProxyRate
     )
 
 
-def authority_rates(runtime: Runtime, limits: Limits, metrics: Metrics) -> AskRates:
+def authority_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> AskRates:
     """Of an Authority."""
-    tally = Tally(runtime.now, _CALLERS_AT_AUTHORITY)
-    refusals = Refusals(tally, runtime.reactor.seconds, budget_meter(metrics))
+    tally = RefusalCounter(runtime.now, _CALLERS_AT_AUTHORITY)
+    refusals = RefusalPolicy(tally, runtime.reactor.seconds, budget_meter(metrics))
     return AskRates.of(
         refusals,
         _wider(_opens(limits)),
@@ -57,13 +57,13 @@ def _wider(rate: Rate) -> Rate:
     return Rate(rate.per_minute, rate.burst * _SLACK)
 
 
-def _opens(limits: Limits) -> Rate:
+def _opens(limits: LimitSettings) -> Rate:
     return Rate(limits.opens_per_minute, limits.opens_burst)
 
 
-def _denials(limits: Limits) -> Rate:
+def _denials(limits: LimitSettings) -> Rate:
     return Rate(limits.denials_per_minute, limits.denials_burst)
 
 
-def _calls(limits: Limits) -> Rate:
+def _calls(limits: LimitSettings) -> Rate:
     return Rate(limits.node_calls_per_minute, limits.node_calls_burst)

@@ -13,15 +13,15 @@ from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
 
 from svc.client.heads import KnownHead
-from svc.client.lanes import Lanes
-from svc.client.link import ProxyLink, Way
+from svc.client.lanes import PersonLanes
+from svc.client.link import ConfiguredProxy, ProxyLink
 from svc.client.own_certificate import EndWarnings, check_own
 from svc.client.resident.control import SOCKET, ControlFactory
 from svc.client.resident.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
 from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
-from svc.client.resident.refused import Refusals
+from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import RETRY_SECS, Place, Resident
-from svc.client.resident.status import StatusDesk
+from svc.client.resident.status import StatusService
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, load_kinds
 from svc.compose.heads import greatest_head
@@ -40,8 +40,8 @@ from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
 from svc.runtime.context import Runtime
-from svc.runtime.services import AsyncMultiService, BackgroundTasks, Listener, PeriodicTask
-from svc.runtime.state_directory import Holding, StateDirectory
+from svc.runtime.services import AsyncMultiService, BackgroundTasks, BoundPort, PeriodicTask
+from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
 from svc.tunnel.times import dial_secs
 
 HOME_DIRECTORY = ".svc"
@@ -52,7 +52,7 @@ _LOOK_FOR_IDENTITY_SECS = 15.0
 _REACH_SECS = 10.0
 
 
-class NotJoined(SvcError):
+class PersonNotJoined(SvcError):
     """There is no person's identity here."""
 
     fault = Fault.PRECONDITION
@@ -79,7 +79,7 @@ def find_config(given: str | None, environ: Mapping[str, str]) -> str:
     for path in (str(own), SYSTEM_CONFIG):
         if os.path.lexists(path):
             return path
-    raise NotJoined(f"{own} does not exist; join a cluster first with: svc join")
+    raise PersonNotJoined(f"{own} does not exist; join a cluster first with: svc join")
 
 
 def home(environ: Mapping[str, str]) -> Path:
@@ -118,13 +118,13 @@ class PersonSide:
         return self.state / RUN_DIRECTORY
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def ways(self) -> tuple[ConfiguredProxy, ...]:
         """The configured Proxies."""
         return tuple(self._way(address) for address in self.settings.endpoints.proxy)
 
-    def _way(self, address: Address) -> Way:
+    def _way(self, address: Address) -> ConfiguredProxy:
         pings = self._pings()
-        return Way(str(address), lambda: self.dial(address, pings))
+        return ConfiguredProxy(str(address), lambda: self.dial(address, pings))
 
     def _pings(self) -> Keepalive:
         tunnel = self.settings.tunnel
@@ -210,7 +210,7 @@ class PersonSide:
             self.settings.limits.handshake_secs,
             None
             if tasks is None
-            else Lanes(
+            else PersonLanes(
                 lane_to(runtime.reactor),
                 self.settings.client.direct_lane_after,
                 tasks,
@@ -246,7 +246,7 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
-        raise NotJoined(f"no identity in {state}; run `svc join` first")
+        raise PersonNotJoined(f"no identity in {state}; run `svc join` first")
     identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
     if identity.principal.role is not Role.USER:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")
@@ -287,7 +287,7 @@ def _assembled(
 ) -> IService:
     runtime = side.runtime
     reactor = runtime.reactor
-    tasks, refusals = BackgroundTasks(), Refusals(runtime.now)
+    tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now)
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(greatest_head(reactor, side.state / "audit-head", root, cluster))
     head.greatest.load()
@@ -303,10 +303,10 @@ def _assembled(
         head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
-    desk = StatusDesk(
+    desk = StatusService(
         resident, link, side.identity, refusals, reactor, head, side.take_new_identity
     )
-    control = Listener(
+    control = BoundPort(
         "state_dir",
         str(sockets.path / SOCKET),
         UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
@@ -317,7 +317,7 @@ def _assembled(
     )
     tree = AsyncMultiService()
     parts: tuple[Any, ...] = (
-        Holding(state),
+        StateDirectoryHold(state),
         _Sockets(sockets),
         tasks,
         resident,
@@ -336,7 +336,7 @@ def _resident(
     side: PersonSide,
     link: ProxyLink,
     sockets: SocketDirectory,
-    refusals: Refusals,
+    refusals: RecentRefusals,
     tasks: BackgroundTasks,
 ) -> Resident:
     reactor, settings, uid = side.runtime.reactor, side.settings, sockets.uid

@@ -24,8 +24,8 @@ from svc.compose.node import (
 )
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
-from svc.connector.cycle import Connector, Tunnels, proxy_by
-from svc.connector.inventories import Inventories
+from svc.connector.cycle import ConnectorIdentity, Tunnels, proxy_by
+from svc.connector.inventories import ProxyInventories
 from svc.connector.opening import Openings
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach, parse_reach
@@ -106,7 +106,7 @@ def make_connector(
         ready,
     )
     role = ConnectorRole(ready)
-    assembled = Assembling(parts)
+    assembled = ConnectorAssembly(parts)
     node = NodeRole(runtime, settings, identities, Role.CONNECTOR, assembled.services, stopped_by)
     for service in (parts.tasks, node):
         role.addService(service)
@@ -133,7 +133,7 @@ def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
 
 
 @define
-class Assembling:
+class ConnectorAssembly:
     """Wires what needs an identity."""
 
     parts: ConnectorParts
@@ -143,7 +143,7 @@ class Assembling:
         p = self.parts
         times, clock = tunnel_times(p.settings), p.runtime.reactor
         end = ConnectorEnd(identity)
-        inventories = Inventories()
+        inventories = ProxyInventories()
         openings = Openings(
             Admission(
                 identity.principal.id,
@@ -164,7 +164,9 @@ class Assembling:
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
-        me = Connector(p.settings.cluster, identity.principal.id, instance, __version__, declared)
+        me = ConnectorIdentity(
+            p.settings.cluster, identity.principal.id, instance, __version__, declared
+        )
         fresh = freshness(p.runtime, identity, Role.PROXY)
         ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]
         duplicates = p.metrics.counter("svc_connector_duplicate_proxy_connections_total")

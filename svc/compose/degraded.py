@@ -29,7 +29,7 @@ MEANING = {
 
 
 @define
-class Lacking:
+class DegradedConditions:
     """The conditions that are looked at, each asked whenever somebody wants to know."""
 
     _asked: dict[str, Callable[[], str]] = field(factory=dict, init=False)

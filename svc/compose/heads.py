@@ -7,13 +7,13 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.pki.audit_signatures import head_verifier
 
 
-def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> GreatestHead:
+def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> LatestCheckpoint:
     """Keeps the greatest head of *cluster*'s log in the file *path*; nothing is read yet."""
-    return GreatestHead(
+    return LatestCheckpoint(
         path,
         head_verifier(root, cluster),
         cluster,

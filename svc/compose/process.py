@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.compose.authority.role import make_authority
 from svc.compose.connector import make_connector
-from svc.compose.degraded import Lacking
+from svc.compose.degraded import DegradedConditions
 from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
@@ -28,11 +28,11 @@ from svc.runtime.services import (
     AllReady,
     AsyncMultiService,
     AsyncService,
-    Listener,
+    BoundPort,
     Readiness,
     bounded,
 )
-from svc.runtime.state_directory import Holding, StateDirectory
+from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
 from svc.telemetry.tracing import Tracing, make_tracer
@@ -55,7 +55,7 @@ class Process(AsyncMultiService):
     """
 
     readiness: AllReady
-    listeners: Mapping[str, Listener]
+    listeners: Mapping[str, BoundPort]
     state: StateDirectory
     stopped_by: Callable[[SvcError], object] = field(default=lambda refusal: None)
 
@@ -120,8 +120,8 @@ def _assembled(
 
     children: list[Any] = []
     ready: list[Readiness] = []
-    lacking = Lacking()
-    listeners: dict[str, Listener] = {}
+    lacking = DegradedConditions()
+    listeners: dict[str, BoundPort] = {}
     for role in roles:
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
@@ -137,7 +137,7 @@ def _assembled(
         children.append(made)
         ready.append(made.ready)
         if settings.role == "all" and role == "proxy":
-            children.append(Leading(made.ready, runtime.reactor))
+            children.append(ProxyFirst(made.ready, runtime.reactor))
     readiness = AllReady(ready)
     telemetry = telemetry_listener(runtime.reactor, settings, metrics, readiness, lacking)
     if telemetry is not None:
@@ -147,8 +147,8 @@ def _assembled(
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
-    first = [Holding(state), tracing, refused, lag, *watched, listening]
-    for service in (*first, *children, Announcing(settings)):
+    first = [StateDirectoryHold(state), tracing, refused, lag, *watched, listening]
+    for service in (*first, *children, ProcessLog(settings)):
         process.addService(service)
     return process
 
@@ -160,13 +160,13 @@ def _of_lanes(settings: RoleSettings) -> int:
     return 2 * (lanes_of(settings) + MAX_PIPES)
 
 
-def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, Listener]:
+def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, BoundPort]:
     """What ``listening.json`` tells; the control socket is where it always is."""
     return {name: one.listener for name, one in listeners.items() if name != "control_socket"}
 
 
 @define(slots=False, eq=False)
-class Leading(AsyncService):
+class ProxyFirst(AsyncService):
     """Holds the Connector of ``all`` back until the Proxy beside it takes registrations.
 
     Without it the first registration is always refused, and waits out a backoff.
@@ -184,7 +184,7 @@ class Leading(AsyncService):
 
 
 @define(slots=False, eq=False)
-class Announcing(AsyncService):
+class ProcessLog(AsyncService):
     """The first and last word of a process in its log (G-LOG-11)."""
 
     settings: RoleSettings

@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThreadPool
 from svc import __version__
 from svc.compose.authority.dial import authority_addresses, authority_dial
 from svc.compose.budgets import ProxyRates, proxy_rates
-from svc.compose.degraded import CONTROL, SPOOL, Lacking
+from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, load_kinds
 from svc.compose.heads import greatest_head
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
@@ -26,7 +26,7 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.spool import Spooling, make_spooling
+from svc.compose.spool import SpoolService, make_spooling
 from svc.compose.telemetry import (
     anonymous_meter,
     gate_meter,
@@ -58,9 +58,9 @@ from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
-from svc.proxy.shutdown import Stopping, Work
+from svc.proxy.shutdown import ProxyShutdown, Work
 from svc.proxy.tunnels.service import TunnelService
-from svc.proxy.uplink.heads import AuditHeads
+from svc.proxy.uplink.heads import KnownCheckpoints
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
@@ -91,7 +91,7 @@ class ProxyRole(AsyncMultiService):
 
     ready: Readiness
     listeners: dict[str, RpcListener]
-    lacking: Lacking
+    lacking: DegradedConditions
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)
@@ -111,7 +111,7 @@ class ProxyParts:
     ready: Readiness
     services: tuple[RpcService, ...] = ()
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
-    lacking: Lacking = field(factory=Lacking)
+    lacking: DegradedConditions = field(factory=DegradedConditions)
 
 
 def make_proxy(
@@ -139,17 +139,17 @@ def make_proxy(
         runtime, settings, metrics, state, kinds, identities, public, ready, tuple(services)
     )
     role = ProxyRole(ready, {"public": public}, parts.lacking)
-    stopping = Stopping(runtime.reactor, settings.limits.drain_secs)
-    assembled = Assembling(parts, stopping)
+    stopping = ProxyShutdown(runtime.reactor, settings.limits.drain_secs)
+    assembled = ProxyAssembly(parts, stopping)
     node = NodeRole(runtime, settings, identities, Role.PROXY, assembled.services, stopped_by)
     # Stopped in reverse: the work ends while the listener still answers.
-    for service in (parts.tasks, node, public, Listening(ready), stopping):
+    for service in (parts.tasks, node, public, BoundMarker(ready), stopping):
         role.addService(service)
     return role
 
 
 @define(slots=False, eq=False)
-class Listening(AsyncService):
+class BoundMarker(AsyncService):
     """Comes after the public listener: it is bound."""
 
     ready: Readiness
@@ -160,11 +160,11 @@ class Listening(AsyncService):
 
 
 @define
-class Assembling:
+class ProxyAssembly:
     """Wires what needs an identity."""
 
     parts: ProxyParts
-    stopping: Stopping
+    stopping: ProxyShutdown
     _pool: AuthorityPool[Address] = field(init=False)
 
     @_pool.default
@@ -262,7 +262,7 @@ class Assembling:
         p.ready.met(IDENTITY)
         p.lacking.watch(link, holder, reports, p.metrics)
 
-    def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> Spooling:
+    def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> SpoolService:
         p = self.parts
         origin = identity.principal.id
         return make_spooling(
@@ -270,7 +270,7 @@ class Assembling:
         )
 
     def _refused(
-        self, identity: TransportIdentity, rates: ProxyRates, spooling: Spooling
+        self, identity: TransportIdentity, rates: ProxyRates, spooling: SpoolService
     ) -> RefusalSummaries:
         now, entropy = self.parts.runtime.now, self.parts.runtime.entropy
         return RefusalSummaries(rates.tally, spooling.spool, identity.principal.id, now, entropy)
@@ -291,7 +291,9 @@ class Assembling:
             return None
         return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics), most)
 
-    def _reports(self, link: AuthorityLink, spooling: Spooling, heads: AuditHeads) -> Reports:
+    def _reports(
+        self, link: AuthorityLink, spooling: SpoolService, heads: KnownCheckpoints
+    ) -> Reports:
         metrics = self.parts.metrics
         return Reports(
             link.channel,
@@ -329,16 +331,16 @@ class Assembling:
         holder.load()
         return holder
 
-    def _kept(self, identity: TransportIdentity) -> tuple[SnapshotHolder, AuditHeads]:
+    def _kept(self, identity: TransportIdentity) -> tuple[SnapshotHolder, KnownCheckpoints]:
         """What Authority tells and this Proxy keeps over restarts."""
         p, holder = self.parts, self._holder(identity)
         path, root = p.state / "snapshot" / "audit-head", identity.verifier.root
         greatest = greatest_head(p.runtime.reactor, path, root, p.settings.cluster)
         greatest.load()
-        return holder, AuditHeads(greatest, p.runtime.reactor, holder.restored)
+        return holder, KnownCheckpoints(greatest, p.runtime.reactor, holder.restored)
 
     def _link(
-        self, identity: TransportIdentity, holder: SnapshotHolder, heads: AuditHeads
+        self, identity: TransportIdentity, holder: SnapshotHolder, heads: KnownCheckpoints
     ) -> tuple[AuthorityLink, PoolProbes]:
         runtime, settings = self.parts.runtime, self.parts.settings
         dial_authority = authority_dial(runtime, settings, identity)

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from svc.audit.log.record import Sealer
 from svc.audit.spool.disk import SpoolFiles
-from svc.audit.spool.quota import Room
+from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import MEND_SECS, Spool
 from svc.compose.degraded import SPOOL as CONDITION
@@ -22,13 +22,13 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity_store import IdentityStore
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
-from svc.proxy.uplink.heads import AuditHeads
+from svc.proxy.uplink.heads import KnownCheckpoints
 from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.proxy.uplink.reports import Reports
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
 from svc.runtime.state_directory import StateDirectory
-from svc.runtime.threads import OwnThread
+from svc.runtime.threads import SerialThread
 
 SPOOL = "spool"
 ENDS = "ends"
@@ -44,7 +44,7 @@ class SpoolThread:
     the sessions whose ends are still to be told.
     """
 
-    own: OwnThread
+    own: SerialThread
     is_open: bool = False
 
     def __call__(self, call: Callable[[], Any]) -> Awaitable[Any]:
@@ -53,7 +53,7 @@ class SpoolThread:
 
 
 @define(slots=False, eq=False)
-class Spooling(AsyncService):
+class SpoolService(AsyncService):
     """Opens the spool before anything else runs, and ends its thread after everything else."""
 
     thread: SpoolThread
@@ -71,7 +71,7 @@ class Spooling(AsyncService):
         await self.spool.open()
         self.thread.is_open = True
 
-    def check_of(self, heads: AuditHeads) -> Callable[[], None]:
+    def check_of(self, heads: KnownCheckpoints) -> Callable[[], None]:
         """Raises SvcError while the disk takes no record, or not the newest audit head."""
 
         def check() -> None:
@@ -80,7 +80,7 @@ class Spooling(AsyncService):
 
         return check
 
-    def mending(self, heads: AuditHeads, ready: Readiness) -> PeriodicTask:
+    def mending(self, heads: KnownCheckpoints, ready: Readiness) -> PeriodicTask:
         """Looks whether the disk has room, and writes again what it refused before."""
         self.spool.has_room = lambda: ready.met(CONDITION)
 
@@ -117,7 +117,7 @@ def make_spooling(
     origin: str,
     channel: Callable[[], IRpcChannel],
     tasks: BackgroundTasks,
-) -> Spooling:
+) -> SpoolService:
     """Wire it; nothing is opened yet.
 
     Args:
@@ -127,12 +127,12 @@ def make_spooling(
     Raises:
         ConfigError: the node's audit key cannot be trusted.
     """
-    in_thread = SpoolThread(OwnThread("spool", runtime.reactor.callFromThread))
+    in_thread = SpoolThread(SerialThread("spool", runtime.reactor.callFromThread))
     sealer = Sealer(runtime.entropy)
     maker = RowMaker(origin, identities.audit_key(), sealer, runtime.now, runtime.entropy)
     root = state / SPOOL
-    spool = Spool(SpoolFiles(root, maker, Room(settings.proxy.spool_max_bytes)), in_thread)
+    spool = Spool(SpoolFiles(root, maker, SpoolQuota(settings.proxy.spool_max_bytes)), in_thread)
     delivery = SpoolDelivery(spool, channel, tasks, runtime.reactor)
     spool.committed = delivery.committed
     journal = EndsJournal(EndsFile(root / ENDS), in_thread, tasks, runtime.reactor)
-    return Spooling(in_thread, spool, delivery, journal, runtime.reactor)
+    return SpoolService(in_thread, spool, delivery, journal, runtime.reactor)

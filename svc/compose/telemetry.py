@@ -9,7 +9,7 @@ from attrs import define
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from svc.compose.degraded import Lacking
+from svc.compose.degraded import DegradedConditions
 from svc.compose.listeners.addresses import server_endpoint
 from svc.config import RoleSettings
 from svc.model.host import is_public
@@ -24,7 +24,7 @@ from svc.model.session.tunnels import (
 from svc.proxy.relay import LaneMeters
 from svc.proxy.sessions.open import SessionMeters
 from svc.proxy.tunnels.refusals import RelayStreams
-from svc.runtime.services import AllReady, Listener
+from svc.runtime.services import AllReady, BoundPort
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import telemetry_site
 from svc.telemetry.metrics import Metrics
@@ -37,8 +37,8 @@ def telemetry_listener(
     settings: RoleSettings,
     metrics: Metrics,
     readiness: AllReady,
-    lacking: Lacking,
-) -> Listener | None:
+    lacking: DegradedConditions,
+) -> BoundPort | None:
     """The listener, where the configuration asks for one.
 
     Args:
@@ -54,14 +54,14 @@ def telemetry_listener(
 
     site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines)
     endpoint = server_endpoint(reactor, address)
-    return Listener("telemetry.metrics_listen", str(address), endpoint, site)
+    return BoundPort("telemetry.metrics_listen", str(address), endpoint, site)
 
 
 @define(slots=False, eq=False)
 class Exposure(Service):
     """Warns at start where strangers can reach the telemetry listener, which asks nobody's name."""
 
-    listener: Listener
+    listener: BoundPort
 
     def startService(self) -> None:
         """Look at what was really bound; called after the listener has."""

@@ -77,7 +77,7 @@ def _settings(read: BaseModel, role: str, path: str) -> values.RoleSettings:
             continue
         value = getattr(read, field.name)
         if isinstance(value, BaseModel):
-            table = _TABLES[field.name.title()]
+            table = _TABLES[str(field.type)]
             value = table(**{inner.name: getattr(value, inner.name) for inner in fields(table)})
         taken[field.name] = value
     taken["cluster"], taken["state_dir"] = taken["cluster"] or "", taken["state_dir"] or ""

@@ -61,7 +61,7 @@ class ResourceTable:
 
 
 @frozen
-class Endpoints:
+class EndpointSettings:
     """``[endpoints]``: what is listened on and what is dialed."""
 
     public_listen: Address | None
@@ -76,7 +76,7 @@ class Endpoints:
 
 
 @frozen
-class Join:
+class JoinSettings:
     """``[join]``: how a node without an identity gets one; ignored once it has one."""
 
     token_file: str | None
@@ -86,7 +86,7 @@ class Join:
 
 
 @frozen
-class Telemetry:
+class TelemetrySettings:
     """``[telemetry]``: the plain HTTP listener and the trace collector."""
 
     metrics_listen: Address | None
@@ -95,7 +95,7 @@ class Telemetry:
 
 
 @frozen
-class Authority:
+class AuthoritySettings:
     """``[authority]``: this one among those on a shared store."""
 
     name: str | None
@@ -103,7 +103,7 @@ class Authority:
 
 
 @frozen
-class Proxy:
+class ProxySettings:
     """``[proxy]``."""
 
     public_plaintext: bool
@@ -113,7 +113,7 @@ class Proxy:
 
 
 @frozen
-class Connector:
+class ConnectorSettings:
     """``[connector]``."""
 
     reach: tuple[str, ...]
@@ -122,7 +122,7 @@ class Connector:
 
 
 @frozen
-class Client:
+class ClientSettings:
     """``[client]``."""
 
     native_port_offset: int
@@ -131,7 +131,7 @@ class Client:
 
 
 @frozen
-class Plugins:
+class PluginSettings:
     """``[plugins]``: the drop-ins that may be imported, by the operator's words."""
 
     kinds: tuple[str, ...]
@@ -139,7 +139,7 @@ class Plugins:
 
 
 @frozen
-class Limits:
+class LimitSettings:
     """``[limits]``."""
 
     anonymous_per_minute: int
@@ -168,7 +168,7 @@ class Limits:
 
 
 @frozen
-class Identity:
+class IdentitySettings:
     """``[identity]``: how long what Authority issues is good for."""
 
     node_leaf_secs: int
@@ -178,7 +178,7 @@ class Identity:
 
 
 @frozen
-class Tunnel:
+class TunnelSettings:
     """``[tunnel]``."""
 
     keepalive_secs: float
@@ -190,7 +190,7 @@ class Tunnel:
 
 
 @frozen
-class Audit:
+class AuditSettings:
     """``[audit]``."""
 
     head_every_records: int
@@ -199,7 +199,7 @@ class Audit:
 
 
 @frozen
-class Snapshot:
+class SnapshotSettings:
     """``[snapshot]``."""
 
     heartbeat_secs: float
@@ -208,7 +208,7 @@ class Snapshot:
 
 
 @frozen
-class Session:
+class SessionSettings:
     """``[session]``."""
 
     reclaim_secs: float
@@ -230,17 +230,17 @@ class RoleSettings:
     store_url: StoreUrl | None
     store_auto_migrate: bool
     store_lease_secs: float
-    endpoints: Endpoints
-    join: Join
-    telemetry: Telemetry
-    authority: Authority
-    proxy: Proxy
-    connector: Connector
-    client: Client
-    plugins: Plugins
-    limits: Limits
-    identity: Identity
-    tunnel: Tunnel
-    audit: Audit
-    snapshot: Snapshot
-    session: Session
+    endpoints: EndpointSettings
+    join: JoinSettings
+    telemetry: TelemetrySettings
+    authority: AuthoritySettings
+    proxy: ProxySettings
+    connector: ConnectorSettings
+    client: ClientSettings
+    plugins: PluginSettings
+    limits: LimitSettings
+    identity: IdentitySettings
+    tunnel: TunnelSettings
+    audit: AuditSettings
+    snapshot: SnapshotSettings
+    session: SessionSettings

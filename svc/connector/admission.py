@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from attrs import frozen
 
-from svc.connector.inventories import Inventories
+from svc.connector.inventories import ProxyInventories
 from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.session import decode_grant, decode_request
@@ -34,7 +34,7 @@ _PERSONS = frozenset({Role.USER})
 
 
 @frozen
-class Admitted:
+class AdmittedSession:
     """A session that may open, and all that it may do."""
 
     grant: Grant
@@ -103,7 +103,7 @@ class Admission:
         targets: Mapping[str, Target],
         now: Callable[[], float],
         seen: SeenSessions | None = None,
-        inventories: Inventories | None = None,
+        inventories: ProxyInventories | None = None,
     ) -> None:
         self._node_id = node_id
         self._verifier = verifier
@@ -111,9 +111,9 @@ class Admission:
         self._now = now
         self._started_ms = int(now() * 1000)
         self._seen = SeenSessions() if seen is None else seen
-        self._inventories = Inventories() if inventories is None else inventories
+        self._inventories = ProxyInventories() if inventories is None else inventories
 
-    def admit(self, notice: OpenNotice, proxy_id: str) -> Admitted:
+    def admit(self, notice: OpenNotice, proxy_id: str) -> AdmittedSession:
         """The session, if it may open.
 
         Args:
@@ -135,7 +135,7 @@ class Admission:
         target = self._target(grant)
         self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
-        return Admitted(grant, request, person, target)
+        return AdmittedSession(grant, request, person, target)
 
     def _grant(self, notice: OpenNotice) -> Grant:
         try:

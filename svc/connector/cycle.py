@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.connector.inventories import Inventories
+from svc.connector.inventories import ProxyInventories
 from svc.connector.leg import Leg
 from svc.connector.opening import Openings
 from svc.connector.proxies import DuplicateProxy, Proxies
@@ -30,7 +30,7 @@ from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.rpc.max_age import Freshness, Shown
 from svc.runtime.services import BackgroundTasks
-from svc.tunnel.machine import Cycle, Tunnel
+from svc.tunnel.machine import Cycle, TunnelMachine
 from svc.tunnel.times import TunnelTimes
 
 _log = Logger(namespace="svc_connector")
@@ -54,7 +54,7 @@ def proxy_by(verifier: IChainVerifier) -> Callable[[Peer], str]:
 
 
 @frozen
-class Connector:
+class ConnectorIdentity:
     """What a Connector says of itself, the same in every cycle.
 
     Attributes:
@@ -83,7 +83,7 @@ class Tunnels:
         inventories: What each Proxy told us to serve.
     """
 
-    connector: Connector
+    connector: ConnectorIdentity
     proxies: Proxies
     proxy_of: Callable[[Peer], str]
     sign: Callable[[bytes], Signed]
@@ -92,7 +92,7 @@ class Tunnels:
     clock: IReactorTime
     times: TunnelTimes = field(factory=TunnelTimes)
     fresh: Freshness = field()
-    inventories: Inventories = field(factory=Inventories)
+    inventories: ProxyInventories = field(factory=ProxyInventories)
     legs: set[Leg] = field(factory=set, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
 
@@ -100,7 +100,7 @@ class Tunnels:
     def _ageless(self) -> Freshness:
         return Freshness(self.clock)
 
-    def begin(self, tunnel: Tunnel) -> Cycle:
+    def begin(self, tunnel: TunnelMachine) -> Cycle:
         """The next cycle.  Given to the machine as ``begin``."""
         cycle = TunnelCycle(self, tunnel)
         cycle.start()
@@ -152,7 +152,7 @@ class TunnelCycle:
     """
 
     _tunnels: Tunnels
-    _tunnel: Tunnel
+    _tunnel: TunnelMachine
     _leg: Leg = field(init=False)
     _next: Leg | None = field(default=None, init=False)
     _moving: Deferred[None] = field(factory=Deferred, init=False)
@@ -174,12 +174,12 @@ class TunnelCycle:
             leg.leave()
 
     def dialed(self, leg: Leg) -> None:
-        """See :class:`svc.connector.leg.Told`."""
+        """See :class:`svc.connector.leg.LegListener`."""
         if leg is self._leg:
             self._tunnel.dialed()
 
     def registered(self, leg: Leg) -> None:
-        """See :class:`svc.connector.leg.Told`."""
+        """See :class:`svc.connector.leg.LegListener`."""
         if self._is_over:
             leg.leave()
         elif leg is self._next:

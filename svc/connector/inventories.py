@@ -18,7 +18,7 @@ _log = Logger(namespace="svc_connector")
 
 
 @define
-class Inventories:
+class ProxyInventories:
     """By Proxy; kept as long as this process lives."""
 
     _told: dict[str, Inventory] = field(factory=dict, init=False)

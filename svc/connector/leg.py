@@ -24,7 +24,7 @@ from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
     Down,
-    Draining,
+    DrainNotice,
     Goodbye,
     Hello,
     LaneOffer,
@@ -38,7 +38,7 @@ from svc.messages.tunnel import (
     encode_carry_open,
     encode_up,
 )
-from svc.model.cluster.registration import Accepted
+from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
@@ -58,7 +58,7 @@ MAX_UNSENT = 64
 """Messages that may wait once the stream is full, for a Proxy that reads slowly or not at all."""
 
 
-class Told(Protocol):
+class LegListener(Protocol):
     """Who hears how far a leg has come."""
 
     def dialed(self, leg: Leg) -> None:
@@ -79,13 +79,13 @@ class Leg:
     """
 
     _tunnels: Tunnels
-    _told: Told
+    _told: LegListener
     than: Shown | None = None
     shown: Shown = field(factory=Shown, init=False)
     is_retired: bool = field(default=False, init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
-    _link: ProxyLink | None = field(default=None, init=False)
-    _renewal: Renewal | None = field(default=None, init=False)
+    _link: LegLink | None = field(default=None, init=False)
+    _renewal: LeaseRenewal | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
 
     async def serve(self) -> None:
@@ -100,7 +100,7 @@ class Leg:
                 return
             stream = self._channel.stream(REGISTER_METHOD)
             self._told.dialed(self)
-            self._link = ProxyLink(proxy_id, self._channel, stream, self._tunnels.tasks)
+            self._link = LegLink(proxy_id, self._channel, stream, self._tunnels.tasks)
             try:
                 await self._hear(self._link, stream)
             finally:
@@ -150,10 +150,10 @@ class Leg:
         tunnels.proxies.hold(self, tunnels, proxy_id)
         return proxy_id
 
-    async def _hear(self, link: ProxyLink, stream: IRpcStream) -> None:
+    async def _hear(self, link: LegLink, stream: IRpcStream) -> None:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
         unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
-        self._renewal = renewal = Renewal(clock, link.say)
+        self._renewal = renewal = LeaseRenewal(clock, link.say)
         takes_lanes = self._tunnels.openings.lane_to is not None
         try:
             await stream.send(encode_up(Hello(me.instance_id, me.version, takes_lanes)))
@@ -195,12 +195,12 @@ class Leg:
             self._tunnels.tasks.spawn("tunnel end", self.close())
 
     def _heard(
-        self, said: Down, link: ProxyLink, unanswered: IDelayedCall, renewal: Renewal
+        self, said: Down, link: LegLink, unanswered: IDelayedCall, renewal: LeaseRenewal
     ) -> None:
         match said:
             case Nonce():
                 link.say(self._tunnels.registration(link.proxy_id, said.nonce))
-            case Accepted():
+            case AcceptedRegistration():
                 if unanswered.active():
                     unanswered.cancel()
                 self._tunnels.inventories.told(link.proxy_id, said.inventory)
@@ -217,14 +217,14 @@ class Leg:
                 self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
             case LaneOffer():
                 self._tunnels.tasks.spawn("direct lane", self._tunnels.openings.move(said, link))
-            case Draining():
+            case DrainNotice():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():
                 pass
 
 
 @define(eq=False)
-class Renewal:
+class LeaseRenewal:
     """Renews the lease again and again, once started."""
 
     _clock: IReactorTime
@@ -269,7 +269,7 @@ class CarryEndpoint(StreamClientEndpoint):
 
 
 @define(eq=False)
-class ProxyLink:
+class LegLink:
     """The leg as sessions know it: whose it is, how to refuse, how to carry."""
 
     proxy_id: str
@@ -295,7 +295,7 @@ class ProxyLink:
         self._tasks.spawn("tunnel message", self._send(encode_up(message)))
 
     def refuse(self, session_uid: str, word: str) -> None:
-        """See :class:`svc.connector.opening.Link`."""
+        """See :class:`svc.connector.opening.NoticeLink`."""
         self.say(OpenRefused(session_uid, word))
 
     def leave(self) -> None:
@@ -304,7 +304,7 @@ class ProxyLink:
         self._stream.end()
 
     def carry(self, session_uid: str, secret: bytes) -> CarryEndpoint:
-        """See :class:`svc.connector.opening.Link`."""
+        """See :class:`svc.connector.opening.NoticeLink`."""
 
         async def opened() -> object:
             stream = self._channel.stream(CARRY_METHOD)

@@ -21,7 +21,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from svc.connector.admission import Admission, Admitted
+from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.ends import Carrying, TargetSide
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
@@ -38,7 +38,7 @@ from svc.model.session.ending import (
     CONNECTOR_STOPPING,
     grant_ending,
 )
-from svc.ratelimit.repeats import Repeats
+from svc.ratelimit.repeats import RepeatCounter
 from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
@@ -92,7 +92,7 @@ class SessionRefused:
 SessionEvent = SessionOpened | SessionEnded | SessionRefused
 
 
-class Link(Protocol):
+class NoticeLink(Protocol):
     """The tunnel an open notice came over."""
 
     @property
@@ -111,7 +111,7 @@ class Link(Protocol):
 
 
 @define
-class _Open:
+class _CarriedSession:
     """A session that passes bytes, and why it was made to end."""
 
     relay: Relay
@@ -150,17 +150,17 @@ class Openings:
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
-    _open: dict[str, _Open] = field(factory=dict, init=False)
+    _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _leaving: list[Carrying] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
-    _repeats: Repeats = field(init=False)
+    _repeats: RepeatCounter = field(init=False)
 
     @_repeats.default
-    def _counting(self) -> Repeats:
-        return Repeats(self.now)
+    def _counting(self) -> RepeatCounter:
+        return RepeatCounter(self.now)
 
     @property
     def sessions(self) -> frozenset[str]:
@@ -172,7 +172,7 @@ class Openings:
         """How many sessions are on their way to open, of all Proxies."""
         return self._coming.total()
 
-    async def open(self, notice: OpenNotice, link: Link) -> None:
+    async def open(self, notice: OpenNotice, link: NoticeLink) -> None:
         """Serve one open notice until its session is over.
 
         Run as a background task; raises nothing but cancellation.
@@ -184,7 +184,7 @@ class Openings:
             finally:
                 arrived()
 
-    async def move(self, offer: LaneOffer, link: Link) -> None:
+    async def move(self, offer: LaneOffer, link: NoticeLink) -> None:
         """Take a session into the direct lane that its own Proxy offers.
 
         Once a session: a Proxy cannot make us dial it again and again.  Run as a
@@ -210,7 +210,7 @@ class Openings:
         return arrived
 
     async def _opened(
-        self, notice: OpenNotice, link: Link, span: Span, arrived: Callable[[], None]
+        self, notice: OpenNotice, link: NoticeLink, span: Span, arrived: Callable[[], None]
     ) -> None:
         relay, admitted = Relay(), None
         relay.right = TargetSide(relay, "right")
@@ -260,18 +260,18 @@ class Openings:
             self._leaving.append(session.carry)
             session.end(CONNECTOR_STOPPING)
 
-    def _note(self, admitted: Admitted, span: Span) -> None:
+    def _note(self, admitted: AdmittedSession, span: Span) -> None:
         kind, grant = self.kinds[admitted.target.kind], admitted.grant
         span.note(action=kind.request_kind, resource=grant.resource, session_uid=grant.session_uid)
 
-    def _admit(self, notice: OpenNotice, link: Link) -> Admitted:
+    def _admit(self, notice: OpenNotice, link: NoticeLink) -> AdmittedSession:
         if self._stopping:
             raise refused("connector_stopping", "the Connector is stopping")
         if self._coming[link.proxy_id] > MAX_UNDER_WAY:
             raise refused("too_many_sessions", "too many sessions of this Proxy are being opened")
         return self.admission.admit(notice, link.proxy_id)
 
-    async def _dial(self, admitted: Admitted, relay: Relay) -> None:
+    async def _dial(self, admitted: AdmittedSession, relay: Relay) -> None:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
         dialing = kind.endpoint(guard, admitted.target).connect(_only(relay.right))
@@ -290,7 +290,7 @@ class Openings:
                 word, f"the target could not be reached: {type(error).__name__}"
             ) from error
 
-    async def _carry(self, admitted: Admitted, relay: Relay, carrying: Carrying) -> None:
+    async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying
         if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
@@ -307,9 +307,9 @@ class Openings:
         # The relay joins once its left side is connected: that is after the handshake.
         await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
 
-    async def _until_over(self, admitted: Admitted, relay: Relay, carry: Carrying) -> None:
+    async def _until_over(self, admitted: AdmittedSession, relay: Relay, carry: Carrying) -> None:
         grant, began = admitted.grant, self.reactor.seconds()
-        session = _Open(relay, carry)
+        session = _CarriedSession(relay, carry)
         cast(TargetSide, relay.right).ends = carry.end_with
         self._open[grant.session_uid] = session
         self.told(SessionOpened(grant.session_uid, grant.resource, grant.kind))
@@ -342,7 +342,9 @@ class Openings:
             for idle in waiting:
                 idle.callback(None)
 
-    def _refuse_to(self, link: Link, uid: str, error: Exception, admitted: Admitted | None) -> None:
+    def _refuse_to(
+        self, link: NoticeLink, uid: str, error: Exception, admitted: AdmittedSession | None
+    ) -> None:
         """Tell both sides; a failure nobody planned for is logged, and refuses as well."""
         if not isinstance(error, OpenRefusedHere):
             _log.failure("opening a session failed", session=uid, reason="connector_failed")
@@ -350,7 +352,7 @@ class Openings:
         self._refuse(uid, error, admitted)
         link.refuse(uid, error.reason)
 
-    def _refuse(self, uid: str, refusal: SvcError, admitted: Admitted | None) -> None:
+    def _refuse(self, uid: str, refusal: SvcError, admitted: AdmittedSession | None) -> None:
         """Log it for the operator, who alone is told the address; what repeats, once a minute."""
         about: dict[str, object] = {}
         if admitted is not None:

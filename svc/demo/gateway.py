@@ -30,16 +30,16 @@ Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
 """``asked(method, request, response_type)``: the Authority while the cluster is made."""
 
 Found = Callable[
-    [Path, "Ports", dict[str, str], Callable[[Asked], Awaitable[None]]], Awaitable[str]
+    [Path, "DemoPorts", dict[str, str], Callable[[Asked], Awaitable[None]]], Awaitable[str]
 ]
-"""Makes a cluster for ``svc all`` in a directory; see :class:`Gateway`."""
+"""Makes a cluster for ``svc all`` in a directory; see :class:`DemoGateway`."""
 
 _START_SECS = 20.0
 _ATTEMPTS = 5
 
 
 @frozen
-class Ports:
+class DemoPorts:
     """Where the two listeners stand that others must know beforehand."""
 
     public: int
@@ -47,7 +47,7 @@ class Ports:
 
 
 @define
-class Gateway:
+class DemoGateway:
     """One gateway with its targets and its person, in this process.
 
     Attributes:
@@ -114,7 +114,7 @@ class Gateway:
         if self.kept is None:
             self._discard()
 
-    async def _make(self, ports: Ports) -> None:
+    async def _make(self, ports: DemoPorts) -> None:
         self.directory = self.kept or Path(mkdtemp(prefix="svc-demo-")).absolute()
         self.ca_pin = await self.found(
             self.directory, ports, dict(self._targets.addresses), self._furnish
@@ -158,7 +158,7 @@ class Gateway:
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def free_ports() -> Ports:
+def free_ports() -> DemoPorts:
     """Two loopback ports that nobody listens on at this moment."""
     with ExitStack() as held:
         numbers = []
@@ -166,4 +166,4 @@ def free_ports() -> Ports:
             one = held.enter_context(socket.socket())
             one.bind((LOOPBACK, 0))
             numbers.append(one.getsockname()[1])
-    return Ports(*numbers)
+    return DemoPorts(*numbers)

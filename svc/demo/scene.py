@@ -13,7 +13,7 @@ CONNECTOR = "c1"
 
 
 @frozen
-class Role:
+class DemoResource:
     """One resource of the demo.
 
     Attributes:
@@ -25,10 +25,10 @@ class Role:
     port: int
 
 
-ECHO = Role("echo", "tcp", 7)
-WEB = Role("web", "tcp", 80)
-SSH = Role("ssh-demo", "ssh", 22)
-VAULT = Role("vault", "tcp", 1234)
+ECHO = DemoResource("echo", "tcp", 7)
+WEB = DemoResource("web", "tcp", 80)
+SSH = DemoResource("ssh-demo", "ssh", 22)
+VAULT = DemoResource("vault", "tcp", 1234)
 RESOURCES = (ECHO, WEB, SSH, VAULT)
 
 POLICY = f"""\

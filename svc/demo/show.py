@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from svc.demo.gateway import Found, Gateway
+from svc.demo.gateway import DemoGateway, Found
 from svc.demo.story import Story
 from svc.errors import SvcError
 from svc.runtime.context import Runtime
@@ -20,7 +20,7 @@ class Show:
 
     Attributes:
         say: Takes one line of what the demo is for.
-        found: See :class:`svc.demo.gateway.Gateway`.
+        found: See :class:`svc.demo.gateway.DemoGateway`.
         program: How ``svc`` is called, as words of the shell.
     """
 
@@ -42,14 +42,14 @@ class Show:
             SvcError: something was not as it should be.
             CancelledError: by whoever cancels it.
         """
-        gateway = Gateway(self.runtime, self.kept, self.found, self._gave_up)
+        gateway = DemoGateway(self.runtime, self.kept, self.found, self._gave_up)
         try:
             await gateway.start()
             await self._tell(gateway, once)
         finally:
             await gateway.stop()
 
-    async def _tell(self, gateway: Gateway, once: bool) -> None:
+    async def _tell(self, gateway: DemoGateway, once: bool) -> None:
         self._introduce(gateway)
         story = Story(self.runtime, gateway, self.say, self.program)
         there = await story.tell()
@@ -70,7 +70,7 @@ class Show:
         self.say("The demo stays up until you interrupt it (Ctrl-C).")
         await self._stay()
 
-    def _introduce(self, gateway: Gateway) -> None:
+    def _introduce(self, gateway: DemoGateway) -> None:
         where = (
             f"kept in {self.kept}" if self.kept else f"in {gateway.directory}, deleted at the end"
         )

@@ -13,9 +13,9 @@ from svc.client.resident.peer_uid import AVAILABLE
 from svc.compose.client import client_settings, load_person
 from svc.config import load_settings
 from svc.demo.endpoints import LocalEndpoints
-from svc.demo.gateway import Gateway
+from svc.demo.gateway import DemoGateway
 from svc.demo.log import Log
-from svc.demo.scene import ECHO, PERSON, SSH, VAULT, WEB, Role
+from svc.demo.scene import ECHO, PERSON, SSH, VAULT, WEB, DemoResource
 from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.messages.session import Explanation
@@ -44,7 +44,7 @@ class Story:
     """
 
     runtime: Runtime
-    gateway: Gateway
+    gateway: DemoGateway
     say: Callable[[str], object]
     program: str
     denied: str = field(default="", init=False)
@@ -73,7 +73,7 @@ class Story:
     async def _allowed(
         self,
         local: LocalEndpoints,
-        role: Role,
+        role: DemoResource,
         there: dict[str, Any],
         said: bytes,
         expected: bytes,
@@ -93,7 +93,9 @@ class Story:
             f"decision {record['decision_id']}"
         )
 
-    async def _denied(self, local: LocalEndpoints, role: Role, there: dict[str, Any]) -> None:
+    async def _denied(
+        self, local: LocalEndpoints, role: DemoResource, there: dict[str, Any]
+    ) -> None:
         heard = await local.talk(there[role.id], b"open\n", 0)
         if heard:
             raise NotAsExpected(f"{role.id}: {len(heard)} bytes came through; expected none")
@@ -168,7 +170,7 @@ class Story:
         yield f"{whole} authority audit verify"
 
 
-def _look(local: LocalEndpoints, role: Role) -> Callable[[], Any]:
+def _look(local: LocalEndpoints, role: DemoResource) -> Callable[[], Any]:
     return lambda: local.endpoint(role.id)
 
 

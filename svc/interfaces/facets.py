@@ -14,12 +14,12 @@ from zope.interface import Interface
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyRevision, KeyState
-from svc.model.cluster.lease import Lease, Member
-from svc.model.cluster.node import JoinToken, KeptToken, Leaf, Node, Renewal, SpentToken
+from svc.model.cluster.lease import LeaderLease, Member
+from svc.model.cluster.node import KeptToken, Leaf, Node, RegistryRenewal, SpentToken, TokenRecord
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.policy.version import PolicyVersion
-from svc.model.session.session import Ending, Session, SessionEnd
+from svc.model.session.session import ReportedEnd, Session, SessionEnd
 from svc.model.store.migration import AppliedMigration
 
 
@@ -39,22 +39,22 @@ class ISchema(Interface):
 class ILease(Interface):
     """Who may write.  Each change compares the lease that it replaces, whole."""
 
-    def held() -> Lease:
+    def held() -> LeaderLease:
         """The lease as it stands."""
 
-    def take(owner: str, instance: str, seen: Lease) -> Lease | None:
+    def take(owner: str, instance: str, seen: LeaderLease) -> LeaderLease | None:
         """Begin the next epoch if the lease still is as *seen*; else None, and no change.
 
         The caller has judged that *seen* may be taken.
         """
 
-    def beat(mine: Lease) -> Lease | None:
+    def beat(mine: LeaderLease) -> LeaderLease | None:
         """Count one more sign of life of the holder; None when the lease is not *mine* any more."""
 
-    def leave(mine: Lease) -> bool:
+    def leave(mine: LeaderLease) -> bool:
         """Give the lease up; whether it still was *mine*.  The epoch stays."""
 
-    def require(mine: Lease) -> None:
+    def require(mine: LeaderLease) -> None:
         """Return if the lease is *mine*, whatever its beats; called first in each write.
 
         Epoch, owner and process are compared: a database that failed over to a replica without
@@ -74,13 +74,13 @@ class ILease(Interface):
 class ITokens(Interface):
     """Join tokens; only hashes of their secrets are kept."""
 
-    def add(token: JoinToken, at: float) -> None:
+    def add(token: TokenRecord, at: float) -> None:
         """Keep a token.  Raises AlreadyExists where its id is taken."""
 
     def spend(token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
         """Spend a token if it is good; of any number of attempts one succeeds."""
 
-    def waiting(at: float) -> tuple[JoinToken, ...]:
+    def waiting(at: float) -> tuple[TokenRecord, ...]:
         """Tokens that could still be spent at *at*, soonest to expire first."""
 
     def get(token_id: str) -> KeptToken | None:
@@ -114,7 +114,7 @@ class INodes(Interface):
     def revoke(node_id: str, at: float) -> bool:
         """Revoke for ever; whether it was active until now."""
 
-    def renewed(node_id: str, from_generation: int, leaf: Leaf) -> Renewal:
+    def renewed(node_id: str, from_generation: int, leaf: Leaf) -> RegistryRenewal:
         """Take a new leaf if *from_generation* is the newest (security rule R13).
 
         A node that asks again from the generation before with the very key of
@@ -253,7 +253,7 @@ class ISessions(Interface):
     def insert(session: Session) -> None:
         """Keep a new session.  Raises AlreadyExists: its uid was used before (a replay)."""
 
-    def end(uid: str, end: SessionEnd) -> Ending:
+    def end(uid: str, end: SessionEnd) -> ReportedEnd:
         """Record the end of an open session; the first end recorded stays."""
 
     def get(uid: str) -> Session | None:

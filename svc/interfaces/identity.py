@@ -15,7 +15,7 @@ from svc.model.certificate import (
     CertificateFacts,
     CertificateRefused,
     CertificateRequest,
-    IssuedCertificate,
+    NewCertificate,
     TrustBundle,
 )
 from svc.model.principal import Role
@@ -79,7 +79,7 @@ class ICertificateAuthority(Interface):
     kind: str = Attribute("``transport``, ``spiffe``, …: the word operators and metrics see.")
     roles: Set[Role] = Attribute("The roles this authority signs; no verifier accepts others.")
 
-    async def issue(request: CertificateRequest) -> IssuedCertificate:
+    async def issue(request: CertificateRequest) -> NewCertificate:
         """Sign a leaf.
 
         Raises:

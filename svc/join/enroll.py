@@ -77,7 +77,7 @@ _TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTE
 
 
 @frozen
-class Asking:
+class JoinRequest:
     """What a joiner says.
 
     Attributes:
@@ -174,7 +174,7 @@ async def enroll_direct(
     endpoint: IStreamClientEndpoint,
     clock: IReactorTime,
     now: Callable[[], float],
-    asking: Asking,
+    asking: JoinRequest,
     handshake_secs: float = HANDSHAKE_SECONDS,
 ) -> Enrolled:
     """Enroll with the Authority whose join listener *endpoint* reaches.
@@ -224,7 +224,7 @@ async def enroll_through_proxy(
     endpoint: IStreamClientEndpoint,
     clock: IReactorTime,
     now: Callable[[], float],
-    asking: Asking,
+    asking: JoinRequest,
     handshake_secs: float = HANDSHAKE_SECONDS,
     *,
     plaintext: bool = False,
@@ -250,7 +250,7 @@ async def enroll_through_proxy(
         await channel.close()
 
 
-async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: Asking) -> Enrolled:
+async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: JoinRequest) -> Enrolled:
     request = pb.EnrollRequest(
         token="" if asking.token is None else asking.token.text,
         csr=asking.csr,
@@ -284,7 +284,7 @@ async def join_node(
     settings: RoleSettings,
     store: IdentityStore,
     role: Role,
-    ways: tuple[Callable[[Asking], Awaitable[Enrolled]], ...] = (),
+    ways: tuple[Callable[[JoinRequest], Awaitable[Enrolled]], ...] = (),
 ) -> TransportIdentity:
     """The identity of a node: what is on disk, else what its token brings.
 
@@ -330,7 +330,7 @@ async def join_node(
     return identity
 
 
-def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[Asking, Any]:
+def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[JoinRequest, Any]:
     join = settings.join
     if join.ca_pin is None or (join.token_file is None and not join.by_key):
         raise ConfigError(
@@ -339,11 +339,11 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[A
         )
     token = None if join.token_file is None else read_token(Path(join.token_file))
     key = store.pending_key()
-    asking = Asking(join.ca_pin, token, make_request(key), settings.cluster)
+    asking = JoinRequest(join.ca_pin, token, make_request(key), settings.cluster)
     return (with_audit_key(asking, store.audit_key()) if role.is_node else asking), key
 
 
-def with_audit_key(asking: Asking, key: ed25519.Ed25519PrivateKey) -> Asking:
+def with_audit_key(asking: JoinRequest, key: ed25519.Ed25519PrivateKey) -> JoinRequest:
     """What a node asks: it brings its audit key, too, and shows that it has it."""
     public = key.public_key().public_bytes_raw()
     proof = prove_audit_key(key, asking.csr)
@@ -362,13 +362,13 @@ def _check_again(refusal: SvcError, key: Any) -> None:
 
 def _ways(
     runtime: Runtime, settings: RoleSettings
-) -> tuple[Callable[[Asking], Awaitable[Enrolled]], ...]:
+) -> tuple[Callable[[JoinRequest], Awaitable[Enrolled]], ...]:
     reactor, now, secs = runtime.reactor, runtime.now, settings.limits.handshake_secs
 
-    def direct(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+    def direct(address: Address) -> Callable[[JoinRequest], Awaitable[Enrolled]]:
         return lambda asking: enroll_direct(dialed(reactor, address), reactor, now, asking, secs)
 
-    def lane(address: Address) -> Callable[[Asking], Awaitable[Enrolled]]:
+    def lane(address: Address) -> Callable[[JoinRequest], Awaitable[Enrolled]]:
         return lambda asking: enroll_through_proxy(
             dialed(reactor, address), reactor, now, asking, secs
         )

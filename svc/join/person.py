@@ -14,7 +14,7 @@ from svc.config import Address
 from svc.config.forms import DIAL, PIN
 from svc.config.source import CLIENT_FILE
 from svc.errors import ConfigError, Fault, SvcError, UsageError
-from svc.join.enroll import Asking, Enrolled, enroll_direct, enroll_through_proxy
+from svc.join.enroll import Enrolled, JoinRequest, enroll_direct, enroll_through_proxy
 from svc.model.certificate import CertificateRefused
 from svc.model.cluster.token import JoinToken
 from svc.model.principal import Role
@@ -82,7 +82,7 @@ def prepare(directory: Path) -> Path:
 
 
 @frozen
-class Person:
+class NewPerson:
     """A person who has just joined on this machine."""
 
     cluster: str
@@ -95,8 +95,8 @@ async def join_person(
     store: IdentityStore,
     pin: str,
     token: JoinToken,
-    enroll: Callable[[Asking], Awaitable[Enrolled]],
-) -> Person:
+    enroll: Callable[[JoinRequest], Awaitable[Enrolled]],
+) -> NewPerson:
     """Exchange a person's token; what was there before stays until all of it is good.
 
     Args:
@@ -106,7 +106,7 @@ async def join_person(
         SvcError: refused or not reached; nothing was replaced.
     """
     key = store.pending_key()
-    asking = Asking(pin, token, make_request(key))
+    asking = JoinRequest(pin, token, make_request(key))
     answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
     enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
     if ca_pin(enrolled.root) != pin.lower():
@@ -121,7 +121,7 @@ async def join_person(
         roles=frozenset({Role.USER}),
         now=runtime.now,
     )
-    return Person(identity.principal.cluster, enrolled.name, identity)
+    return NewPerson(identity.principal.cluster, enrolled.name, identity)
 
 
 async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
@@ -146,7 +146,7 @@ async def take_identity(
     """
     reactor, now = runtime.reactor, runtime.now
 
-    async def enroll(asking: Asking) -> Enrolled:
+    async def enroll(asking: JoinRequest) -> Enrolled:
         if authority is not None:
             return await enroll_direct(dialed(reactor, authority), reactor, now, asking)
         problem: SvcError = UsageError("--proxy: required")

@@ -26,7 +26,7 @@ def read_largely(transport: Any) -> None:
         transport.bufferSize = READ_BYTES
 
 
-class Outlet(outlet.Outlet):
+class BulkWriter(outlet.Outlet):
     """The writing half of a transport; all that is written to it must be written here.
 
     On a plain socket a large piece is sent at once, as far as the kernel takes it, and only the

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.lanes.bulk import Outlet, read_largely
+from svc.lanes.bulk import BulkWriter, read_largely
 from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, Preface
 
@@ -43,7 +43,7 @@ class LaneHalf(Protocol):
     """
 
     transport: Any
-    out: Outlet
+    out: BulkWriter
 
     def __init__(self, preface: Preface) -> None:
         self.joined: Deferred[LaneHalf] = Deferred(lambda _: self.transport.abortConnection())
@@ -55,7 +55,7 @@ class LaneHalf(Protocol):
 
     def connectionMade(self) -> None:
         """Announce ourselves."""
-        self.out = Outlet(self.transport)
+        self.out = BulkWriter(self.transport)
         self.transport.setTcpNoDelay(True)
         self.transport.setTcpKeepAlive(True)
         self.transport.write(self._preface.encode())

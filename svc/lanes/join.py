@@ -18,7 +18,7 @@ from svc.interfaces.rpc import IRawEnd, IRawSink
 
 
 @frozen
-class Joined:
+class RelayedBytes:
     """Bytes that passed, framing included.
 
     Attributes:
@@ -30,7 +30,7 @@ class Joined:
     from_second: int
 
 
-def _ignore(_joined: Joined) -> None:
+def _ignore(_joined: RelayedBytes) -> None:
     """For those who count nothing."""
 
 
@@ -41,9 +41,9 @@ Watch = Callable[[bytes | memoryview], object]
 async def join_streams(
     first: IRawEnd,
     second: IRawEnd,
-    counted: Callable[[Joined], object] = _ignore,
+    counted: Callable[[RelayedBytes], object] = _ignore,
     watch: Watch | None = None,
-) -> Joined:
+) -> RelayedBytes:
     """Pass everything between two ends until the call that ends first is over.
 
     For a call being served the caller's handler awaits this, and ends as it does: returning is
@@ -66,7 +66,7 @@ async def join_streams(
         join.failed(SvcError("the join was cancelled", reason="cancelled", fault=Fault.CANCELLED))
         raise
     finally:
-        joined = Joined(join.first.received, join.second.received)
+        joined = RelayedBytes(join.first.received, join.second.received)
         counted(joined)
     return joined
 

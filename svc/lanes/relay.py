@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.interfaces.rpc import IHalfCloseableTransport
-from svc.lanes.bulk import Outlet, read_largely
+from svc.lanes.bulk import BulkWriter, read_largely
 
 _MUCH_BYTES = 1 << 20
 """Of a side that has sent so much, more is read at a time."""
@@ -69,7 +69,7 @@ class RelaySide(Protocol):
     """
 
     transport: Any
-    out: Outlet
+    out: BulkWriter
 
     def __init__(self, relay: Relay, name: str) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class RelaySide(Protocol):
 
     def connectionMade(self) -> None:
         """Wait for the other side."""
-        self.out = Outlet(self.transport)
+        self.out = BulkWriter(self.transport)
         self.transport.pauseProducing()
         self._relay.connected()
 

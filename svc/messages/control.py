@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, head, parse, text, texts
-from svc.messages.ended import Ended as Ended
+from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.session import signed_grant, signed_grant_message, signed_part
 from svc.messages.tunnel import (
@@ -46,7 +46,7 @@ _DECISIONS = frozenset({"allow", "deny", "error"})
 
 
 @frozen
-class Lanes:
+class AuthorityGreeting:
     """What an Authority says of itself when a Proxy greets it; a port of 0 is a lane not served."""
 
     cluster: str
@@ -81,7 +81,7 @@ class Ask:
 
 
 @frozen
-class Answer:
+class AuthorizeAnswer:
     """Authority's answer: a grant, or a refusal with its reason."""
 
     decision_id: str
@@ -101,7 +101,7 @@ class TunnelSeen:
 
 
 @frozen
-class Verdict:
+class RegistrationVerdict:
     """Authority's answer to a registration."""
 
     accepted: bool
@@ -125,7 +125,7 @@ class Evict:
 
 
 ConnectorUp = TunnelSeen | Signed
-ConnectorDown = Nonce | Verdict | Evict
+ConnectorDown = Nonce | RegistrationVerdict | Evict
 
 
 @frozen
@@ -139,7 +139,7 @@ class Departure:
     tunnel_node_id: str
     reason: str
     session_uids: tuple[str, ...] = field(factory=tuple)
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[CountedEnd, ...] = ()
 
 
 def hello_message(
@@ -164,7 +164,7 @@ def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...], byt
     )
 
 
-def lanes_message(lanes: Lanes) -> pb.HelloResponse:
+def lanes_message(lanes: AuthorityGreeting) -> pb.HelloResponse:
     """Authority's word of itself, as it travels."""
     return pb.HelloResponse(
         cluster=lanes.cluster,
@@ -176,12 +176,12 @@ def lanes_message(lanes: Lanes) -> pb.HelloResponse:
     )
 
 
-def read_lanes(message: pb.HelloResponse) -> Lanes:
+def read_lanes(message: pb.HelloResponse) -> AuthorityGreeting:
     """Authority's word of itself, as it came."""
     ports = (message.join_port, message.renewal_port, message.admin_port)
     if any(port > 65535 for port in ports):
         raise Malformed("hello: a port above 65535")
-    return Lanes(message.cluster, message.authority_id, message.version, *ports)
+    return AuthorityGreeting(message.cluster, message.authority_id, message.version, *ports)
 
 
 def ask_message(ask: Ask) -> pb.AuthorizeRequest:
@@ -233,7 +233,7 @@ def _proxy_decision(said: pb.ProxyDecision) -> ProxyDecision:
     )
 
 
-def answer_message(answer: Answer) -> pb.AuthorizeResponse:
+def answer_message(answer: AuthorizeAnswer) -> pb.AuthorizeResponse:
     """An Answer as it travels."""
     return pb.AuthorizeResponse(
         grant=None if answer.grant is None else signed_grant_message(answer.grant),
@@ -245,9 +245,9 @@ def answer_message(answer: Answer) -> pb.AuthorizeResponse:
     )
 
 
-def read_answer(message: pb.AuthorizeResponse) -> Answer:
+def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
     """An Answer as it came; the grant's signature is checked by who relies on it."""
-    return Answer(
+    return AuthorizeAnswer(
         decision_id=text(message.decision_id, _WORD, "answer: decision_id"),
         grant=signed_grant(message.grant) if message.HasField("grant") else None,
         reason=text(message.reason, _WORD, "answer: reason", empty=True),
@@ -286,7 +286,7 @@ def encode_connector_down(said: ConnectorDown) -> bytes:
     match said:
         case Nonce():
             message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=said.nonce))
-        case Verdict():
+        case RegistrationVerdict():
             answer = pb.RegistrationAnswer(
                 accepted=said.accepted,
                 reason=said.reason,
@@ -310,7 +310,7 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
             return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "connector: nonce"))
         case "answer":
             said = message.answer
-            return Verdict(
+            return RegistrationVerdict(
                 accepted=said.accepted,
                 reason=text(said.reason, _WORD, "verdict: reason", empty=True),
                 text=text(said.text, _TEXT, "verdict: text", empty=True),
@@ -324,12 +324,14 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
     raise Malformed("connector: a message of no known sort")
 
 
-def ended_message(sessions: Iterable[Ended], moved: Iterable[str] = ()) -> pb.EndSessionsRequest:
+def ended_message(
+    sessions: Iterable[CountedEnd], moved: Iterable[str] = ()
+) -> pb.EndSessionsRequest:
     """Ends as they travel, with the sessions that have moved to a direct lane."""
     return pb.EndSessionsRequest(sessions=ended_messages(sessions), moved=moved)
 
 
-def read_ended(message: pb.EndSessionsRequest) -> tuple[Ended, ...]:
+def read_ended(message: pb.EndSessionsRequest) -> tuple[CountedEnd, ...]:
     """Ends as they came, bounded."""
     if len(message.sessions) > MAX_SESSIONS:
         raise Malformed(f"ended sessions: more than {MAX_SESSIONS}")

@@ -17,7 +17,7 @@ _LARGEST = 2**53
 
 
 @frozen
-class Ended:
+class CountedEnd:
     """One session's end as the Proxy counted it."""
 
     session_uid: str
@@ -27,7 +27,7 @@ class Ended:
     lane: str = IN_TUNNEL
 
 
-def ended_messages(sessions: Iterable[Ended]) -> list[pb.EndedSession]:
+def ended_messages(sessions: Iterable[CountedEnd]) -> list[pb.EndedSession]:
     """Ends as they travel."""
     return [
         pb.EndedSession(
@@ -41,10 +41,10 @@ def ended_messages(sessions: Iterable[Ended]) -> list[pb.EndedSession]:
     ]
 
 
-def read_ended_messages(messages: Iterable[pb.EndedSession]) -> tuple[Ended, ...]:
+def read_ended_messages(messages: Iterable[pb.EndedSession]) -> tuple[CountedEnd, ...]:
     """Ends as they came; how many is the caller's matter."""
     return tuple(
-        Ended(
+        CountedEnd(
             text(one.session_uid, _WORD, "ended session: uid"),
             text(one.reason, _WORD, "ended session: reason"),
             min(one.bytes_up, _LARGEST),

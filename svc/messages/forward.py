@@ -24,7 +24,7 @@ _ID = 64
 
 
 @frozen
-class Claim:
+class LeaderClaim:
     """What an Authority says of who leads.
 
     Attributes:
@@ -56,7 +56,7 @@ class Forwarded:
     port: int = 0
 
 
-def claim_message(claim: Claim) -> pb.LeaderResponse:
+def claim_message(claim: LeaderClaim) -> pb.LeaderResponse:
     """The answer to :data:`LEADER_METHOD`."""
     return pb.LeaderResponse(
         leads=claim.leads,
@@ -66,7 +66,7 @@ def claim_message(claim: Claim) -> pb.LeaderResponse:
     )
 
 
-def read_claim(message: pb.LeaderResponse) -> Claim:
+def read_claim(message: pb.LeaderResponse) -> LeaderClaim:
     """See :func:`claim_message`.
 
     Raises:
@@ -74,7 +74,7 @@ def read_claim(message: pb.LeaderResponse) -> Claim:
     """
     if message.leads != (message.epoch > 0):
         raise Malformed("leader: an epoch without leading, or leading without an epoch")
-    return Claim(
+    return LeaderClaim(
         message.leads,
         message.epoch,
         text(message.leader, _OWNER, "leader", empty=True),

@@ -22,7 +22,7 @@ from svc.messages.session import (
 from svc.model.cluster.registration import (
     MAX_RESOURCES,
     NO_INVENTORY,
-    Accepted,
+    AcceptedRegistration,
     DeclaredResource,
     Inventory,
     Registration,
@@ -76,7 +76,7 @@ class Goodbye:
 
 
 @frozen
-class Draining:
+class DrainNotice:
     """The Proxy ends the tunnel in order; open sessions may finish."""
 
 
@@ -118,7 +118,7 @@ class OpenNotice:
 Up = Hello | Signed | Renew | OpenRefused | Goodbye
 """What a Connector sends; ``Signed`` is a signed registration."""
 
-Down = Nonce | Accepted | Renewed | OpenNotice | Draining | LaneOffer
+Down = Nonce | AcceptedRegistration | Renewed | OpenNotice | DrainNotice | LaneOffer
 
 
 def encode_registration(registration: Registration) -> bytes:
@@ -231,7 +231,7 @@ def encode_down(said: Down) -> bytes:
     match said:
         case Nonce():
             message = pb.TunnelDown(nonce=pb.Nonce(nonce=said.nonce))
-        case Accepted():
+        case AcceptedRegistration():
             accepted = pb.RegistrationAccepted(
                 lease_secs=said.lease_secs,
                 withheld=withheld_messages(said.withheld),
@@ -242,7 +242,7 @@ def encode_down(said: Down) -> bytes:
             message = pb.TunnelDown(renewed=pb.LeaseRenewed())
         case OpenNotice():
             message = pb.TunnelDown(open=_notice_message(said))
-        case Draining():
+        case DrainNotice():
             message = pb.TunnelDown(draining=pb.Draining())
         case LaneOffer():
             offer = pb.LaneOffer(session_uid=said.session_uid, token=said.token)
@@ -258,7 +258,7 @@ def decode_down(data: bytes) -> Down:
             return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "nonce"))
         case "accepted":
             accepted = message.accepted
-            return Accepted(
+            return AcceptedRegistration(
                 accepted.lease_secs,
                 read_withheld(accepted.withheld),
                 read_inventory(accepted.inventory),
@@ -268,7 +268,7 @@ def decode_down(data: bytes) -> Down:
         case "open":
             return _notice(message.open)
         case "draining":
-            return Draining()
+            return DrainNotice()
         case "lane":
             return LaneOffer(
                 text(message.lane.session_uid, _WORD, "lane offer: session_uid"),

@@ -121,7 +121,7 @@ class CertificateRequest:
 
 
 @frozen
-class IssuedCertificate:
+class NewCertificate:
     """A certificate just made.
 
     Attributes:

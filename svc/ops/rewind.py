@@ -10,9 +10,9 @@ from attrs import frozen
 
 from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
-from svc.audit.checkpoint.latest import GREATEST, GreatestHead, check_place
+from svc.audit.checkpoint.latest import GREATEST, LatestCheckpoint, check_place
 from svc.audit.checkpoint.rewind import restorations
-from svc.authority.state.rewind import MAX_REASON, WISH, RestoreWish, restore_wish_file
+from svc.authority.state.rewind import MAX_REASON, WISH, RestoreRequest, restore_wish_file
 from svc.config import RoleSettings
 from svc.errors import Fault, SvcError
 from svc.interfaces.store import ITransaction
@@ -31,7 +31,7 @@ class NothingLost(SvcError):
 
 
 @frozen
-class Found:
+class LostLine:
     """An older store, and what is known of the line that it lost.
 
     Attributes:
@@ -63,7 +63,7 @@ class Found:
         return 1 if self.common is None else self.common.head.tree_size + 1
 
 
-def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -> Found:
+def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -> LostLine:
     """Verify the store's log, and compare it with every head that is known here.
 
     Blocks for as long as it takes to read the log once; nothing is changed.
@@ -88,12 +88,12 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
         log.judge(head.signed, head_time(head.head))
     ours = list(log.keeper.heads())
 
-    def look(tx: ITransaction) -> Found:
+    def look(tx: ITransaction) -> LostLine:
         good, hashes = _verified(tx, {head.head.tree_size for head in (*known, *ours)})
         lost = [head for head in known if not _stands(head, hashes)]
         lost.sort(key=lambda head: head.head.tree_size)
         standing = [head for head in ours if _stands(head, hashes)]
-        return Found(
+        return LostLine(
             end=tx.audit.head(),
             good=good,
             lost=lost[-1] if lost else None,
@@ -128,7 +128,7 @@ def _stands(head: SignedHead, hashes: Mapping[int, bytes]) -> bool:
     return hashes.get(head.head.tree_size) == head.head.last_hash
 
 
-def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
+def ask_to_go_on(state: Path, found: LostLine, reason: str) -> None:
     """Leave the wish for the next start of the Authority.  Blocks.
 
     Raises:
@@ -140,7 +140,7 @@ def ask_to_go_on(state: Path, found: Found, reason: str) -> None:
             reason="usage",
             fault=Fault.INVALID,
         )
-    wish = RestoreWish(
+    wish = RestoreRequest(
         reason=reason.strip(),
         uid=os.getuid(),
         lost=found.lost,
@@ -165,7 +165,7 @@ def _known(
     log: OutsideLog, anchor: Path, witnesses: Sequence[Path], given: Sequence[Path]
 ) -> Iterator[SignedHead]:
     newest = AnchorDirectory(anchor).newest()
-    told = GreatestHead(anchor / GREATEST, log.judge, log.cluster, log.cluster)
+    told = LatestCheckpoint(anchor / GREATEST, log.judge, log.cluster, log.cluster)
     told.load()
     yield from (head for head in (newest, told.kept) if head is not None)
     for path in witnesses:

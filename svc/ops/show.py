@@ -24,7 +24,7 @@ Shown = Mapping[str, Json]
 
 
 @frozen
-class Found:
+class ShownRecords:
     """What a look at the log gave.
 
     Attributes:
@@ -39,13 +39,13 @@ class Found:
 
 
 @define
-class Reading:
+class LogReader:
     """Reads records of one snapshot.  Blocks."""
 
     tx: ITransaction
     _names: dict[tuple[str, str], str | None] = field(factory=dict, init=False)
 
-    def newest(self, selection: Selection, most: int) -> Found:
+    def newest(self, selection: Selection, most: int) -> ShownRecords:
         """The newest *most* that are wanted."""
         end = self._end()
         found: list[Shown] = []
@@ -58,11 +58,11 @@ class Reading:
                     continue
             # What cannot be read may be what is looked for, so it is always told.
             if len(found) == most:
-                return Found(found[::-1], end, more=True)
+                return ShownRecords(found[::-1], end, more=True)
             found.append(self._shown(each))
-        return Found(found[::-1], end)
+        return ShownRecords(found[::-1], end)
 
-    def after(self, selection: Selection, seq: int) -> Found:
+    def after(self, selection: Selection, seq: int) -> ShownRecords:
         """What is wanted of a batch after *seq*; its ``end`` is how far that was looked at."""
         end = max(seq, min(self._end(), seq + BATCH))
         found: list[Shown] = []
@@ -70,7 +70,7 @@ class Reading:
             record = _record(each) if isinstance(each, ChainRow) else None
             if record is None or selection.wants(record):
                 found.append(self._shown(each))
-        return Found(found, end)
+        return ShownRecords(found, end)
 
     def _shown(self, each: ChainRow | Shown) -> Shown:
         return self.one(each) if isinstance(each, ChainRow) else each

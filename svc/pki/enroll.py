@@ -14,7 +14,7 @@ from svc.model.certificate import (
     CertificateFacts,
     CertificateRefused,
     CertificateRequest,
-    IssuedCertificate,
+    NewCertificate,
 )
 from svc.model.cluster.token import TokenGrant
 from svc.model.ids import node_id
@@ -39,7 +39,7 @@ class IdentityRevoked(SvcError):
 
 
 @frozen
-class Standing:
+class HolderStanding:
     """What the registry knows of a holder who asks for renewal.
 
     Attributes:
@@ -56,7 +56,7 @@ class Standing:
 
 
 @define
-class EnrollmentDesk:
+class CertificateIssuer:
     """Turns spent tokens and old certificates into new certificates.
 
     Args:
@@ -89,7 +89,7 @@ class EnrollmentDesk:
             raise CertificateRefused("the token names no holder", reason="certificate_role")
         return Principal(self.keys.cluster, grant.role, grant.subject_id)
 
-    def admit(self, grant: TokenGrant, csr: bytes, generation: int = 1) -> IssuedCertificate:
+    def admit(self, grant: TokenGrant, csr: bytes, generation: int = 1) -> NewCertificate:
         """The first certificate of a joiner whose token was just spent.
 
         Args:
@@ -101,7 +101,9 @@ class EnrollmentDesk:
         """
         return self.sign_for(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
 
-    def renew(self, shown: CertificateFacts, csr: bytes, standing: Standing) -> IssuedCertificate:
+    def renew(
+        self, shown: CertificateFacts, csr: bytes, standing: HolderStanding
+    ) -> NewCertificate:
         """The next certificate of a holder who showed a valid one in TLS.
 
         The answer to a renewal can be lost on its way.  So a holder one
@@ -133,7 +135,7 @@ class EnrollmentDesk:
 
     def sign_for(
         self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...] = ()
-    ) -> IssuedCertificate:
+    ) -> NewCertificate:
         """A certificate for a principal that the caller vouches for.
 
         Directly called only by an Authority for its own leaf.

@@ -26,7 +26,7 @@ from svc.pki.verify import ChainVerifier, root_cluster
 
 
 @frozen
-class Material:
+class IdentityMaterial:
     """One leaf with its key and chain, checked against the root when it was made."""
 
     key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
@@ -41,7 +41,7 @@ class Material:
 
 def check_material(
     key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...], verifier: ChainVerifier
-) -> Material:
+) -> IdentityMaterial:
     """The material of *key* and *chain*; its time is not judged here.
 
     Raises:
@@ -50,7 +50,7 @@ def check_material(
     facts = verifier.examine(chain)
     if facts.public_key != key.public_key():
         raise CertificateRefused("the certificate is for another key")
-    return Material(key, chain, facts)
+    return IdentityMaterial(key, chain, facts)
 
 
 @implementer(IIdentity)
@@ -63,7 +63,9 @@ class TransportIdentity:
         now: Wall time.
     """
 
-    def __init__(self, material: Material, verifier: ChainVerifier, now: profile.WallTime) -> None:
+    def __init__(
+        self, material: IdentityMaterial, verifier: ChainVerifier, now: profile.WallTime
+    ) -> None:
         self._material = material
         self._now = now
         self._told: list[Callable[[CertificateFacts], object]] = []
@@ -89,7 +91,7 @@ class TransportIdentity:
             raise ConfigError("state_dir", f"the identity in it: {refused.text}") from None
 
     @property
-    def material(self) -> Material:
+    def material(self) -> IdentityMaterial:
         """What the next handshake uses."""
         return self._material
 
@@ -135,7 +137,7 @@ class TransportIdentity:
         """See IIdentity."""
         self._told.append(told)
 
-    def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> Material:
+    def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> IdentityMaterial:
         """Judge material offered to replace ours; changes nothing.
 
         Raises:
@@ -152,7 +154,7 @@ class TransportIdentity:
             raise CertificateRefused("the new certificate is of no newer generation")
         return offered
 
-    def replace(self, material: Material) -> None:
+    def replace(self, material: IdentityMaterial) -> None:
         """Put accepted material in force and tell the followers."""
         self._material = material
         for told in self._told:

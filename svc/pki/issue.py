@@ -27,7 +27,7 @@ from svc.model.certificate import (
     CertificateFacts,
     CertificateRefused,
     CertificateRequest,
-    IssuedCertificate,
+    NewCertificate,
     TrustBundle,
 )
 from svc.model.ids import Entropy, is_cluster_name
@@ -106,7 +106,7 @@ class IssuingAuthority:
         """The roles this authority signs."""
         return profile.ISSUERS[self.kind].roles
 
-    async def issue(self, request: CertificateRequest) -> IssuedCertificate:
+    async def issue(self, request: CertificateRequest) -> NewCertificate:
         """See ICertificateAuthority; here it never waits."""
         return self.sign(request)
 
@@ -114,7 +114,7 @@ class IssuingAuthority:
         """See ICertificateAuthority."""
         return TrustBundle(self.cluster, der(self.root), (der(self.certificate),))
 
-    def sign(self, request: CertificateRequest) -> IssuedCertificate:
+    def sign(self, request: CertificateRequest) -> NewCertificate:
         """Sign a leaf, synchronously: what a store transaction may call.
 
         Raises:
@@ -147,7 +147,7 @@ class IssuingAuthority:
             .sign(self.key, SHA256())
         )
         facts = facts_of(leaf, principal, request.generation, proven.key)
-        return IssuedCertificate((der(leaf), der(self.certificate)), facts, proven.sha256)
+        return NewCertificate((der(leaf), der(self.certificate)), facts, proven.sha256)
 
     def _may_sign(self, request: CertificateRequest) -> None:
         principal = request.principal

@@ -17,7 +17,7 @@ from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Role
 from svc.pki import profile
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
@@ -79,7 +79,7 @@ def blame_the_clock(refusal: SvcError) -> None:
 
 
 def enroll_authority(
-    desk: EnrollmentDesk,
+    desk: CertificateIssuer,
     store: IdentityStore,
     now: profile.WallTime,
     *,

@@ -129,7 +129,7 @@ def log_refusal(error: SvcError) -> None:
     _log.info("TLS handshake refused", reason=error.reason, error=error.text)
 
 
-class Judge:
+class PeerJudge:
     """Decides on peers.
 
     Args:
@@ -206,7 +206,7 @@ class Judge:
 class Case:
     """One handshake before its judge."""
 
-    judge: Judge
+    judge: PeerJudge
     chain: dict[int, x509.Certificate] = field(factory=dict)
     accepted: bool = False
 
@@ -234,7 +234,7 @@ class Cases:
         if watched:
             context.set_info_callback(self._on_state)
 
-    def open(self, connection: SSL.Connection, judge: Judge) -> None:
+    def open(self, connection: SSL.Connection, judge: PeerJudge) -> None:
         """Put *judge* in charge of *connection*, whose handshake is to begin."""
         self._open[connection] = Case(judge)
 

@@ -27,13 +27,13 @@ from zope.interface import implementer
 
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import HOLDERS, Role
-from svc.pki.identity import Material, TransportIdentity
+from svc.pki.identity import IdentityMaterial, TransportIdentity
 from svc.pki.judge import (
     Cases,
     Expect,
-    Judge,
     KnownRoot,
     PeerCheck,
+    PeerJudge,
     PinnedRoot,
     Refused,
     anyone,
@@ -181,7 +181,7 @@ class Contexts:
         self._send_root = send_root
         self._also_tls12 = also_tls12
         self._anchor = anchor if identity is None else identity.verifier.root
-        self._made: dict[bool, tuple[Material | None, SSL.Context]] = {}
+        self._made: dict[bool, tuple[IdentityMaterial | None, SSL.Context]] = {}
 
     @property
     def problem(self) -> CertificateRefused | None:
@@ -192,7 +192,7 @@ class Contexts:
         """See :meth:`svc.pki.judge.Cases.confirm`; for connections that are not watched."""
         self._cases.confirm(connection)
 
-    def connection(self, judge: Judge | None, *, watched: bool = True) -> SSL.Connection:
+    def connection(self, judge: PeerJudge | None, *, watched: bool = True) -> SSL.Connection:
         """A connection of the current material, its side set.
 
         Args:
@@ -213,7 +213,7 @@ class Contexts:
             self._cases.open(connection, judge)
         return connection
 
-    def _make(self, material: Material | None, watched: bool) -> SSL.Context:
+    def _make(self, material: IdentityMaterial | None, watched: bool) -> SSL.Context:
         context = _bare_context()
         if self._also_tls12:
             context.set_min_proto_version(SSL.TLS1_2_VERSION)
@@ -247,8 +247,8 @@ class Contexts:
 
 
 @frozen
-class Handshake:
-    """One connection to a listener; see :class:`svc.rpc.server.tls.Handshake`."""
+class ListenerHandshake:
+    """One connection to a listener; see :class:`svc.rpc.server.tls.JudgedHandshake`."""
 
     connection: SSL.Connection
     _contexts: Contexts
@@ -271,12 +271,12 @@ class ServerTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = Judge(check, required, alpn, refused)
+        self._judge = PeerJudge(check, required, alpn, refused)
         self._refused = refused
 
-    def begin(self) -> Handshake:
+    def begin(self) -> ListenerHandshake:
         """Called by a listener of ours for each connection."""
-        return Handshake(self._connection(watched=False), self._contexts)
+        return ListenerHandshake(self._connection(watched=False), self._contexts)
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called for each connection by Twisted, and inside a session."""
@@ -304,7 +304,7 @@ class ClientTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = Judge(check, True, alpn, refused)
+        self._judge = PeerJudge(check, True, alpn, refused)
         self._server_name = server_name
         self._refused = refused
 

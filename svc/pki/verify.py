@@ -160,7 +160,7 @@ class ChainVerifier:
 
 
 @frozen
-class Standing:
+class RootIssued:
     """A certificate directly under the root: an issuing CA's kind or a purpose's word."""
 
     word: str
@@ -168,7 +168,7 @@ class Standing:
     not_after: float
 
 
-def check_standing(data: bytes, root: bytes, cluster: str) -> Standing:
+def check_standing(data: bytes, root: bytes, cluster: str) -> RootIssued:
     """Check an issuing CA or a purpose certificate whatever the time: for key directories.
 
     Raises:
@@ -177,9 +177,9 @@ def check_standing(data: bytes, root: bytes, cluster: str) -> Standing:
     verifier = ChainVerifier(cluster, root, lambda: 0.0)
     if _only(_extensions(_load(data)), x509.BasicConstraints, "usage").ca:
         issuer = verifier._issuer(data)
-        return Standing(issuer.kind, issuer.not_before, issuer.not_after)
+        return RootIssued(issuer.kind, issuer.not_before, issuer.not_after)
     facts = verifier.examine((data,))
-    return Standing(facts.principal.id, facts.not_before, facts.not_after)
+    return RootIssued(facts.principal.id, facts.not_before, facts.not_after)
 
 
 def check_root(data: bytes, cluster: str) -> x509.Certificate:

@@ -16,7 +16,7 @@ from cedarpy import PolicySet, pst, validate_policies
 from svc.model.policy.access import Entity
 from svc.policy.claims import claims_read
 from svc.policy.engine import CompiledPolicy, parse_schema
-from svc.policy.places import Places
+from svc.policy.places import PolicyLocations
 from svc.policy.prescan import PolicyLimits, check_shape
 from svc.policy.refusals import DUPLICATE_ID, INVALID, TOO_DEEP, TOO_LARGE, UNNAMED, refused
 from svc.policy.slices import SliceIndex
@@ -64,7 +64,7 @@ def read_policies(
     check_shape(text, limits)
     nodes = _nodes(text)
     if nodes.templates:
-        at = Places(text).told(max(0, text.find("?")))
+        at = PolicyLocations(text).told(max(0, text.find("?")))
         raise refused(INVALID, f"policy: {at}: slots (?principal, ?resource) are not used here")
     if len(nodes.static_policies) > limits.policies:
         raise refused(TOO_LARGE, f"policy: more than {limits.policies} policies")
@@ -77,7 +77,9 @@ def _nodes(text: str) -> pst.PolicySet:
     try:
         handle = PolicySet.from_str(text, release_gil=True)
     except ValueError as failure:
-        raise refused(INVALID, f"policy: {Places(text).syntax(_syntax)}: {failure}") from None
+        raise refused(
+            INVALID, f"policy: {PolicyLocations(text).syntax(_syntax)}: {failure}"
+        ) from None
     try:
         return handle.to_pst()
     except ValueError as failure:
@@ -117,7 +119,7 @@ def _by_name(policies: Mapping[str, pst.Template], text: str) -> list[tuple[str,
 
 def _at(text: str, position: int) -> str:
     """Which policy it is, counted from 1, and where it begins."""
-    return f"{position}: {Places(text).policy(position - 1)}"
+    return f"{position}: {PolicyLocations(text).policy(position - 1)}"
 
 
 def _position(policy_id: str) -> int:
@@ -129,7 +131,7 @@ def _validate(text: str, vocabulary: Vocabulary, names: Mapping[str, str]) -> No
     result = validate_policies(text, parse_schema(vocabulary), release_gil=True)
     if result.validation_passed:
         return
-    places = Places(text)
+    places = PolicyLocations(text)
     reasons = [
         f"{names.get(error.policy_id, 'text')}: "
         f"{places.policy(_position(error.policy_id), error.error)}: "

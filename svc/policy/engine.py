@@ -51,7 +51,7 @@ _SCALARS = frozenset({"Bool", "Long", "String", "ipaddr"})
 
 
 @frozen(eq=False)
-class Answer:
+class Evaluation:
     """What evaluation gave, without the request it was for."""
 
     allowed: bool
@@ -61,7 +61,7 @@ class Answer:
 
 
 @frozen(eq=False)
-class Read:
+class FactRead:
     """One fact that a slice reads: how it becomes part of the key, and of the JSON.
 
     ``key`` is None where the value is its own key.
@@ -73,11 +73,11 @@ class Read:
 
 
 @frozen(eq=False)
-class Plan:
+class SlicePlan:
     """All that principal, action and resource fix: compared by identity."""
 
     slice: Slice
-    reads: tuple[Read, ...]
+    reads: tuple[FactRead, ...]
     ticking: bool
     digest: str
     principal: Mapping[str, str]
@@ -85,7 +85,7 @@ class Plan:
     resource: Mapping[str, str]
 
 
-_EMPTY_DENY = Answer(False, "deny", (), ())
+_EMPTY_DENY = Evaluation(False, "deny", (), ())
 
 
 @implementer(IPolicyEngine)
@@ -146,7 +146,7 @@ class CompiledPolicy:
         """See :class:`svc.interfaces.policy.IPolicyEngine`."""
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
-            return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
+            return self._decision(Evaluation(False, "error", (), (refusal,)), _NO_DIGEST, request)
         plan = self._plan(request)
         if plan.slice.policies is None:
             return self._decision(_EMPTY_DENY, plan.digest, request)
@@ -176,7 +176,7 @@ class CompiledPolicy:
         """
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
-            return self._decision(Answer(False, "error", (), (refusal,)), _NO_DIGEST, request)
+            return self._decision(Evaluation(False, "error", (), (refusal,)), _NO_DIGEST, request)
         who, what = request.principal, request.resource
         plan = self._make_plan(request.action, who.type, who.id, what.type, what.id)
         reads = tuple(map(_read_of, self.vocabulary.shapes[request.action].facts.values()))
@@ -184,7 +184,7 @@ class CompiledPolicy:
         answer = self._evaluate(whole, _read(reads, request))
         return self._decision(answer, plan.digest, request)
 
-    def _decision(self, answer: Answer, digest: str, request: AccessRequest) -> Decision:
+    def _decision(self, answer: Evaluation, digest: str, request: AccessRequest) -> Decision:
         return Decision(
             answer.allowed,
             answer.decision,
@@ -195,20 +195,20 @@ class CompiledPolicy:
             request,
         )
 
-    def _plan(self, request: AccessRequest) -> Plan:
+    def _plan(self, request: AccessRequest) -> SlicePlan:
         who, what = request.principal, request.resource
         return self._plan_of(request.action, who.type, who.id, what.type, what.id)
 
     def _make_plan(
         self, action: str, who_type: str, who_id: str, what_type: str, what_id: str
-    ) -> Plan:
+    ) -> SlicePlan:
         principal, resource = EntityUid(who_type, who_id), EntityUid(what_type, what_id)
         chosen = self._index.find(action, principal, resource, self._view)
         facts = self.vocabulary.shapes[action].facts
         reads = [
             fact for name, fact in facts.items() if chosen.reads is None or name in chosen.reads
         ]
-        return Plan(
+        return SlicePlan(
             slice=chosen,
             reads=tuple(map(_read_of, reads)),
             ticking=any(fact.ticking for fact in reads),
@@ -218,7 +218,7 @@ class CompiledPolicy:
             resource=resource.form(),
         )
 
-    def _evaluate(self, plan: Plan, read: tuple[Any, ...]) -> Answer:
+    def _evaluate(self, plan: SlicePlan, read: tuple[Any, ...]) -> Evaluation:
         """Ask Cedar; whatever goes wrong is an error that denies, never an exception."""
         try:
             written = [
@@ -245,7 +245,7 @@ class CompiledPolicy:
                 reason="evaluator_failed",
                 raised=type(failure).__name__,
             )
-            return Answer(False, "error", (), ("evaluator_failed",))
+            return Evaluation(False, "error", (), ("evaluator_failed",))
         return _answer_of(result.decision, result.diagnostics.reasons, result.diagnostics.errors)
 
 
@@ -272,15 +272,17 @@ def _looked_at(principal: EntityUid, resource: EntityUid, chosen: Slice) -> tupl
     return (principal, resource, *chosen.literals)
 
 
-def _answer_of(decision: CedarDecision, reasons: list[str], errors: list[str]) -> Answer:
+def _answer_of(decision: CedarDecision, reasons: list[str], errors: list[str]) -> Evaluation:
     policies = tuple(sorted(reasons))
     if errors:
-        return Answer(False, "error", policies, tuple(sorted({_word_of(text) for text in errors})))
+        return Evaluation(
+            False, "error", policies, tuple(sorted({_word_of(text) for text in errors}))
+        )
     if decision is CedarDecision.Allow:
-        return Answer(True, "allow", policies, ())
+        return Evaluation(True, "allow", policies, ())
     if decision is CedarDecision.Deny:
-        return Answer(False, "deny", policies, ())
-    return Answer(False, "error", policies, ("no_decision",))
+        return Evaluation(False, "deny", policies, ())
+    return Evaluation(False, "error", policies, ("no_decision",))
 
 
 def _word_of(error: str) -> str:
@@ -289,16 +291,16 @@ def _word_of(error: str) -> str:
     return f"policy_erred:{found[1]}" if found else "request_refused"
 
 
-def _read(reads: tuple[Read, ...], request: AccessRequest) -> tuple[Any, ...]:
+def _read(reads: tuple[FactRead, ...], request: AccessRequest) -> tuple[Any, ...]:
     """The facts of the request that count, each as its key; None where it is absent."""
     get = request.context.get
     return tuple([get(one.name) if one.key is None else one.key(get(one.name)) for one in reads])
 
 
-def _read_of(fact: AttributeTerm) -> Read:
+def _read_of(fact: AttributeTerm) -> FactRead:
     write, start = _writer(fact), quote(fact.name) + ":"
     scalar = fact.type in _SCALARS
-    return Read(fact.name, None if scalar else _key, lambda value: start + write(value))
+    return FactRead(fact.name, None if scalar else _key, lambda value: start + write(value))
 
 
 def _key(value: ContextValue | None) -> Any:

@@ -62,7 +62,7 @@ def _statements(tokens: tuple[Token, ...]) -> tuple[Statement, ...]:
 
 
 @frozen
-class Places:
+class PolicyLocations:
     """A policy text, in which places are looked for."""
 
     text: str

@@ -21,7 +21,7 @@ from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer
 from svc.lanes.relay import Relay, RelaySide
-from svc.messages.control import Lanes
+from svc.messages.control import AuthorityGreeting
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
 from svc.proxy.anonymous import AnonymousCalls
@@ -91,7 +91,7 @@ class RelayLanes:
         check_not_revoked: Raises Denied for a node that the newest snapshot revokes.
     """
 
-    lanes: Callable[[], Lanes | None]
+    lanes: Callable[[], AuthorityGreeting | None]
     endpoint: Callable[[int], IStreamClientEndpoint]
     verifier: IChainVerifier
     meters: LaneMeters

@@ -48,7 +48,7 @@ class Work:
 
 
 @define(slots=False, eq=False)
-class Stopping(AsyncService):
+class ProxyShutdown(AsyncService):
     """Stops before the listener does: it is added to the role after it.
 
     Attributes:

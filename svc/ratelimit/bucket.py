@@ -94,7 +94,7 @@ class Buckets:
 
 
 @define
-class Turns:
+class Spacer:
     """Spaces what many calls of one name cost over time.
 
     Attributes:

@@ -19,7 +19,7 @@ OTHERS = Actor("anonymous", "-")
 
 
 @frozen
-class Refused:
+class RefusedCount:
     """What one caller was refused by one budget.
 
     Attributes:
@@ -33,7 +33,7 @@ class Refused:
     first: float
     last: float
 
-    def plus(self, other: Refused) -> Refused:
+    def plus(self, other: RefusedCount) -> RefusedCount:
         """Both as one; of the same caller and budget."""
         return evolve(
             self,
@@ -44,7 +44,7 @@ class Refused:
 
 
 @define
-class Tally:
+class RefusalCounter:
     """What was refused since it was last taken.
 
     Attributes:
@@ -53,7 +53,7 @@ class Tally:
 
     now: Callable[[], float]
     max_callers: int = MAX_CALLERS
-    _refused: dict[tuple[Actor, str], Refused] = field(factory=dict)
+    _refused: dict[tuple[Actor, str], RefusedCount] = field(factory=dict)
 
     def __len__(self) -> int:
         return len(self._refused)
@@ -61,19 +61,19 @@ class Tally:
     def add(self, caller: Actor, budget: str) -> None:
         """Count one."""
         now = self.now()
-        self._enter(Refused(caller, budget, 1, now, now))
+        self._enter(RefusedCount(caller, budget, 1, now, now))
 
-    def take(self) -> tuple[Refused, ...]:
+    def take(self) -> tuple[RefusedCount, ...]:
         """Hand over everything counted, and begin anew."""
         refused, self._refused = self._refused, {}
         return tuple(refused.values())
 
-    def put_back(self, refused: Iterable[Refused]) -> None:
+    def put_back(self, refused: Iterable[RefusedCount]) -> None:
         """Count again what could not be written down."""
         for one in refused:
             self._enter(one)
 
-    def _enter(self, refused: Refused) -> None:
+    def _enter(self, refused: RefusedCount) -> None:
         key = (refused.caller, refused.budget)
         if key not in self._refused and len(self._refused) >= self.max_callers:
             key = (OTHERS, refused.budget)

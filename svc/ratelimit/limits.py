@@ -14,8 +14,8 @@ from attrs import define, field
 
 from svc.errors import TooMany
 from svc.model.audit.record import Actor
-from svc.ratelimit.bucket import Buckets, Rate, Turns
-from svc.ratelimit.counter import Tally
+from svc.ratelimit.bucket import Buckets, Rate, Spacer
+from svc.ratelimit.counter import RefusalCounter
 
 BUDGETS = (
     "opens",
@@ -41,7 +41,7 @@ _MOST_SECS = 5.0
 
 
 @define
-class Refusals:
+class RefusalPolicy:
     """What becomes of what is over budget.
 
     Attributes:
@@ -50,10 +50,10 @@ class Refusals:
         told: Told the budget's word.
     """
 
-    tally: Tally
+    tally: RefusalCounter
     seconds: Callable[[], float]
     told: Callable[[str], object] = lambda budget: None
-    _turns: Turns = field(factory=lambda: Turns(_REFUSED_SECS, _MOST_SECS))
+    _turns: Spacer = field(factory=lambda: Spacer(_REFUSED_SECS, _MOST_SECS))
 
     def count(self, budget: str, caller: Actor) -> None:
         """Count one refusal."""
@@ -78,11 +78,11 @@ class Budget:
     """
 
     word: str
-    refusals: Refusals
+    refusals: RefusalPolicy
     buckets: Buckets
 
     @classmethod
-    def of(cls, word: str, refusals: Refusals, per_minute: float, burst: float) -> Budget:
+    def of(cls, word: str, refusals: RefusalPolicy, per_minute: float, burst: float) -> Budget:
         """A budget of a rate."""
         return cls(word, refusals, Buckets(Rate(per_minute, burst)))
 

@@ -17,7 +17,7 @@ KEPT = 4
 
 
 @define
-class Shares:
+class FairQuota:
     """Who holds how many places.
 
     Attributes:

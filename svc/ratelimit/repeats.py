@@ -16,7 +16,7 @@ KEPT = 256
 
 
 @define
-class Series:
+class RepeatSeries:
     """What happened several times.
 
     Attributes:
@@ -34,7 +34,7 @@ class Series:
 
 
 @define
-class Repeats:
+class RepeatCounter:
     """Counts what is noted.
 
     Attributes:
@@ -44,20 +44,20 @@ class Repeats:
 
     now: Callable[[], float]
     every: float = EVERY_SECS
-    _series: OrderedDict[Hashable, Series] = field(factory=OrderedDict, init=False)
+    _series: OrderedDict[Hashable, RepeatSeries] = field(factory=OrderedDict, init=False)
 
-    def note(self, key: Hashable) -> Series | None:
+    def note(self, key: Hashable) -> RepeatSeries | None:
         """Count one; what is to be said now, or None.  Its ``unsaid`` includes this one."""
         now = self.now()
         found = self._series.pop(key, None)
         if found is None or not 0 <= now - found.last < self.every:
-            found = Series(now, now, unsaid=0 if found is None else found.unsaid)
+            found = RepeatSeries(now, now, unsaid=0 if found is None else found.unsaid)
         self._series[key] = found
         if len(self._series) > KEPT:
             self._series.popitem(last=False)
         found.last, found.count, found.unsaid = now, found.count + 1, found.unsaid + 1
         if found.count > 1 and now - found.said < self.every:
             return None
-        said = Series(found.first, now, found.count, found.unsaid, now)
+        said = RepeatSeries(found.first, now, found.count, found.unsaid, now)
         found.said, found.unsaid = now, 0
         return said

@@ -38,7 +38,7 @@ class Owner(Protocol):
         """Reset one stream."""
 
 
-class Listener(Protocol):
+class EndListener(Protocol):
     """Takes an end's news by callback instead of awaiting: byte streams and relays."""
 
     def readable(self) -> None:
@@ -66,7 +66,7 @@ class MessageEnd:
         self._stream = stream
         self._reader: Deferred[None] | None = None
         self._writers: list[Deferred[None]] = []
-        self._listener: Listener | None = None
+        self._listener: EndListener | None = None
         stream.context = self
 
     async def receive(self) -> bytes | None:
@@ -157,7 +157,7 @@ class MessageEnd:
         """Run *call* in the reactor's next turn, also when the connection is gone."""
         self._owner.soon(call)
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: EndListener) -> None:
         """Tell *listener* from now on, and at once what there is."""
         self._listener = listener
         if self.refusal is not None:

@@ -30,13 +30,13 @@ from svc.rpc.arrival import waited_secs
 from svc.rpc.call import MessageEnd, Told
 from svc.rpc.disconnect_log import told_of
 from svc.rpc.peer import peer_of
-from svc.rpc.read_hold import Reading
+from svc.rpc.read_hold import ReadHold
 from svc.rpc.status import connection_lost
-from svc.rpc.throttle import SlowReading
-from svc.rpc.timeouts import Patience
+from svc.rpc.throttle import ReadThrottle
+from svc.rpc.timeouts import ConnectionTimeouts
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import Drained, Event, Finished, GoingAway, Ponged, Readable, Ready
+from svc.wire.events import Event, Finished, GoingAway, Ponged, QueueEmptied, Readable, Ready
 from svc.wire.limits import KIB, WireLimits
 from svc.wire.streams import Stream
 
@@ -109,9 +109,9 @@ class WireProtocol(Protocol):
         self._is_paused = self._is_holding = self._is_ready = self._is_lost = False
         self._before: list[Callable[[], object]] = []
         self._timers: dict[str, IDelayedCall] = {}
-        self._reading = Reading(lambda: self.transport)
-        self._slow: SlowReading | None = None
-        self._patience = Patience(self, self._after, self._timers)
+        self._reading = ReadHold(lambda: self.transport)
+        self._slow: ReadThrottle | None = None
+        self._patience = ConnectionTimeouts(self, self._after, self._timers)
 
     @cached_property
     def wire(self) -> Connection:
@@ -230,7 +230,7 @@ class WireProtocol(Protocol):
         if self._is_lost or self.end_reason is not None:
             return
         if self._slow is None:
-            self._slow = SlowReading(self.clock, self._reading.holder("asks too much"), self._feed)
+            self._slow = ReadThrottle(self.clock, self._reading.holder("asks too much"), self._feed)
         self._slow.hold(seconds)
 
     def reset(self, stream: Stream, code: ErrorCodes) -> None:
@@ -328,13 +328,13 @@ class WireProtocol(Protocol):
             self._reading.let_go("turn")
 
     def _act(self, event: Event) -> None:
-        if isinstance(event, Readable | Drained | Finished):
+        if isinstance(event, Readable | QueueEmptied | Finished):
             end = event.stream.context
             if not isinstance(end, MessageEnd):
                 return
             if isinstance(event, Readable):
                 end.readable()
-            elif isinstance(event, Drained):
+            elif isinstance(event, QueueEmptied):
                 end.drained()
             else:
                 end.over()

@@ -21,7 +21,7 @@ SPAN_SECS = 10.0
 
 
 @define
-class Span:
+class LoggedSpan:
     """What was logged of one reason in the span that goes on."""
 
     began: float
@@ -30,7 +30,7 @@ class Span:
 
 
 @define
-class Endings:
+class DisconnectLog:
     """Logs the ends of one listener's connections, or of those dialed to one peer.
 
     Attributes:
@@ -40,7 +40,7 @@ class Endings:
 
     clock: IReactorTime
     where: str
-    _spans: dict[str, Span] = field(factory=dict, init=False)
+    _spans: dict[str, LoggedSpan] = field(factory=dict, init=False)
 
     def of(self, peer: str) -> Told:
         """What a connection with *peer* tells its end."""
@@ -48,7 +48,7 @@ class Endings:
 
     def _tell(self, what: str, detail: str, peer: str) -> None:
         now = self.clock.seconds()
-        span = self._spans.setdefault(what, Span(now))
+        span = self._spans.setdefault(what, LoggedSpan(now))
         if now - span.began >= SPAN_SECS:
             span.began, span.lines = now, 0
         if span.lines >= LINES:
@@ -61,7 +61,7 @@ class Endings:
         )
 
 
-def logged_too(told: Told, endings: Endings | None, peer: str) -> Told:
+def logged_too(told: Told, endings: DisconnectLog | None, peer: str) -> Told:
     """Who hears what becomes of a connection with *peer*: *told*, and the log if there is one."""
     if endings is None:
         return told

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 
 @define
-class Reading:
+class ReadHold:
     """The reading of one connection, which several reasons may hold at a time.
 
     Args:
@@ -41,7 +41,7 @@ class Reading:
 class Holder:
     """Looks like a transport to whoever only pauses and resumes it."""
 
-    reading: Reading
+    reading: ReadHold
     why: str
 
     def pauseProducing(self) -> None:

@@ -32,7 +32,7 @@ class Left(Protocol):
         """End the calls that have no end of their own, if no others are left."""
 
 
-class Leaving:
+class GracefulShutdown:
     """Which end leaves, and whether it may be over.
 
     Args:

@@ -18,7 +18,7 @@ _PIECE = 256
 _CALM_SECS = 10.0
 
 
-class SlowReading:
+class ReadThrottle:
     """The pauses of one connection.
 
     Args:

@@ -44,7 +44,7 @@ class Impatient(Protocol):
         """Write what is queued."""
 
 
-class Patience:
+class ConnectionTimeouts:
     """The deadlines of one connection; its owner says what happened, and keeps the timers.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 from svc.runtime import outlet
 
 
-class Outlet(outlet.Outlet):
+class CiphertextOutlet(outlet.Outlet):
     """The only writer of *transport*, for its whole life.
 
     A transport that cannot send at once (one in memory, one that is a stream itself) says by

@@ -2,7 +2,7 @@
 
 A role is a tree of services that start in order and stop in reverse, each awaited.  What runs
 beside it is owned: a coroutine nobody awaits by :class:`BackgroundTasks`, something done again and
-again is a :class:`PeriodicTask`, a bound port a :class:`Listener`.  Nothing here knows a role, a
+again is a :class:`PeriodicTask`, a bound port a :class:`BoundPort`.  Nothing here knows a role, a
 metric or a log format, and nothing imports the reactor: clocks and endpoints are passed in.
 """
 
@@ -300,7 +300,7 @@ class PeriodicTask(Service):
 
 
 @define(slots=False, eq=False)
-class Listener(Service):
+class BoundPort(Service):
     """One bound port.
 
     It binds in ``privilegedStartService``, synchronously, so an address in use

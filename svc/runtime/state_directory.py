@@ -82,7 +82,7 @@ class StateDirectory:
 
 
 @define(slots=False, eq=False)
-class Holding(Service):
+class StateDirectoryHold(Service):
     """Releases the state directory when everything else has stopped."""
 
     state: StateDirectory

@@ -27,7 +27,7 @@ class _Job:
 
 
 @define(eq=False)
-class OwnThread:
+class SerialThread:
     """Runs one call after another, in the order asked; begun with the first.
 
     A call whose answer is cancelled before it began never runs, and is let go at once.  One that

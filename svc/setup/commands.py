@@ -10,7 +10,7 @@ from attrs import frozen
 
 from svc.setup.founding import CONNECTOR_NAME, PROXY_NAME
 from svc.setup.making import POLICY
-from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, PROXY, Plan, joined
+from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, PROXY, InitPlan, joined
 
 PERSON = "ada"
 _SPARE = "db1"
@@ -24,7 +24,7 @@ class Next:
         program: How ``svc`` is called, as words of the shell.
     """
 
-    plan: Plan
+    plan: InitPlan
     program: str
     ca_pin: str
 

@@ -27,7 +27,7 @@ from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
 from svc.setup.making import staged, write
-from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, Plan
+from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, InitPlan
 
 PROXY_NAME, CONNECTOR_NAME = "p1", "c1"
 
@@ -40,7 +40,7 @@ Furnish = Callable[[Callable[[str, Message, type[Any]], Awaitable[Any]]], Awaita
 _JOIN_SECS = 30.0
 
 
-async def found(runtime: Runtime, plan: Plan, ask: Ask, furnish: Furnish) -> str:
+async def found(runtime: Runtime, plan: InitPlan, ask: Ask, furnish: Furnish) -> str:
     """Make all of a plan for ``svc all``; the cluster's pin.
 
     Raises:
@@ -54,7 +54,7 @@ async def found(runtime: Runtime, plan: Plan, ask: Ask, furnish: Furnish) -> str
 
 
 async def _begin(
-    runtime: Runtime, plan: Plan, stage: Path, ca_pin: str, ask: Ask, furnish: Furnish
+    runtime: Runtime, plan: InitPlan, stage: Path, ca_pin: str, ask: Ask, furnish: Furnish
 ) -> None:
     settings = _for_now(load_settings(str(stage / "all.toml"), ALL, {}), stage)
     process: Any = make_process(runtime, settings)
@@ -68,7 +68,7 @@ async def _begin(
 
 async def _furnish(
     runtime: Runtime,
-    plan: Plan,
+    plan: InitPlan,
     stage: Path,
     settings: RoleSettings,
     process: Process,

@@ -9,12 +9,12 @@ from google.protobuf.message import Message
 
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.setup.founding import CONNECTOR_NAME
-from svc.setup.plan import GROUP, Plan
+from svc.setup.plan import GROUP, InitPlan
 from svc.setup.texts import FIRST_POLICY
 
 
 async def furnish(
-    plan: Plan,
+    plan: InitPlan,
     asked: Callable[[str, Message, type[Any]], Awaitable[Any]],
     policy: str = FIRST_POLICY,
 ) -> None:

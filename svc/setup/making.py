@@ -22,7 +22,7 @@ from svc.pki.files import make_private_directory
 from svc.pki.keyring import create_cluster, root_key_pem
 from svc.pki.profile import DAY
 from svc.runtime import durable
-from svc.setup.plan import AUTHORITY, Plan
+from svc.setup.plan import AUTHORITY, InitPlan
 from svc.setup.texts import FIRST_POLICY, configurations, holder_configuration
 
 POLICY = "policy.cedar"
@@ -35,7 +35,7 @@ class AlreadyThere(SvcError):
     reason = "already_exists"
 
 
-def check_free(plan: Plan) -> None:
+def check_free(plan: InitPlan) -> None:
     """Refuse before anything is made what would be refused in the end.
 
     Raises:
@@ -71,7 +71,7 @@ class Stage:
 
 
 @contextmanager
-def staged(plan: Plan, entropy: Entropy) -> Iterator[Stage]:
+def staged(plan: InitPlan, entropy: Entropy) -> Iterator[Stage]:
     """A private directory beside the plan's; it takes its place when the block ends well.
 
     Blocks for the disk.
@@ -99,7 +99,7 @@ def staged(plan: Plan, entropy: Entropy) -> Iterator[Stage]:
     durable.sync_directory(parent)
 
 
-def write(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
+def write(plan: InitPlan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
     """Write keys, configurations and directories into *stage*; the cluster's pin.
 
     Raises:
@@ -120,7 +120,7 @@ def write(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) 
     return ca_pin
 
 
-def make(plan: Plan, now: Callable[[], float], entropy: Entropy) -> str:
+def make(plan: InitPlan, now: Callable[[], float], entropy: Entropy) -> str:
     """Make all of a plan whose roles are separate; the cluster's pin.  Blocks for the disk.
 
     Raises:
@@ -131,14 +131,14 @@ def make(plan: Plan, now: Callable[[], float], entropy: Entropy) -> str:
         return write(plan, stage, now, entropy)
 
 
-def _states(plan: Plan) -> list[Path]:
+def _states(plan: InitPlan) -> list[Path]:
     """The directories to make, by their place in the plan's, outer ones first."""
     if plan.is_one:
         return [Path("state"), *(Path("state") / role for role in plan.state)]
     return [Path(role) for role in plan.roles]
 
 
-def _write_keys(plan: Plan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
+def _write_keys(plan: InitPlan, stage: Stage, now: Callable[[], float], entropy: Entropy) -> str:
     state = stage.path / plan.state[AUTHORITY].relative_to(plan.directory)
     # What the keys' holder will read is what they are made by.
     read = read_settings(holder_configuration(plan), plan.holder)

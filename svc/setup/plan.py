@@ -30,7 +30,7 @@ ISSUING_CA_DAYS = "identity.issuing_ca_days"
 
 
 @frozen
-class Served:
+class PlannedResource:
     """One resource that the Connector is to serve."""
 
     id: str
@@ -40,7 +40,7 @@ class Served:
 
 
 @frozen
-class Ports:
+class InitPorts:
     """Where each listener stands; 0 lets the system choose."""
 
     public: int = 7400
@@ -50,7 +50,7 @@ class Ports:
 
 
 @frozen
-class Plan:
+class InitPlan:
     """One ``svc init``.
 
     Attributes:
@@ -68,8 +68,8 @@ class Plan:
     roles: tuple[str, ...] = SEPARATE
     host: str = LOOPBACK
     public_names: tuple[str, ...] = ("localhost", LOOPBACK)
-    ports: Ports = Ports()
-    served: tuple[Served, ...] = ()
+    ports: InitPorts = InitPorts()
+    served: tuple[PlannedResource, ...] = ()
     ca_pin: str = ""
     root_key: Path | None = None
     numbers: Mapping[str, float] = field(factory=dict)
@@ -153,7 +153,7 @@ class Plan:
             )
 
 
-def read_served(text: str) -> Served:
+def read_served(text: str) -> PlannedResource:
     """A resource in its form ``ID=KIND:HOST:PORT``.
 
     Raises:
@@ -171,7 +171,7 @@ def read_served(text: str) -> Served:
             f"--resource {name}: unknown kind {kind}; the kinds are {', '.join(kinds)}"
         )
     try:
-        return Served(name, kind, str(parse_address(address)))
+        return PlannedResource(name, kind, str(parse_address(address)))
     except ValueError as error:
         raise UsageError(f"--resource {name}: the address {error}") from None
 

@@ -16,7 +16,7 @@ from svc.setup.plan import (
     KINDS,
     LOOPBACK,
     PROXY,
-    Plan,
+    InitPlan,
     is_address,
     is_local,
 )
@@ -50,7 +50,7 @@ permit (
 """
 
 
-def configurations(plan: Plan, ca_pin: str) -> dict[str, str]:
+def configurations(plan: InitPlan, ca_pin: str) -> dict[str, str]:
     """File names and their texts."""
     kinds = list(_kinds(plan))
     if plan.is_one:
@@ -59,13 +59,13 @@ def configurations(plan: Plan, ca_pin: str) -> dict[str, str]:
     return {f"{role}.toml": "\n".join([*made[role](plan, ca_pin), *kinds]) for role in plan.roles}
 
 
-def holder_configuration(plan: Plan) -> str:
+def holder_configuration(plan: InitPlan) -> str:
     """The text of whoever holds the keys; the pin of what is made by it is not in it."""
     made = _all(plan) if plan.is_one else _authority(plan, "")
     return "\n".join([*made, *_kinds(plan)])
 
 
-def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
+def _authority(plan: InitPlan, ca_pin: str) -> Iterator[str]:
     yield "# The Authority: decides, signs, records.  It alone holds the cluster's keys."
     yield from _top(plan, str(plan.state[AUTHORITY]))
     yield from _store(plan)
@@ -77,7 +77,7 @@ def _authority(plan: Plan, ca_pin: str) -> Iterator[str]:
     yield from _numbers(plan, AUTHORITY)
 
 
-def _proxy(plan: Plan, ca_pin: str) -> Iterator[str]:
+def _proxy(plan: InitPlan, ca_pin: str) -> Iterator[str]:
     yield "# The Proxy: the only role that people and Connectors reach."
     yield from _top(plan, str(plan.state[PROXY]))
     yield ""
@@ -90,7 +90,7 @@ def _proxy(plan: Plan, ca_pin: str) -> Iterator[str]:
     yield ""
 
 
-def _connector(plan: Plan, ca_pin: str) -> Iterator[str]:
+def _connector(plan: InitPlan, ca_pin: str) -> Iterator[str]:
     yield "# The Connector: stands beside what it serves and dials out to the Proxy."
     yield from _top(plan, str(plan.state[CONNECTOR]))
     yield ""
@@ -102,7 +102,7 @@ def _connector(plan: Plan, ca_pin: str) -> Iterator[str]:
     yield from _served(plan)
 
 
-def _all(plan: Plan) -> Iterator[str]:
+def _all(plan: InitPlan) -> Iterator[str]:
     yield "# Authority, Proxy and Connector in one process.  Each keeps its state in a directory"
     yield "# of its name inside state_dir, and speaks to the others over loopback TLS."
     yield from _top(plan, str(plan.directory / "state"))
@@ -123,7 +123,7 @@ def _all(plan: Plan) -> Iterator[str]:
 
 
 def _numbers(
-    plan: Plan, role: str, first: Mapping[str, list[str]] = MappingProxyType({})
+    plan: InitPlan, role: str, first: Mapping[str, list[str]] = MappingProxyType({})
 ) -> Iterator[str]:
     """The tables of the numbers that a role reads, after what each holds *first*."""
     read = {key.path for key in KEYS if role in key.roles}
@@ -136,17 +136,17 @@ def _numbers(
         yield from (f"[{table}]", *lines, "")
 
 
-def _top(plan: Plan, state: str) -> Iterator[str]:
+def _top(plan: InitPlan, state: str) -> Iterator[str]:
     yield ""
     yield f"cluster = {_quoted(plan.cluster)}"
     yield f"state_dir = {_quoted(state)}"
 
 
-def _store(plan: Plan) -> Iterator[str]:
+def _store(plan: InitPlan) -> Iterator[str]:
     yield f"store_url = {_quoted(f'sqlite://{plan.state[AUTHORITY]}/store.db')}"
 
 
-def _listens(plan: Plan) -> Iterator[str]:
+def _listens(plan: InitPlan) -> Iterator[str]:
     if plan.is_one:
         host = LOOPBACK
     else:
@@ -155,7 +155,7 @@ def _listens(plan: Plan) -> Iterator[str]:
         yield f"{name}_listen = {_quoted(at(host, getattr(plan.ports, name)))}"
 
 
-def _public(plan: Plan) -> Iterator[str]:
+def _public(plan: InitPlan) -> Iterator[str]:
     first = plan.public_names[0]
     host = LOOPBACK if all(map(is_local, plan.public_names)) else _everywhere(first)
     yield f"public_listen = {_quoted(at(host, plan.ports.public))}"
@@ -170,14 +170,14 @@ def _everywhere(host: str) -> str:
     return "::" if ":" in host else "0.0.0.0"
 
 
-def _join(plan: Plan, role: str, ca_pin: str) -> Iterator[str]:
+def _join(plan: InitPlan, role: str, ca_pin: str) -> Iterator[str]:
     yield "[join]"
     yield "# Read once, while there is no identity in state_dir yet."
     yield f"token_file = {_quoted(str(plan.state[role] / 'join.token'))}"
     yield f"ca_pin = {_quoted(ca_pin)}"
 
 
-def _kinds(plan: Plan) -> Iterator[str]:
+def _kinds(plan: InitPlan) -> Iterator[str]:
     """The kinds in use, where what is served is of others than those that always are."""
     if plan.more_kinds:
         yield "[plugins]"
@@ -185,7 +185,7 @@ def _kinds(plan: Plan) -> Iterator[str]:
         yield ""
 
 
-def _served(plan: Plan) -> Iterator[str]:
+def _served(plan: InitPlan) -> Iterator[str]:
     yield "# What is served from here.  The addresses stand here and nowhere else; a resource is"
     yield "# reached once an operator has added its id to the catalog and assigned it to this node."
     if not plan.served:

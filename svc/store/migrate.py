@@ -25,7 +25,7 @@ from svc.model.store.migration import (
     KnownMigration,
     MigrationReport,
     MigrationStatus,
-    Standing,
+    StoreStanding,
     compare,
 )
 from svc.model.store.rehearsal import RehearsedMigration
@@ -197,7 +197,7 @@ def apply_pending(
             database.change(ledger)
             if status is None or not _ends_as(status, database):
                 status = status_of(migrations, applied())
-            if status.standing is not Standing.PENDING:
+            if status.standing is not StoreStanding.PENDING:
                 database.rollback()
                 status.require_current()
                 return MigrationReport(tuple(done), status.level, status.count)

@@ -17,7 +17,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.registry import CollectorRegistry
 from twisted.logger import Logger
 
-from svc.telemetry.series import OTHER, SERIES, Kind, Series
+from svc.telemetry.series import OTHER, SERIES, Kind, MetricSeries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _log = Logger(namespace="svc_telemetry")
@@ -146,7 +146,7 @@ class Metrics:
         series = self._series[name]
         if name in self._series and not any(series.labels[label] for label in values):
             labels = {**series.labels, **{each: tuple(found) for each, found in values.items()}}
-            self._series[name] = Series(
+            self._series[name] = MetricSeries(
                 series.name,
                 series.kind,
                 series.help,
@@ -172,7 +172,7 @@ class Metrics:
             child = children[values] = _child(series)
         return child
 
-    def _values(self, series: Series, labels: dict[str, str]) -> tuple[str, ...] | None:
+    def _values(self, series: MetricSeries, labels: dict[str, str]) -> tuple[str, ...] | None:
         values = []
         for label, allowed in series.labels.items():
             value = labels[label]
@@ -204,7 +204,7 @@ class Metrics:
         return generate_latest(cast(CollectorRegistry, self))
 
 
-def _child(series: Series) -> Child:
+def _child(series: MetricSeries) -> Child:
     if series.kind is Kind.COUNTER:
         return Counter()
     if series.kind is Kind.GAUGE:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from svc.telemetry.series import SERIES, Series
+from svc.telemetry.series import SERIES, MetricSeries
 
 _HEAD = """\
 # Metrics
@@ -45,13 +45,13 @@ def _values(values: tuple[str, ...]) -> str:
     return ", ".join(f"`{value}`" for value in values) if values else "fixed at build time"
 
 
-def _buckets(series: Series) -> str:
+def _buckets(series: MetricSeries) -> str:
     if not series.buckets:
         return ""
     return f" Buckets: {', '.join(format(bound, 'g') for bound in series.buckets)} s."
 
 
-def _mark(series: Series) -> str:
+def _mark(series: MetricSeries) -> str:
     return " *Later.*" if series.later else " *Absent.*" if series.absent else ""
 
 

@@ -60,7 +60,7 @@ class Kind(Enum):
 
 
 @frozen
-class Series:
+class MetricSeries:
     """One series.
 
     Attributes:
@@ -85,22 +85,22 @@ class Series:
     later: bool = False
 
 
-def _counter(name: str, roles: tuple[str, ...], text: str, **more: object) -> Series:
+def _counter(name: str, roles: tuple[str, ...], text: str, **more: object) -> MetricSeries:
     later = bool(more.pop("later", False))
-    return Series(name, Kind.COUNTER, text, roles, _labels(more), absent=later, later=later)
+    return MetricSeries(name, Kind.COUNTER, text, roles, _labels(more), absent=later, later=later)
 
 
-def _gauge(name: str, roles: tuple[str, ...], text: str, **more: object) -> Series:
+def _gauge(name: str, roles: tuple[str, ...], text: str, **more: object) -> MetricSeries:
     later = bool(more.pop("later", False))
     absent = bool(more.pop("absent", False)) or later
-    return Series(name, Kind.GAUGE, text, roles, _labels(more), absent=absent, later=later)
+    return MetricSeries(name, Kind.GAUGE, text, roles, _labels(more), absent=absent, later=later)
 
 
 def _labels(more: dict[str, object]) -> dict[str, tuple[str, ...]]:
     return {name: values for name, values in more.items() if isinstance(values, tuple)}
 
 
-def _decisions() -> tuple[Series, ...]:
+def _decisions() -> tuple[MetricSeries, ...]:
     return (
         _counter(
             "svc_authorize_total",
@@ -109,7 +109,7 @@ def _decisions() -> tuple[Series, ...]:
             action=_ACTIONS,
             decision=("allow", "deny", "not_served"),
         ),
-        Series(
+        MetricSeries(
             "svc_authorize_duration_seconds",
             Kind.HISTOGRAM,
             "Latency of issuance authorization decisions.",
@@ -169,7 +169,7 @@ def _decisions() -> tuple[Series, ...]:
     )
 
 
-def _sessions() -> tuple[Series, ...]:
+def _sessions() -> tuple[MetricSeries, ...]:
     return (
         _counter("svc_sessions_total", _P, "Data-plane sessions opened.", protocol=_PROTOCOLS),
         _gauge("svc_active_sessions", _P, "Sessions open now on this Proxy.", protocol=_PROTOCOLS),
@@ -192,7 +192,7 @@ def _sessions() -> tuple[Series, ...]:
             "Ended registered tunnels.",
             reason=_ENDINGS,
         ),
-        Series(
+        MetricSeries(
             "svc_connector_tunnel_duration_seconds",
             Kind.HISTOGRAM,
             "How long a registered tunnel stayed open.",
@@ -236,7 +236,7 @@ def _sessions() -> tuple[Series, ...]:
     )
 
 
-def _relays() -> tuple[Series, ...]:
+def _relays() -> tuple[MetricSeries, ...]:
     return (
         _counter(
             "svc_authority_pool_moves_total",
@@ -302,7 +302,7 @@ def _relays() -> tuple[Series, ...]:
     )
 
 
-def _audit() -> tuple[Series, ...]:
+def _audit() -> tuple[MetricSeries, ...]:
     return (
         _counter(
             "svc_audit_outbox_held_total",
@@ -321,9 +321,9 @@ def _audit() -> tuple[Series, ...]:
     )
 
 
-def _process() -> tuple[Series, ...]:
+def _process() -> tuple[MetricSeries, ...]:
     return (
-        Series(
+        MetricSeries(
             "svc_reactor_lag_seconds",
             Kind.HISTOGRAM,
             "How late a timer of each tenth of a second comes: what any event waits for its "
@@ -335,7 +335,7 @@ def _process() -> tuple[Series, ...]:
     )
 
 
-def _doctor() -> tuple[Series, ...]:
+def _doctor() -> tuple[MetricSeries, ...]:
     return (
         _gauge(
             "svc_doctor_check_status",
@@ -356,7 +356,7 @@ def _doctor() -> tuple[Series, ...]:
     )
 
 
-def _discovery() -> tuple[Series, ...]:
+def _discovery() -> tuple[MetricSeries, ...]:
     return (
         _counter(
             "svc_connector_duplicate_proxy_connections_total",
@@ -392,7 +392,7 @@ def _discovery() -> tuple[Series, ...]:
     )
 
 
-SERIES: tuple[Series, ...] = (
+SERIES: tuple[MetricSeries, ...] = (
     *_decisions(),
     *_sessions(),
     *_relays(),

@@ -56,7 +56,7 @@ _OURS = frozenset(
 _UNTRACED_CALL = nullcontext()
 
 
-class RoomSpan:
+class RecordedSpan:
     """A :class:`svc.interfaces.tracing.Span` that is recorded, or not sampled."""
 
     def __init__(self, span: OtelSpan) -> None:
@@ -76,7 +76,7 @@ class RoomSpan:
         if not self._is_over:
             _describe(self._span, action, resource, decision, session_uid)
 
-    def __enter__(self) -> RoomSpan:
+    def __enter__(self) -> RecordedSpan:
         self._token = contexts.attach(trace.set_span_in_context(self._span))
         return self
 
@@ -103,7 +103,7 @@ def make_traces(tracer: Tracer) -> Traces:
     """
 
     def spans(name: str, headers: Mapping[str, MetadataValue]) -> Span:
-        return RoomSpan(tracer.start_span(name, context_of(headers), kind=SpanKind.SERVER))
+        return RecordedSpan(tracer.start_span(name, context_of(headers), kind=SpanKind.SERVER))
 
     def traced(
         method: str, metadata: Mapping[str, MetadataValue]

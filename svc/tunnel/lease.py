@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 
-class Lease:
+class TunnelLease:
     """Runs from the start on.
 
     Args:

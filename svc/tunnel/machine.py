@@ -39,7 +39,7 @@ class Cycle(Protocol):
         """End in order; never raises.  No input needs to follow, but one may."""
 
 
-class Tunnel(Protocol):
+class TunnelMachine(Protocol):
     """The inputs."""
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class TunnelCore:
     """
 
     clock: IReactorTime
-    begin: Callable[[Tunnel], Cycle]
+    begin: Callable[[TunnelMachine], Cycle]
     delay: Callable[[int], float]
     told: Callable[[str, str], None]
     failures: int = field(default=0, init=False)
@@ -111,8 +111,8 @@ class TunnelCore:
             cycle.stop()
 
 
-def _machine() -> Callable[[TunnelCore], Tunnel]:
-    build = TypeMachineBuilder(Tunnel, TunnelCore)
+def _machine() -> Callable[[TunnelCore], TunnelMachine]:
+    build = TypeMachineBuilder(TunnelMachine, TunnelCore)
     idle = build.state("idle")
     dialing = build.state("dialing")
     registering = build.state("registering")
@@ -120,68 +120,74 @@ def _machine() -> Callable[[TunnelCore], Tunnel]:
     waiting = build.state("waiting", _next_dial)
     stopped = build.state("stopped")
 
-    idle.upon(Tunnel.start).to(dialing)(_dial)
-    waiting.upon(Tunnel.redial).to(dialing)(_dial_again)
-    dialing.upon(Tunnel.dialed).to(registering)(_opened)
-    dialing.upon(Tunnel.ended).to(waiting)(_unreached)
-    registering.upon(Tunnel.registered).to(registered)(_acknowledged)
-    registering.upon(Tunnel.ended).to(waiting)(_refused)
-    registered.upon(Tunnel.registered).loop().returns(None)
-    registered.upon(Tunnel.ended).to(waiting)(_departed)
+    idle.upon(TunnelMachine.start).to(dialing)(_dial)
+    waiting.upon(TunnelMachine.redial).to(dialing)(_dial_again)
+    dialing.upon(TunnelMachine.dialed).to(registering)(_opened)
+    dialing.upon(TunnelMachine.ended).to(waiting)(_unreached)
+    registering.upon(TunnelMachine.registered).to(registered)(_acknowledged)
+    registering.upon(TunnelMachine.ended).to(waiting)(_refused)
+    registered.upon(TunnelMachine.registered).loop().returns(None)
+    registered.upon(TunnelMachine.ended).to(waiting)(_departed)
 
     for live in (idle, dialing, registering, registered):
-        live.upon(Tunnel.stop).to(stopped)(_abandon)
-    waiting.upon(Tunnel.stop).to(stopped)(_forget)
+        live.upon(TunnelMachine.stop).to(stopped)(_abandon)
+    waiting.upon(TunnelMachine.stop).to(stopped)(_forget)
 
     # What a cycle still reports after it was told to stop means nothing any more.
-    stopped.upon(Tunnel.stop).loop().returns(None)
-    stopped.upon(Tunnel.dialed).loop().returns(None)
-    stopped.upon(Tunnel.registered).loop().returns(None)
-    stopped.upon(Tunnel.ended).loop().returns(None)
+    stopped.upon(TunnelMachine.stop).loop().returns(None)
+    stopped.upon(TunnelMachine.dialed).loop().returns(None)
+    stopped.upon(TunnelMachine.registered).loop().returns(None)
+    stopped.upon(TunnelMachine.ended).loop().returns(None)
     return build.build()
 
 
 def _next_dial(
-    tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0
+    tunnel: TunnelMachine, core: TunnelCore, reason: str, retry_after: float = 0.0
 ) -> IDelayedCall:
     return core.clock.callLater(core.next_wait(retry_after), tunnel.redial)
 
 
-def _dial(tunnel: Tunnel, core: TunnelCore) -> None:
+def _dial(tunnel: TunnelMachine, core: TunnelCore) -> None:
     core.cycle = core.begin(tunnel)
 
 
-def _dial_again(tunnel: Tunnel, core: TunnelCore, waited: IDelayedCall) -> None:
+def _dial_again(tunnel: TunnelMachine, core: TunnelCore, waited: IDelayedCall) -> None:
     core.cycle = core.begin(tunnel)
 
 
-def _opened(tunnel: Tunnel, core: TunnelCore) -> None:
+def _opened(tunnel: TunnelMachine, core: TunnelCore) -> None:
     core.opened_at = core.clock.seconds()
 
 
-def _unreached(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
+def _unreached(
+    tunnel: TunnelMachine, core: TunnelCore, reason: str, retry_after: float = 0.0
+) -> None:
     core.over("", reason)
 
 
-def _acknowledged(tunnel: Tunnel, core: TunnelCore) -> None:
+def _acknowledged(tunnel: TunnelMachine, core: TunnelCore) -> None:
     core.acknowledged_at = core.clock.seconds()
     core.told("registered", "")
 
 
-def _refused(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
+def _refused(
+    tunnel: TunnelMachine, core: TunnelCore, reason: str, retry_after: float = 0.0
+) -> None:
     quick = core.clock.seconds() - core.opened_at < QUICK_SECONDS
     core.over("refused" if quick else "", reason)
 
 
-def _departed(tunnel: Tunnel, core: TunnelCore, reason: str, retry_after: float = 0.0) -> None:
+def _departed(
+    tunnel: TunnelMachine, core: TunnelCore, reason: str, retry_after: float = 0.0
+) -> None:
     core.over("ended", reason)
 
 
-def _abandon(tunnel: Tunnel, core: TunnelCore) -> None:
+def _abandon(tunnel: TunnelMachine, core: TunnelCore) -> None:
     core.end_cycle()
 
 
-def _forget(tunnel: Tunnel, core: TunnelCore, redialing: IDelayedCall) -> None:
+def _forget(tunnel: TunnelMachine, core: TunnelCore, redialing: IDelayedCall) -> None:
     redialing.cancel()
 
 

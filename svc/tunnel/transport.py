@@ -31,11 +31,11 @@ from zope.interface import implementer
 
 from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.transport import ICarriedSession, ITunnelTransport, OpenOrder
-from svc.messages.tunnel import SECRET_BYTES, Down, Draining, LaneOffer, OpenNotice
+from svc.messages.tunnel import SECRET_BYTES, Down, DrainNotice, LaneOffer, OpenNotice
 from svc.model.cluster.registration import NO_INVENTORY, Inventory
 from svc.model.ids import Entropy
 from svc.model.session.tunnels import EndReason
-from svc.tunnel.lease import Lease
+from svc.tunnel.lease import TunnelLease
 from svc.tunnel.refusals import heard
 from svc.tunnel.times import TunnelTimes
 
@@ -52,7 +52,7 @@ Attach = Callable[[IProtocol], Awaitable[object]]
 """Connects a protocol to a carry stream at once, and waits until that stream is over."""
 
 
-class Ended(Protocol):
+class TunnelEndListener(Protocol):
     """Who hears that a tunnel is over: called once, after nothing is left of it."""
 
     def __call__(
@@ -127,14 +127,14 @@ class RegisteredTunnel:
         self._draining = False
         self._hung_up = False
         self._left: Callable[[RegisteredTunnel], None] | None = None
-        self._ended: Ended | None = None
-        self._lease: Lease | None = None
+        self._ended: TunnelEndListener | None = None
+        self._lease: TunnelLease | None = None
 
-    def start(self, ended: Ended) -> None:
+    def start(self, ended: TunnelEndListener) -> None:
         """Begin the lease.  Called by the route table, which hears of the end."""
         self._ended = ended
         self._since = self._clock.seconds()
-        self._lease = Lease(
+        self._lease = TunnelLease(
             self._clock, self._times.lease, lambda: self.close(EndReason.LEASE_EXPIRED)
         )
 
@@ -181,7 +181,7 @@ class RegisteredTunnel:
         """Take no more orders and tell the Connector; what is open may finish."""
         if self.open_for_sessions:
             self._draining = True
-            self._say(Draining())
+            self._say(DrainNotice())
 
     def endpoint(self, order: OpenOrder) -> IStreamClientEndpoint:
         """See :class:`ITunnelTransport`."""

@@ -39,7 +39,7 @@ from hyperframe.frame import (
 
 from svc.errors import Malformed, Unprocessed
 from svc.wire.errors import WireError
-from svc.wire.events import Event, GoingAway, Opened, Ponged, Readable, Ready
+from svc.wire.events import CallOpened, Event, GoingAway, Ponged, Readable, Ready
 from svc.wire.floods import YOUNG_SECS, Nuisance
 from svc.wire.headers import (
     MetadataValue,
@@ -291,7 +291,7 @@ class Connection(SendingHalf):
             stream.finish(Status(Code.INVALID_ARGUMENT, refused.text))
         else:
             stream.inbox.encoding = head.encoding
-            self._events.append(Opened(stream, head))
+            self._events.append(CallOpened(stream, head))
 
     def _on_response(self, event: h2e.ResponseReceived) -> None:
         stream = self.streams.get(event.stream_id)

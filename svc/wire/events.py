@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @frozen(eq=False)
-class Opened:
+class CallOpened:
     """A caller began a call (server side only)."""
 
     stream: Stream
@@ -27,7 +27,7 @@ class Readable:
 
 
 @frozen(eq=False)
-class Drained:
+class QueueEmptied:
     """The stream's queue has room again after it had none."""
 
     stream: Stream
@@ -66,4 +66,4 @@ class GoingAway:
     words: bytes = b""
 
 
-Event = Opened | Readable | Drained | Finished | Ready | Ponged | GoingAway
+Event = CallOpened | Readable | QueueEmptied | Finished | Ready | Ponged | GoingAway

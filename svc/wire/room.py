@@ -15,7 +15,7 @@ from svc.wire.limits import WireLimits
 
 
 @define
-class Room:
+class StreamBudget:
     """What the streams of one connection share.
 
     Attributes:

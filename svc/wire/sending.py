@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from h2.errors import ErrorCodes
 
-from svc.wire.events import Drained, Event, Finished
+from svc.wire.events import Event, Finished, QueueEmptied
 from svc.wire.floods import FloodGuard
 from svc.wire.headers import Headers, response_headers
 from svc.wire.limits import KIB, WireLimits
 from svc.wire.machine import Machine, Part
 from svc.wire.pings import PingGuard
-from svc.wire.room import Room
+from svc.wire.room import StreamBudget
 from svc.wire.status import Status
 from svc.wire.streams import Stream
-from svc.wire.turns import Turns
+from svc.wire.turns import StreamQueue
 
 _QUANTUM = 256 * KIB
 
@@ -41,9 +41,9 @@ class SendingHalf:
         self._floods = FloodGuard(limits)
         self._events: list[Event] = []
         self._dirty: dict[int, Stream] = {}
-        self.room = Room(lambda: self.limits)
+        self.room = StreamBudget(lambda: self.limits)
         self._pings = PingGuard(limits.least_ping_secs)
-        self._turns = Turns(limits.max_streams, self._begin)
+        self._turns = StreamQueue(limits.max_streams, self._begin)
         self._heads = 0
         self._is_dead = False
         self._now = 0.0
@@ -126,7 +126,7 @@ class SendingHalf:
             if stream.on_sent is not None:
                 stream.on_sent(sent)
         if was_full and stream.queued < self.limits.send_queue:
-            self._events.append(Drained(stream))
+            self._events.append(QueueEmptied(stream))
         if stream.queued:
             if stream.id not in self.blocked:
                 self._dirty[stream.id] = stream

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @define
-class Turns:
+class StreamQueue:
     """A client's calls past the peer's limit of streams, first come first served.
 
     Attributes:

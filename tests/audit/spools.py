@@ -10,8 +10,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from svc.audit.log.record import Sealer
-from svc.audit.spool.disk import Disk, Entry, Extent, SpoolFiles
-from svc.audit.spool.quota import Room
+from svc.audit.spool.disk import Disk, Extent, SpoolEntry, SpoolFiles
+from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.segments import Numbered
 from svc.messages.spooled import SpoolState, batch, read_spooled, spooled_message
@@ -86,7 +86,7 @@ def files(
     root: Path, disk: Disk | None = None, room: int = ROOM, segment: int = 4096
 ) -> SpoolFiles:
     """The spools in *root*, not opened."""
-    return SpoolFiles(root, maker(), Room(room), disk or FaultyDisk(), segment)
+    return SpoolFiles(root, maker(), SpoolQuota(room), disk or FaultyDisk(), segment)
 
 
 def record(name: str = "r", size: int = 0) -> AuditRecord:
@@ -104,7 +104,7 @@ def record(name: str = "r", size: int = 0) -> AuditRecord:
 
 def written(spool: SpoolFiles, *names: str, holder: str | None = None) -> list[str]:
     """Write records of these names; why each was refused, or an empty word."""
-    outcomes = spool.commit([Entry(record(name), holder) for name in names])
+    outcomes = spool.commit([SpoolEntry(record(name), holder) for name in names])
     return [one.reason if one else "" for one in outcomes]
 
 

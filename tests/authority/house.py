@@ -16,13 +16,13 @@ from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.publish import Publishing
+from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.issue import Issuance
 from svc.authority.state.adopt import adopt
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.compose.authority.state import origin_key
 from svc.errors import Fault, StoreUnavailable, SvcError
@@ -47,7 +47,7 @@ from svc.pki.root import new_key
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.ratelimit.bucket import Rate
-from svc.ratelimit.limits import Refusals
+from svc.ratelimit.limits import RefusalPolicy
 from svc.store.sqlite.memory import memory_store
 from tests.pki.support import CLUSTER, World
 
@@ -181,7 +181,7 @@ class House:
             self.ledger,
             origin_key(keys),
         )
-        self.knowledge = Knowledge(self.store, self.ledger, self.now)
+        self.knowledge = ClusterStateCache(self.store, self.ledger, self.now)
         self.over_budget: list[str] = []
         self.refusals = RefusalRecords(self.store, self.recorder, self.clock, self.now)
         self.rates = self.new_rates()
@@ -192,7 +192,7 @@ class House:
             CLUSTER, self.world.keys.signer(Purpose.SNAPSHOT), self.now, 60
         )
         self.applied: list[int] = []
-        self.publishing = Publishing(CLUSTER, self.publisher, in_line, self.applied.append)
+        self.publishing = PolicyPublisher(CLUSTER, self.publisher, in_line, self.applied.append)
         self.policy = PolicyInForce(
             CLUSTER, WORDS, KINDS, self._guard, in_line, self.publishing.policy_changed
         )
@@ -213,7 +213,7 @@ class House:
         at_once: int = 512,
     ) -> AskRates:
         """The budgets of this Authority."""
-        refusals = Refusals(self.refusals.tally, self.clock.seconds, self.over_budget.append)
+        refusals = RefusalPolicy(self.refusals.tally, self.clock.seconds, self.over_budget.append)
         return AskRates.of(refusals, opens, denials, calls, at_once)
 
     async def _guard(self, text: str) -> None:

@@ -12,11 +12,11 @@ from zope.interface import implementer
 from svc.audit.ingest.validate import MAY_WRITE
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
-from svc.authority.ingest.admin import OutboxDesk
-from svc.authority.ingest.drain import OutboxDrain
+from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.ingest.drain import QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
-from svc.authority.ingest.queue import OutboxIntake
-from svc.authority.ingest.watch import OutboxWatch, QueueMeters
+from svc.authority.ingest.queue import QueueIntake
+from svc.authority.ingest.watch import QueueMeters, QueueWatch
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
@@ -128,7 +128,7 @@ class Origin:
         return evolve(row, canonical=canonical, signature=row_signer(self.key)(canonical))
 
 
-def watcher(house: House, told: dict[str, float]) -> OutboxWatch:
+def watcher(house: House, told: dict[str, float]) -> QueueWatch:
     """The watch of one instance; what it says goes into *told*."""
 
     def missing(count: float) -> None:
@@ -138,7 +138,7 @@ def watcher(house: House, told: dict[str, float]) -> OutboxWatch:
         return lambda value: told.__setitem__(name, value)
 
     meters = QueueMeters(to("depth"), to("held"), to("age"), missing)
-    return OutboxWatch(house.store, house.now, meters)
+    return QueueWatch(house.store, house.now, meters)
 
 
 @implementer(IStore)
@@ -164,7 +164,7 @@ class Leader:
         self.house = house
         self.held: list[str] = []
         self.size = 0
-        self.drains = OutboxDrain(
+        self.drains = QueueConsumer(
             house.store,
             house.recorder,
             OriginKeys(house.knowledge),
@@ -172,9 +172,9 @@ class Leader:
             self.held.append,
             WITH_REQUESTS,
         )
-        self.desk = OutboxDesk(house.store, house.recorder, house.now, WITH_REQUESTS)
+        self.desk = QueueAdmin(house.store, house.recorder, house.now, WITH_REQUESTS)
         self.nudged = 0
-        self.intake = OutboxIntake(
+        self.intake = QueueIntake(
             house.store, house.now, lambda: self.size, self.nudge, house.rates
         )
 

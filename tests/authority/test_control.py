@@ -10,19 +10,19 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
-from svc.authority.ingest.queue import OutboxIntake
+from svc.authority.ingest.queue import QueueIntake
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
-from svc.authority.sessions.register import Intake
+from svc.authority.sessions.register import RegistrationIntake
 from svc.errors import AuditBroken, Denied, LeaseLost, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     END_METHOD,
+    AuthorityGreeting,
+    CountedEnd,
     Departure,
-    Ended,
-    Lanes,
     ask_message,
     departure_message,
     ended_message,
@@ -53,7 +53,7 @@ class ControlTests(SynchronousTestCase):
         self.ends = SessionEnds(
             house.store, house.recorder, house.clock, house.now, self.tasks, 60.0
         )
-        intake = Intake(
+        intake = RegistrationIntake(
             CLUSTER,
             house.knowledge,
             house.registrations,
@@ -85,11 +85,11 @@ class ControlTests(SynchronousTestCase):
             self.ends,
             house.publisher,
             explainer,
-            lambda: Lanes(CLUSTER, "a" * 26, "0.11.0"),
+            lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
             house.clock,
             self.seen,
             house.rates,
-            OutboxIntake(house.store, house.now, lambda: 0, lambda: None, house.rates),
+            QueueIntake(house.store, house.now, lambda: 0, lambda: None, house.rates),
         )
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
@@ -116,7 +116,7 @@ class ControlTests(SynchronousTestCase):
             one.__enter__()
         asked = ask_message(self.house.ask(self.house.ada))
         self.assertEqual(self.refused("Authorize", asked), "too_many_requests")
-        call, got = self.call("EndSessions", ended_message([Ended("u1", "closed")]))
+        call, got = self.call("EndSessions", ended_message([CountedEnd("u1", "closed")]))
         self.successResultOf(got)
         [ended] = pb.EndSessionsResponse.FromString(call.sent[0]).outcomes
         self.assertEqual(ended.outcome, "closed")
@@ -124,7 +124,7 @@ class ControlTests(SynchronousTestCase):
     def test_reports_at_once(self) -> None:
         """A Proxy has few reports in work."""
         self.house.store.mood = "silent"
-        ended = ended_message([Ended("u1", "closed")])
+        ended = ended_message([CountedEnd("u1", "closed")])
         waiting = [self.call("EndSessions", ended)[1] for _ in range(8)]
         self.assertEqual(self.refused("EndSessions", ended), "too_many_requests")
         for one in waiting:
@@ -239,7 +239,7 @@ class ControlTests(SynchronousTestCase):
         self.open("s1")
         self.open("s2", proxy="z" * 26)
         report = ended_message(
-            [Ended("s1", "closed", 5, 7), Ended("s2", "closed"), Ended("x", "y")]
+            [CountedEnd("s1", "closed", 5, 7), CountedEnd("s2", "closed"), CountedEnd("x", "y")]
         )
         for words in (["closed", "unknown", "unknown"], ["recorded", "unknown", "unknown"]):
             call, done = self.call("EndSessions", report)
@@ -252,9 +252,9 @@ class ControlTests(SynchronousTestCase):
     def test_lanes(self) -> None:
         """The record of an end names the lane that the Proxy tells, in a notice too."""
         self.open("s1", "s2", "s3")
-        ends = [Ended("s1", "closed"), Ended("s2", "closed", lane="direct")]
+        ends = [CountedEnd("s1", "closed"), CountedEnd("s2", "closed", lane="direct")]
         self.successResultOf(self.call("EndSessions", ended_message(ends))[1])
-        left = Ended("s3", "tunnel_closed", 5, 7, "direct")
+        left = CountedEnd("s3", "tunnel_closed", 5, 7, "direct")
         notice = Departure(self.house.connector.id, "closed", ("s3",), (left,))
         self.successResultOf(self.call("Departed", departure_message(notice))[1])
         records = self.house.records("session.end")
@@ -292,7 +292,7 @@ class ControlTests(SynchronousTestCase):
     def test_more_ends_than_one_transaction_takes(self) -> None:
         """Many ends are taken in several transactions, in the order reported."""
         before = self.house.store.written
-        many = [Ended(f"u{n}", "closed") for n in range(2500)]
+        many = [CountedEnd(f"u{n}", "closed") for n in range(2500)]
         outcomes = value_of(self.ends.reported(self.house.proxy.id, many))
         self.assertEqual([uid for uid, _ in outcomes], [one.session_uid for one in many])
         self.assertEqual(self.house.store.written - before, 3)

@@ -8,12 +8,12 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.enroll.renew import RenewalDesk
+from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.refusals import LastSummary
 from svc.errors import SvcError, TooMany
 from svc.model.audit.record import Actor
 from svc.model.principal import Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import bootstrap_pb2
@@ -220,8 +220,8 @@ class NodeTests(HouseTests):
     def test_renewals(self) -> None:
         """A node renews so often; past it nothing is signed, and another node renews."""
         house = self.house
-        desk = RenewalDesk(
-            EnrollmentDesk(house.world.keys),
+        desk = NodeRenewal(
+            CertificateIssuer(house.world.keys),
             house.knowledge,
             house.world.verifier,
             house.store,

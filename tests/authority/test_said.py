@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svc.audit.ingest.validate import MAY_WRITE, Verdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
 from svc.audit.log.record import MAX_TEXT
 from svc.errors import SvcError, TooMany
 from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
@@ -100,7 +100,7 @@ class SaidTests(Queue):
             )
             self.assertIsNone(self.judged(sealed, WITH_REQUESTS).hold)
 
-    def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> Verdict:
+    def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> RowVerdict:
         """What a leader makes of a row."""
         keys = self.leader.drains.keys
         return judge(row, keys.now().get, FACTS, keys.is_member, may_write)

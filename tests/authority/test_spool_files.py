@@ -9,8 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.spool.disk import Entry, SpoolFiles
-from svc.audit.spool.quota import Room
+from svc.audit.spool.disk import SpoolEntry, SpoolFiles
+from svc.audit.spool.quota import SpoolQuota
 from svc.messages.spooled import SpoolState
 from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.record import Actor, AuditRecord
@@ -37,12 +37,12 @@ class SpoolFilesTests(SynchronousTestCase):
 
     def life(self) -> SpoolFiles:
         """The next process; whatever the one before it was doing."""
-        made = SpoolFiles(self.root, self.origin.maker, Room(1 << 24), self.disk)
+        made = SpoolFiles(self.root, self.origin.maker, SpoolQuota(1 << 24), self.disk)
         self.assertIsNone(made.open())
         return made
 
     def write(self, count: int = 1) -> list[str]:
-        refused = self.spool.commit([Entry(self.summary()) for _ in range(count)])
+        refused = self.spool.commit([SpoolEntry(self.summary()) for _ in range(count)])
         return [one.reason for one in refused if one is not None]
 
     def summary(self) -> AuditRecord:

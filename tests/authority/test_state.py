@@ -13,21 +13,21 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.bootstrap import Enrollment
-from svc.authority.policy.admin import PolicyDesk
-from svc.authority.registry.members import MemberDesk
-from svc.authority.state.adopt import Wish, adoption_wish_file, fingerprint
-from svc.authority.state.cache import Knowledge
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.registry.members import MemberAdmin
+from svc.authority.state.adopt import AdoptionRequest, adoption_wish_file, fingerprint
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import operator
 from svc.authority.state.tables import rows_now
 from svc.authority.state.unsigned import UnsignedRows
-from svc.compose.authority.state import StateBeginning
+from svc.compose.authority.state import StateStartup
 from svc.model.audit.spool import prove_audit_key
-from svc.model.cluster.node import JoinToken, TokenRole
+from svc.model.cluster.node import TokenRecord, TokenRole
 from svc.model.cluster.token import make_token
 from svc.model.principal import Role
 from svc.pki.audit_signatures import origin_verifier
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
@@ -66,18 +66,18 @@ class StateCase(SynchronousTestCase):
     def recorded(self) -> list[str]:
         return [one["details"]["subject"] for one in self.house.records("state.unsigned")]
 
-    def restarted(self) -> Knowledge:
+    def restarted(self) -> ClusterStateCache:
         """Another process over the same store and the same anchor."""
         value_of(self.keeper.stop())
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        beginning = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         value_of(beginning.begin())
-        return Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
+        return ClusterStateCache(self.house.store, ledger, self.house.now, keeper.advanced)
 
-    def facts_after_restart(self) -> tuple[ClusterFacts, list[str]]:
+    def facts_after_restart(self) -> tuple[ClusterState, list[str]]:
         knowledge = self.restarted()
         survey = value_of(knowledge.survey())
         return knowledge.facts, sorted(one.subject for one in survey.unsigned)
@@ -135,7 +135,7 @@ class RunningTests(StateCase):
         self.untouched("UPDATE policy_versions SET activated_at = NULL", named=["policy:1"])
 
     def setting(self) -> str:
-        desk = PolicyDesk(
+        desk = PolicyAdmin(
             self.house.knowledge,
             self.house.policy,
             None,  # type: ignore[arg-type]
@@ -171,9 +171,9 @@ class RunningTests(StateCase):
     def adding_group(self, name: str) -> str:
         return refusal_of(self.desk().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)).reason
 
-    def desk(self) -> MemberDesk:
+    def desk(self) -> MemberAdmin:
         house = self.house
-        return MemberDesk(
+        return MemberAdmin(
             house.knowledge,
             house.registrations,
             house.store,
@@ -328,14 +328,14 @@ class TokenTests(StateCase):
         super().setUp()
         house = self.house
         self.enrollment = Enrollment(
-            EnrollmentDesk(house.world.keys),
+            CertificateIssuer(house.world.keys),
             house.knowledge,
             house.store,
             house.recorder,
             house.now,
             house.clock,
         )
-        self.members = MemberDesk(
+        self.members = MemberAdmin(
             house.knowledge,
             house.registrations,
             house.store,
@@ -391,7 +391,7 @@ class TokenTests(StateCase):
     def test_inserted(self) -> None:
         """A token that no operator made lets nobody in."""
         token = make_token(self.house.entropy)
-        row = JoinToken(token.id, token.secret_sha256, TokenRole.PROXY, FAR, "edge9")
+        row = TokenRecord(token.id, token.secret_sha256, TokenRole.PROXY, FAR, "edge9")
         value_of(self.house.store.store.run("sql", lambda tx: tx.tokens.add(row, self.house.now())))
         self.assertEqual(refusal_of(self.joining(token.text)).reason, "state_unsigned")
         self.reload()
@@ -410,7 +410,7 @@ class TokenTests(StateCase):
 class RestartedTests(StateCase):
     """By SQL under a stopped Authority: at the next start nothing of it is in force."""
 
-    def absent(self, *statements: str, named: list[str]) -> ClusterFacts:
+    def absent(self, *statements: str, named: list[str]) -> ClusterState:
         self.house.by_sql(*statements)
         facts, found = self.facts_after_restart()
         self.assertEqual(found, named)
@@ -492,20 +492,18 @@ class OlderStoreTests(SynchronousTestCase):
         self.wish = adoption_wish_file(self.anchor.path / "wish.json")
         self.ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
 
-    def beginning(self) -> StateBeginning:
+    def beginning(self) -> StateStartup:
         keeper = StateKeeper(self.ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=self.ledger)
-        return StateBeginning(
-            self.house.store, self.ledger, self.anchor, keeper, recorder, self.wish
-        )
+        return StateStartup(self.house.store, self.ledger, self.anchor, keeper, recorder, self.wish)
 
     def begin(self) -> Any:
         return self.beginning().begin()
 
-    def wished(self) -> Wish:
+    def wished(self) -> AdoptionRequest:
         at = self.house.now()
         rows = value_of(self.house.store.read("rows", lambda tx: rows_now(tx, at)))
-        return Wish(fingerprint(rows.values()), at, 7)
+        return AdoptionRequest(fingerprint(rows.values()), at, 7)
 
     def test_another_took_it_over(self) -> None:
         """Who stood by over an older store, and leads after another took it over, asks nobody."""
@@ -533,7 +531,7 @@ class OlderStoreTests(SynchronousTestCase):
         self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{EVE}'")
         before = self.house.knowledge.facts
         value_of(self.begin())
-        knowledge = Knowledge(self.house.store, self.ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, self.ledger, self.house.now)
         self.assertEqual(value_of(knowledge.survey()).unsigned, ())
         self.assertEqual(knowledge.facts, before)
         self.assertIsNone(self.wish.read())
@@ -542,7 +540,7 @@ class OlderStoreTests(SynchronousTestCase):
         """Rows that somebody put into a store before its first start are not in force."""
         self.house.by_sql("DELETE FROM personal_values", "DELETE FROM audit_log")
         value_of(self.begin())
-        knowledge = Knowledge(self.house.store, self.ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, self.ledger, self.house.now)
         survey = value_of(knowledge.survey())
         self.assertEqual((knowledge.facts.people, knowledge.facts.policy), ({}, None))
         self.assertIn("policy:1", {row.subject for row in survey.unsigned})

@@ -10,7 +10,7 @@ from svc.audit.state.anchor import StateKeeper
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
 from svc.authority.state.adopt import adoption_wish_file
 from svc.authority.state.tables import StateUnsigned
-from svc.compose.authority.state import StateBeginning, origin_key
+from svc.compose.authority.state import StateStartup, origin_key
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import GROUP_ADD
 from svc.model.audit.record import chain_hash
@@ -164,5 +164,5 @@ class RecordTests(StateCase):
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        begin = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        begin = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         return refusal_of(begin.begin()).reason

@@ -20,15 +20,15 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
-from svc.authority.ingest.admin import OutboxDesk
+from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.admin import PolicyDesk
-from svc.authority.registry.catalog import CatalogDesk
-from svc.authority.registry.members import MemberDesk
+from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.state.adopt import adopt
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
@@ -160,7 +160,7 @@ class Authority:
         self.uid = uid
         self.store: IStore = memory_store(chain_hash)
         self.writes = writes = recorder()
-        self.knowledge = Knowledge(self.store, writes.ledger, lambda: NOW)
+        self.knowledge = ClusterStateCache(self.store, writes.ledger, lambda: NOW)
         self.registrations = Registrations()
         self.knowledge.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
@@ -169,14 +169,14 @@ class Authority:
             CLUSTER, uid, lambda: self.policy.engine, self.store, writes, now
         )
         kinds = load_kinds(["ssh", "tcp"]).by_name
-        members = MemberDesk(
+        members = MemberAdmin(
             self.knowledge, self.registrations, self.store, writes, now, Counted(), PIN, 3600.0
         )
-        catalog = CatalogDesk(self.knowledge, self.registrations, kinds, self.store, writes, now)
-        self.policies = PolicyDesk(
+        catalog = CatalogAdmin(self.knowledge, self.registrations, kinds, self.store, writes, now)
+        self.policies = PolicyAdmin(
             self.knowledge, self.policy, self.operators, self.store, writes, now
         )
-        outbox = OutboxDesk(self.store, writes, now)
+        outbox = QueueAdmin(self.store, writes, now)
         self.service = AdminService(
             self.operators, members, catalog, self.policies, outbox, _standing
         )

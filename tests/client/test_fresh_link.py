@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.link import ProxyLink, Way
+from svc.client.link import ConfiguredProxy, ProxyLink
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed
@@ -33,7 +33,10 @@ class FreshLinkTests(SynchronousTestCase):
         self.answers: list[SvcError] = []
         self.is_listing = True
         self.listed: list[dict[str, Listed]] = []
-        ways = [Way("a:1", lambda: self.dial("a:1")), Way("b:2", lambda: self.dial("b:2"))]
+        ways = [
+            ConfiguredProxy("a:1", lambda: self.dial("a:1")),
+            ConfiguredProxy("b:2", lambda: self.dial("b:2")),
+        ]
         fresh = Freshness(
             self.clock, self.world.now, self.person, self.world.verifier, frozenset({Role.PROXY})
         )

@@ -10,7 +10,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.client.heads import KnownHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 
@@ -23,7 +23,7 @@ class KnownHeadTests(SynchronousTestCase):
         self.log.fill(12, short_record)
         self.signed = heads_over(self.log.log, 3, 8, 12, hours=1)
         self.lines = [to_line(head) for head in self.signed]
-        greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
+        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
         self.head = KnownHead(greatest)
         self.said: list[str] = []
         observer = cast(ILogObserver, self.heard)

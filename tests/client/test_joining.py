@@ -14,26 +14,26 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.client import NotJoined, client_settings, find_config, load_person
+from svc.compose.client import PersonNotJoined, client_settings, find_config, load_person
 from svc.config import Address, read_settings
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.join.enroll import (
-    Asking,
     Enrolled,
+    JoinRequest,
     enroll_direct,
     enroll_through_proxy,
     join_node,
     read_token,
 )
 from svc.join.person import client_toml, join_person, parse_addresses, prepare, write_config
-from svc.messages.control import Lanes
+from svc.messages.control import AuthorityGreeting
 from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import TokenGrant, TokenRefused, make_token
 from svc.model.principal import Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
@@ -115,7 +115,7 @@ class Authority:
         self.join = self.listener(bootstrap, self.world.identity(Role.AUTHORITY), send_root=True)
         self.seen = Seen(self.join)
         lanes = RelayLanes(
-            lambda: Lanes(self.world.keys.cluster, "a" * 26, "0.11.0", 1, 2),
+            lambda: AuthorityGreeting(self.world.keys.cluster, "a" * 26, "0.11.0", 1, 2),
             lambda port: self.seen,  # type: ignore[arg-type,return-value]
             self.world.verifier,
             LaneMeters(lambda lane, word: None, lambda lane, by: None),
@@ -137,7 +137,7 @@ class Authority:
         self.asked.append(request)
         if self.refuse is not None:
             raise self.refuse
-        issued = EnrollmentDesk(self.world.keys).admit(self.grant, request.csr)
+        issued = CertificateIssuer(self.world.keys).admit(self.grant, request.csr)
         return pb.EnrollResponse(
             cluster=issued.facts.principal.cluster,
             principal=issued.facts.principal.uri,
@@ -150,8 +150,8 @@ class Authority:
         """Wall time by the joiner's clock."""
         return self.world.now() + self.offset
 
-    def asking(self, **changed: Any) -> Asking:
-        asking = Asking(self.world.keys.ca_pin, self.token, make_request(new_key()))
+    def asking(self, **changed: Any) -> JoinRequest:
+        asking = JoinRequest(self.world.keys.ca_pin, self.token, make_request(new_key()))
         return evolve(asking, **changed)
 
     def settle(self, coming: Any) -> list[Any]:
@@ -303,7 +303,7 @@ class NodeTests(SynchronousTestCase):
         )
         clock, now, proxy = self.authority.clock, self.authority.world.now, self.authority.proxy
 
-        def way(asking: Asking) -> Any:
+        def way(asking: JoinRequest) -> Any:
             endpoint: Any = proxy
             return enroll_through_proxy(endpoint, clock, now, asking)
 
@@ -403,7 +403,7 @@ class PersonTests(SynchronousTestCase):
     def join(self) -> list[Any]:
         clock, now, proxy = self.authority.clock, self.authority.world.now, self.authority.proxy
 
-        def enroll(asking: Asking) -> Any:
+        def enroll(asking: JoinRequest) -> Any:
             endpoint: Any = proxy
             return enroll_through_proxy(endpoint, clock, now, asking)
 
@@ -497,7 +497,7 @@ class ConfigTests(SynchronousTestCase):
         (home / ".svc").mkdir(parents=True)
         own = home / ".svc" / "client.toml"
         environ = {"HOME": str(home)}
-        self.assertRaises(NotJoined, find_config, None, environ)
+        self.assertRaises(PersonNotJoined, find_config, None, environ)
         own.write_text("")
         self.assertEqual(find_config(None, environ), str(own))
         self.assertEqual(find_config(None, {**environ, "SVC_CONFIG": "/b"}), "/b")

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.link import ProxyLink, Way, list_once, merge
+from svc.client.link import ConfiguredProxy, ProxyLink, list_once, merge
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed, Listing, encode_listing
@@ -84,7 +84,10 @@ class LinkTests(SynchronousTestCase):
         self.dialed: list[tuple[str, MemoryChannel]] = []
         self.answers: list[SvcError | None] = []
         self.listed: list[dict[str, Listed]] = []
-        ways = [Way("a:1", lambda: self.dial("a:1")), Way("b:2", lambda: self.dial("b:2"))]
+        ways = [
+            ConfiguredProxy("a:1", lambda: self.dial("a:1")),
+            ConfiguredProxy("b:2", lambda: self.dial("b:2")),
+        ]
         self.link = ProxyLink(self.clock, ways, self.listed.append, lambda wait: wait, self.tasks)
         self.addCleanup(self.tasks.stopService)
         self.addCleanup(lambda: self.link.running and self.link.stopService())
@@ -115,7 +118,9 @@ class LinkTests(SynchronousTestCase):
         def dial() -> Deferred[Any]:
             return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
 
-        link = ProxyLink(self.clock, [Way("a:1", dial)], lambda _: None, lambda _: 1.0, self.tasks)
+        link = ProxyLink(
+            self.clock, [ConfiguredProxy("a:1", dial)], lambda _: None, lambda _: 1.0, self.tasks
+        )
         link.startService()
         self.successResultOf(link.stopService())
         self.assertEqual(self.clock.getDelayedCalls(), [])

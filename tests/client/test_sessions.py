@@ -10,8 +10,8 @@ from twisted.internet.protocol import Factory
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.refused import Refusals, policies_of, said
-from svc.client.sessions import Session, Wish, check_grant
+from svc.client.resident.refused import RecentRefusals, policies_of, said
+from svc.client.sessions import ClientSession, SessionIntent, check_grant
 from svc.errors import Denied, SvcError, Unavailable
 from svc.kinds.tcp import tcp
 from svc.messages.session import encode_request
@@ -29,8 +29,8 @@ class SessionTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.gate = Gate()
 
-    def open(self) -> tuple[Session, list[Any]]:
-        session = self.gate.dialer.endpoint(Wish("db1", tcp))
+    def open(self) -> tuple[ClientSession, list[Any]]:
+        session = self.gate.dialer.endpoint(SessionIntent("db1", tcp))
         got: list[Any] = []
         session.connect(Factory.forProtocol(Talker)).addBoth(got.append)
         self.gate.turn()
@@ -191,7 +191,7 @@ class SessionTests(SynchronousTestCase):
     def test_begins_to_shake_hands_at_once(self) -> None:
         """The ClientHello goes with the request; it waits for no grant, and nothing follows it."""
         self.gate.silent = True
-        connecting = self.gate.dialer.endpoint(Wish("db1", tcp)).connect(
+        connecting = self.gate.dialer.endpoint(SessionIntent("db1", tcp)).connect(
             Factory.forProtocol(Talker)
         )
         self.addCleanup(connecting.addErrback(lambda _: None).cancel)
@@ -203,7 +203,7 @@ class SessionTests(SynchronousTestCase):
     def test_given_up(self) -> None:
         """A session nobody waits for any more leaves no call behind."""
         self.gate.silent = True
-        session = self.gate.dialer.endpoint(Wish("db1", tcp))
+        session = self.gate.dialer.endpoint(SessionIntent("db1", tcp))
         connecting = session.connect(Factory.forProtocol(Talker))
         self.gate.turn()
         connecting.cancel()
@@ -231,7 +231,7 @@ class RefusalTests(SynchronousTestCase):
 
     def test_newest_are_kept(self) -> None:
         """The newest refusals are kept, however many there were."""
-        refusals = Refusals(lambda: 5.0)
+        refusals = RecentRefusals(lambda: 5.0)
         for number in range(100):
             refusals.note(f"r{number}", Unavailable("no", reason="departed"))
         self.assertEqual(len(refusals.kept), 64)
@@ -244,7 +244,7 @@ class RefusalTests(SynchronousTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         times = iter([float(second) for second in range(1000, 1200)])
-        refusals = Refusals(lambda: self.at)
+        refusals = RecentRefusals(lambda: self.at)
         for self.at in times:
             decision = {"decision_id": f"{int(self.at):032x}"}
             refusals.note("db1", Denied("no", details=decision))

@@ -17,7 +17,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
-from svc.client.stdio import Pipes, carry
+from svc.client.stdio import StdioPipes, carry
 from tests.connector.ends import Talker
 from tests.proof import proves
 
@@ -61,7 +61,7 @@ class StdioTests(TestCase):
         endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", self.number)
         self.opened: list[Any] = []
         self.cut: list[Any] = []
-        pipes = Pipes(reactor, taken_in, taken_out)
+        pipes = StdioPipes(reactor, taken_in, taken_out)
         return Deferred.fromCoroutine(carry(endpoint, pipes, self.opened.append, self.cut.append))
 
     def end(self) -> None:

@@ -13,13 +13,13 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
 from svc.audit.spool.spool import Spool
-from svc.compose.spool import Spooling, SpoolThread
+from svc.compose.spool import SpoolService, SpoolThread
 from svc.errors import Unavailable
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
 from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.runtime.services import BackgroundTasks
-from svc.runtime.threads import OwnThread
+from svc.runtime.threads import SerialThread
 from tests.audit.spools import FaultyDisk, files, record
 
 reactor: Any = installed
@@ -50,7 +50,7 @@ class HangTests(TestCase):
         self.disk, self.clock, tasks = HangingDisk(), Clock(), BackgroundTasks()
         clock: Any = self.clock
         self.addCleanup(self.disk.gate.set)
-        thread = SpoolThread(OwnThread("spool of a test", reactor.callFromThread))
+        thread = SpoolThread(SerialThread("spool of a test", reactor.callFromThread))
         root = Path(self.mktemp())
         self.spool = Spool(files(root, self.disk), thread)
 
@@ -59,7 +59,7 @@ class HangTests(TestCase):
 
         delivery = SpoolDelivery(self.spool, away, tasks, clock)
         journal = EndsJournal(EndsFile(root / "ends"), thread, tasks, clock)
-        self.spooling = Spooling(thread, self.spool, delivery, journal, clock)
+        self.spooling = SpoolService(thread, self.spool, delivery, journal, clock)
         await self.spooling.startService()
 
     def write(self, name: str) -> Deferred[None]:

@@ -16,7 +16,7 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki.identity import check_material
 from svc.pki.root import new_key
-from svc.runtime.services import Listener
+from svc.runtime.services import BoundPort
 from svc.telemetry.metrics import Metrics
 from tests.pki.support import World
 from tests.proof import proves
@@ -69,7 +69,7 @@ class ExposureTests(SynchronousTestCase):
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         reactor = MemoryReactorClock()
         endpoint = TCP6ServerEndpoint(reactor, 9100, interface=interface)
-        listener = Listener("telemetry.metrics_listen", "", endpoint, Factory())
+        listener = BoundPort("telemetry.metrics_listen", "", endpoint, Factory())
         listener.startService()
         Exposure(listener).startService()
         return [one for one in events if one["log_level"] is LogLevel.warn]

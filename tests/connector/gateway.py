@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission
-from svc.connector.cycle import Connector, Tunnels
+from svc.connector.cycle import ConnectorIdentity, Tunnels
 from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
@@ -33,7 +33,7 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
-from svc.model.cluster.registration import Accepted, DeclaredResource, Withheld
+from svc.model.cluster.registration import AcceptedRegistration, DeclaredResource, Withheld
 from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
@@ -127,7 +127,7 @@ class Gateway:
         node = cluster.connector.facts.principal.id
         declared = (DeclaredResource("db1", "tcp"), DeclaredResource("host1", "ssh"))
         return Tunnels(
-            Connector(cluster.world.verifier.cluster, node, "first", "0.11.0", declared),
+            ConnectorIdentity(cluster.world.verifier.cluster, node, "first", "0.11.0", declared),
             Proxies([ProxyAddress("proxy", lambda: self.dial())]),
             lambda peer: cluster.proxy_id,
             self.sign,
@@ -167,7 +167,7 @@ class Gateway:
         self.routes.register(tunnel)
         call.on_cancel(lambda refusal: tunnel.close(end_reason(refusal.reason)))
         self.tasks.spawn("reader", self._read(call, tunnel))
-        say.put(Accepted(90, (Withheld("host1", "not_in_catalog"),)))
+        say.put(AcceptedRegistration(90, (Withheld("host1", "not_in_catalog"),)))
         while not isinstance(message := await say.get(), EndReason):
             await call.send(encode_down(message))
         if message is not EndReason.CLOSED:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission, SeenSessions
-from svc.connector.inventories import Inventories
+from svc.connector.inventories import ProxyInventories
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import Inventory
@@ -29,7 +29,7 @@ class AdmissionCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.cluster = Cluster()
         self.world = self.cluster.world
-        self.inventories = Inventories()
+        self.inventories = ProxyInventories()
         self.admission = self.fresh()
 
     def fresh(self) -> Admission:

@@ -12,7 +12,7 @@ from svc.connector.service import ConnectorService
 from svc.errors import Unavailable
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService
 from svc.messages.tunnel import Nonce, decode_registration, decode_up, encode_down
-from svc.model.cluster.registration import Accepted
+from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.signing import Signed
 from tests.connector.gateway import Gateway
 from tests.proof import proves
@@ -92,7 +92,7 @@ class Site:
         registration = decode_registration(signed.payload)
         assert registration.proxy_id == proxy
         self.generations.append((proxy, registration.generation))
-        await call.send(encode_down(Accepted(90)))
+        await call.send(encode_down(AcceptedRegistration(90)))
         while await call.receive() is not None:
             pass
 

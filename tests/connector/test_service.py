@@ -11,7 +11,7 @@ from svc.connector.opening import SessionEnded
 from svc.connector.service import ConnectorService
 from svc.errors import Unavailable
 from svc.messages.tunnel import Goodbye, Nonce, decode_registration
-from svc.model.cluster.registration import Accepted, Inventory
+from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.signing import Signed
 from svc.tunnel.times import TunnelTimes
@@ -58,7 +58,7 @@ class ServiceTests(SynchronousTestCase):
         """A registration names the inventory that this Proxy told last; the first names none."""
         self.start()
         say = self.gateway.calls[-1].put
-        say(Accepted(90, (), Inventory(7, frozenset({Assigned("db1", "i", 2)}))))
+        say(AcceptedRegistration(90, (), Inventory(7, frozenset({Assigned("db1", "i", 2)}))))
         say(Nonce(bytes(32)))
         self.gateway.turn()
         named = [

@@ -13,9 +13,9 @@ from time import monotonic
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, init_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
-from svc.testing.gateway.settings import AUTHORITY, POLICY, Target
+from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.fault.cluster import free_port, socket_of, through
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode
@@ -38,7 +38,7 @@ class StoreDown(SynchronousTestCase):
         self.server = own_server(self)
         self.way = FaultProxy(socket_of(self.server.url()))
         self.addCleanup(self.way.close)
-        echo = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        echo = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         self.gateway: Gateway = init_gateway([echo])
         self.addCleanup(self.gateway.end)
         self.telemetry = f"127.0.0.1:{free_port()}"
@@ -61,7 +61,7 @@ class StoreDown(SynchronousTestCase):
         gateway.make_proxy()
         gateway.make_connector([self.target])
         gateway.await_tunnels(1)
-        self.person: Person = gateway.add_person("ada", "ops")
+        self.person: GatewayPerson = gateway.add_person("ada", "ops")
         self.person.up("echo")
         self.check_echo()
         self.staying = self.visit()

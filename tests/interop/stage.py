@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.testing.gateway.gateway import Gateway, init_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, environment, until
 from svc.testing.gateway.settings import PROXY
 from tests.tools import missing, stock_tool
@@ -37,7 +37,7 @@ def gateway() -> Gateway:
 
 
 @cache
-def ada() -> Person:
+def ada() -> GatewayPerson:
     """Somebody with a certificate."""
     return gateway().add_person("ada", "ops")
 

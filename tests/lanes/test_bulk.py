@@ -15,7 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import directlyProvides
 
-from svc.lanes.bulk import READ_BYTES, Outlet
+from svc.lanes.bulk import READ_BYTES, BulkWriter
 from svc.lanes.relay import Relay
 from svc.runtime.outlet import FULL_BYTES
 from tests.lanes.sockets import HandDriven
@@ -72,7 +72,7 @@ class World:
         self.clock = Clock()
         self.reactor = HandDriven(self.clock)
         self.line: Any = Plain(self.reactor, Protocol())
-        self.out = Outlet(self.line)
+        self.out = BulkWriter(self.line)
         self.source = Source()
         self.out.registerProducer(self.source, True)
 
@@ -162,7 +162,7 @@ class OutletTests(SynchronousTestCase):
         """What came before the source was registered is not overtaken."""
         line: Any = Plain(self.world.reactor, Protocol())
         self.addCleanup(line.end)
-        out = Outlet(line)
+        out = BulkWriter(line)
         out.write(SMALL)
         out.registerProducer(self.source, True)
         out.write(LARGE)
@@ -174,7 +174,7 @@ class OutletTests(SynchronousTestCase):
         line: Any = Plain(self.world.reactor, Protocol())
         self.addCleanup(line.end)
         directlyProvides(line, ISSLTransport)
-        out = Outlet(line)
+        out = BulkWriter(line)
         out.registerProducer(self.source, True)
         self.assertIs(line.producer, self.source)
         out.write(LARGE)

@@ -13,7 +13,7 @@ from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, tunnel
 from svc.messages.checks import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
 from svc.model.cluster.registration import (
-    Accepted,
+    AcceptedRegistration,
     DeclaredResource,
     Inventory,
     Registration,
@@ -101,7 +101,9 @@ SAID = st.builds(
     MAYBE,
 )
 ASK = st.builds(control.Ask, PART, PART, CHAIN, SAID)
-ANSWER = st.builds(control.Answer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans())
+ANSWER = st.builds(
+    control.AuthorizeAnswer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans()
+)
 UP = st.one_of(
     st.builds(tunnel.Hello, WORD, WORD),
     SIGNED,
@@ -112,16 +114,18 @@ UP = st.one_of(
 NOTICE = st.builds(tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST)
 DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST),
-    st.builds(Accepted, SMALL, WITHHELD, INVENTORY),
+    st.builds(AcceptedRegistration, SMALL, WITHHELD, INVENTORY),
     st.just(tunnel.Renewed()),
     NOTICE,
-    st.just(tunnel.Draining()),
+    st.just(tunnel.DrainNotice()),
 )
 CONNECTOR_UP = st.one_of(st.builds(control.TunnelSeen, WORD, st.just(OPAQUE)), SIGNED)
 CONNECTOR_DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST),
     st.builds(control.Evict, WORD),
-    st.builds(control.Verdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD, INVENTORY),
+    st.builds(
+        control.RegistrationVerdict, st.booleans(), MAYBE, MAYBE, SMALL, WORDS, WITHHELD, INVENTORY
+    ),
 )
 HEAD = st.binary(max_size=50)
 HEADS = st.lists(HEAD, max_size=3).map(tuple)
@@ -140,9 +144,9 @@ LISTING = st.builds(
 EXPLANATION = st.builds(
     session.Explanation, WORD, st.booleans(), MAYBE, MAYBE, WORDS, MAYBE, MAYBE, NUMBER, MAYBE
 )
-ENDED = st.lists(st.builds(control.Ended, WORD, WORD, NUMBER, NUMBER), max_size=4).map(tuple)
+ENDED = st.lists(st.builds(control.CountedEnd, WORD, WORD, NUMBER, NUMBER), max_size=4).map(tuple)
 DEPARTURE = st.builds(control.Departure, WORD, WORD, WORDS)
-LANES = st.builds(control.Lanes, MAYBE, MAYBE, MAYBE, *[st.integers(0, 65535)] * 3)
+LANES = st.builds(control.AuthorityGreeting, MAYBE, MAYBE, MAYBE, *[st.integers(0, 65535)] * 3)
 
 Writer = Callable[[Any], bytes]
 Reader = Callable[[bytes], Any]

@@ -21,7 +21,7 @@ from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from svc.model.certificate import CertificateRefused, CertificateRequest, IssuedCertificate
+from svc.model.certificate import CertificateRefused, CertificateRequest, NewCertificate
 from svc.model.ids import node_id
 from svc.model.principal import Principal, Role
 from svc.pki import profile
@@ -70,7 +70,7 @@ class World:
         generation: int = 1,
         id: str = "",
         names: tuple[str, ...] = (),
-    ) -> IssuedCertificate:
+    ) -> NewCertificate:
         """A certificate from the issuing CA of *role*; nodes are named by their key."""
         csr = make_request(key)
         named = id or (node_id(prove_key(csr).info) if role.is_node else PERSON)

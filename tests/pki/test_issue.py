@@ -15,7 +15,7 @@ from svc.model.certificate import CertificateRefused, CertificateRequest
 from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Principal, Role
 from svc.pki import profile
-from svc.pki.enroll import CloneSuspected, EnrollmentDesk, IdentityRevoked, Standing
+from svc.pki.enroll import CertificateIssuer, CloneSuspected, HolderStanding, IdentityRevoked
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from tests.pki.support import BEGIN, CLUSTER, PERSON, World
@@ -133,7 +133,7 @@ class DeskTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.world = World()
-        self.desk = EnrollmentDesk(self.world.keys, node_lifetime=100, person_lifetime=50)
+        self.desk = CertificateIssuer(self.world.keys, node_lifetime=100, person_lifetime=50)
         self.key = new_key()
         self.csr = make_request(self.key)
 
@@ -171,7 +171,7 @@ class DeskTests(SynchronousTestCase):
     def test_renewal(self) -> None:
         """A renewal keeps the name, counts up, and takes the new key."""
         first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
-        standing = Standing(1, first.key_sha256, ("gw.test",))
+        standing = HolderStanding(1, first.key_sha256, ("gw.test",))
         second = self.renewed(first, new_key(), standing)
         self.assertEqual(second.facts.principal, first.facts.principal)
         self.assertEqual(second.facts.generation, 2)
@@ -181,24 +181,24 @@ class DeskTests(SynchronousTestCase):
         """A node that never got its renewed certificate asks again with the same key."""
         first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
         pending = new_key()
-        second = self.renewed(first, pending, Standing(1, first.key_sha256))
-        again = self.renewed(first, pending, Standing(2, second.key_sha256))
+        second = self.renewed(first, pending, HolderStanding(1, first.key_sha256))
+        again = self.renewed(first, pending, HolderStanding(2, second.key_sha256))
         self.assertEqual(again.facts.generation, 2)
         self.assertEqual(again.key_sha256, second.key_sha256)
 
     def test_clone(self) -> None:
         """Whoever renews from an older generation with another key is a clone."""
         first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
-        second = self.renewed(first, new_key(), Standing(1, first.key_sha256))
-        standing = Standing(2, second.key_sha256)
+        second = self.renewed(first, new_key(), HolderStanding(1, first.key_sha256))
+        standing = HolderStanding(2, second.key_sha256)
         self.assertRaises(CloneSuspected, self.renewed, first, new_key(), standing)
-        older = Standing(3, second.key_sha256)
+        older = HolderStanding(3, second.key_sha256)
         self.assertRaises(CloneSuspected, self.renewed, first, self.key, older)
-        newer = Standing(0, first.key_sha256)
+        newer = HolderStanding(0, first.key_sha256)
         self.assertRaises(CloneSuspected, self.renewed, first, new_key(), newer)
 
     def test_revoked(self) -> None:
         """A revoked holder renews nothing."""
         first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
-        standing = Standing(1, first.key_sha256, revoked=True)
+        standing = HolderStanding(1, first.key_sha256, revoked=True)
         self.assertRaises(IdentityRevoked, self.renewed, first, new_key(), standing)

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import ConfigError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.files import key_pem
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -93,7 +93,7 @@ class JoinTests(SynchronousTestCase):
 
     def test_authority(self) -> None:
         """An Authority signs its own leaf, and again, under its old name, once that has expired."""
-        desk = EnrollmentDesk(self.world.keys, node_lifetime=10)
+        desk = CertificateIssuer(self.world.keys, node_lifetime=10)
         first = enroll_authority(desk, self.store, self.world.now, names=("127.0.0.1",))
         self.assertEqual(first.principal.role, Role.AUTHORITY)
         self.world.clock.advance(20)

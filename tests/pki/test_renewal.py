@@ -13,7 +13,7 @@ from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.cluster.token import TokenGrant
 from svc.model.principal import Role
 from svc.model.signing import Purpose, verify
-from svc.pki.enroll import EnrollmentDesk, Standing
+from svc.pki.enroll import CertificateIssuer, HolderStanding
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
@@ -31,8 +31,8 @@ class Authority:
 
     def __init__(self, world: World, lifetime: float) -> None:
         self.world = world
-        self.desk = EnrollmentDesk(world.keys, node_lifetime=lifetime)
-        self.standing = Standing(0, b"")
+        self.desk = CertificateIssuer(world.keys, node_lifetime=lifetime)
+        self.standing = HolderStanding(0, b"")
         self.mood = "well"
         self.asked: list[float] = []
         self.identity: TransportIdentity | None = None
@@ -41,7 +41,7 @@ class Authority:
         """Give the node its first identity."""
         key = store.pending_key()
         issued = self.desk.admit(TokenGrant("t", Role.CONNECTOR), make_request(key))
-        self.standing = Standing(1, issued.key_sha256)
+        self.standing = HolderStanding(1, issued.key_sha256)
         store.pin(self.world.keys.root_der)
         store.write(key, issued.chain)
 
@@ -54,7 +54,7 @@ class Authority:
             await Deferred()
         assert self.identity is not None
         issued = self.desk.renew(self.identity.facts, csr, self.standing)
-        self.standing = Standing(issued.facts.generation, issued.key_sha256)
+        self.standing = HolderStanding(issued.facts.generation, issued.key_sha256)
         if self.mood == "lost":
             raise Unavailable("the answer was lost")
         return issued.chain

@@ -13,13 +13,13 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import (
-    Answer,
+    AuthorityGreeting,
+    AuthorizeAnswer,
+    CountedEnd,
     Departure,
-    Ended,
     Evict,
-    Lanes,
+    RegistrationVerdict,
     TunnelSeen,
-    Verdict,
     answer_message,
     decode_connector_up,
     encode_connector_down,
@@ -69,12 +69,12 @@ class Authority:
         self.tunnels: list[TunnelSeen] = []
         self.registrations: list[Signed] = []
         self.calls: list[IRpcCall] = []
-        self.verdict = Verdict(True, lease_secs=90, served=("db1",))
+        self.verdict = RegistrationVerdict(True, lease_secs=90, served=("db1",))
         self.registration_error: SvcError | None = None
         self.asked: list[Any] = []
-        self.refusal: Answer | SvcError | None = None
+        self.refusal: AuthorizeAnswer | SvcError | None = None
         self.holding: Deferred[None] | None = None
-        self.ended: list[Ended] = []
+        self.ended: list[CountedEnd] = []
         self.moved: list[tuple[str, ...]] = []
         self.departures: list[Departure] = []
         self.spools = Taken(cluster.proxy_id)
@@ -158,7 +158,9 @@ class Authority:
         _, _, claimed, head = read_hello(request)
         self.claims.append(claimed)
         self.shown.append(head)
-        return lanes_message(Lanes("c1.example.test", "a" * 26, "0.11.0", 7001, 7002, 0))
+        return lanes_message(
+            AuthorityGreeting("c1.example.test", "a" * 26, "0.11.0", 7001, 7002, 0)
+        )
 
     async def _snapshot(self, call: IRpcCall) -> None:
         await call.receive()
@@ -209,7 +211,9 @@ class Authority:
         grant = self.cluster.grant(
             ask.request, session_uid=wish.session_uid, resource=wish.resource
         )
-        return answer_message(Answer("d" * 32, self.cluster.sign_grant(grant), may_view=True))
+        return answer_message(
+            AuthorizeAnswer("d" * 32, self.cluster.sign_grant(grant), may_view=True)
+        )
 
     def _outcome(self) -> str:
         return self.outcomes.popleft() if self.outcomes else "closed"

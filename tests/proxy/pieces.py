@@ -16,7 +16,7 @@ from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.spool.disk import SpoolFiles
-from svc.audit.spool.quota import Room
+from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.spool import Spool
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcStream, Peer
@@ -67,8 +67,8 @@ from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.uplink.summaries import RefusalSummaries
 from svc.ratelimit.bucket import Rate
-from svc.ratelimit.counter import Tally
-from svc.ratelimit.limits import Refusals
+from svc.ratelimit.counter import RefusalCounter
+from svc.ratelimit.limits import RefusalPolicy
 from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
 from svc.rpc.server.server import RpcServerFactory
@@ -242,7 +242,7 @@ class Site:
 
     def _assemble_spool(self) -> None:
         self.disk = FaultyDisk()
-        made = SpoolFiles(self.spools, maker(self.cluster.proxy_id), Room(1 << 24), self.disk)
+        made = SpoolFiles(self.spools, maker(self.cluster.proxy_id), SpoolQuota(1 << 24), self.disk)
         self.spool = Spool(made, self._in_thread)
         self.delivery = SpoolDelivery(self.spool, self.link.channel, self.tasks, self.clock)
         self.spool.committed = self.delivery.committed
@@ -356,8 +356,10 @@ class Site:
 
     def _assemble_rates(self) -> None:
         world = self.cluster.world
-        self.refusals = Refusals(
-            Tally(world.now), self.clock.seconds, lambda budget: self._count("budget", budget)
+        self.refusals = RefusalPolicy(
+            RefusalCounter(world.now),
+            self.clock.seconds,
+            lambda budget: self._count("budget", budget),
         )
         self.refused = RefusalSummaries(
             self.refusals.tally, self.spool, self.cluster.proxy_id, world.now, world.entropy

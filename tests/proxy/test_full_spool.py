@@ -7,7 +7,7 @@ import errno
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
-from svc.messages.control import Ended
+from svc.messages.control import CountedEnd
 from svc.proxy.uplink.journal import END_BYTES, EndsFile, Owed
 from svc.ratelimit.quota import EACH, KEPT
 from tests.audit.spools import record
@@ -93,7 +93,9 @@ class FullSpoolTests(ProxyTests):
         """Ends that a former process left take their room until they are told."""
         before = self.room.used
         self.site.lose_authority()
-        self.site.reports.recover([Owed(Ended("u1", "closed"), "ann"), Owed(Ended("u2", "closed"))])
+        self.site.reports.recover(
+            [Owed(CountedEnd("u1", "closed"), "ann"), Owed(CountedEnd("u2", "closed"))]
+        )
         self.assertEqual(self.room.used, before + END_BYTES)
         self.authority.is_up = True
         self.site.pass_time(6)
@@ -130,7 +132,7 @@ class FullSpoolTests(ProxyTests):
         path = self.site.spools / "ends"
         path.mkdir()
         self.authority.report_error = SvcError("?", reason="x", fault=Fault.UNAVAILABLE)
-        self.site.reports.ended(Ended("u1", "closed"))
+        self.site.reports.ended(CountedEnd("u1", "closed"))
         self.site.pass_time(1)
         self.assertEqual(self.refusal(), UNWRITABLE)
         path.rmdir()

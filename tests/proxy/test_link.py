@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Fault, SvcError, Unavailable
-from svc.messages.control import Departure, Ended
+from svc.messages.control import CountedEnd, Departure
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import MAX_NOTICES
 from tests.proxy.pieces import ProxyTests
@@ -215,7 +215,7 @@ class ReportTests(ProxyTests):
         self.authority.report_error = SvcError(
             "store", reason="store_unavailable", fault=Fault.UNAVAILABLE
         )
-        self.site.reports.ended(Ended("u1", "closed"))
+        self.site.reports.ended(CountedEnd("u1", "closed"))
         self.site.pass_time(2)
         self.authority.report_error = None
         self.site.pass_time(5)

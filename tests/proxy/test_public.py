@@ -12,7 +12,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from svc.errors import Fault
-from svc.messages.control import Lanes
+from svc.messages.control import AuthorityGreeting
 from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.messages.session import LIST_METHOD, WHY_METHOD
@@ -284,7 +284,7 @@ class LaneTests(ProxyTests):
         talk = self.lane(Lane.ADMIN, identity=self.site.cluster.person)
         self.assertEqual(talk.reason, "lane_not_served")
         self.assertEqual(self.site.counts[("lane", "admin", "unconfigured")], 1)
-        lanes: Lanes | None = self.site.link.lanes
+        lanes: AuthorityGreeting | None = self.site.link.lanes
         assert lanes is not None
         self.site.link.lanes = evolve(lanes, join_port=0)
         self.assertEqual(self.lane().reason, "authority_unreachable")

@@ -7,10 +7,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Denied, Fault, SvcError
-from svc.messages.control import AGAIN, Answer, Verdict
+from svc.messages.control import AGAIN, AuthorizeAnswer, RegistrationVerdict
 from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
-from svc.model.cluster.registration import Accepted, Inventory
+from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
@@ -164,20 +164,20 @@ class CarriedTests(ProxyTests):
         mine = {"resource_identity": "i", "assignment_revision": 1}
         self.patch(self.site.cluster, "grant", lambda wish, **more: grants(wish, **mine, **more))
         kept = Assigned("db1", "i", 1)
-        self.authority.verdict = Verdict(
+        self.authority.verdict = RegistrationVerdict(
             True, served=("db1",), inventory=Inventory(1, frozenset({kept}))
         )
         node, client, carry = self.carried()
         for generation, assigned in ((2, kept), (3, Assigned("db1", "i", 2))):
             self.assertFalse(client.is_over)
-            self.authority.verdict = Verdict(
+            self.authority.verdict = RegistrationVerdict(
                 True, served=("db1",), inventory=Inventory(generation, frozenset({assigned}))
             )
             Deferred.fromCoroutine(self.authority.evict(AGAIN))
             self.site.turn()
             node.tell(node.registration())
             self.site.turn()
-            self.assertEqual(node.last(Accepted).inventory.generation, generation)
+            self.assertEqual(node.last(AcceptedRegistration).inventory.generation, generation)
         self.assertRefused(client, "assignment_changed", Fault.ABORTED)
         self.assertTrue(carry.is_over)
         late = self.site.open()
@@ -240,7 +240,9 @@ class RefusedTests(ProxyTests):
     def test_denied(self) -> None:
         """A denial carries the recorded decision's id and policies, and opens nothing."""
         node = self.site.node()
-        self.authority.refusal = Answer(DECISION, None, "denied", "access denied", ("no", "way"))
+        self.authority.refusal = AuthorizeAnswer(
+            DECISION, None, "denied", "access denied", ("no", "way")
+        )
         talk = self.site.open()
         self.assertRefused(talk, "denied", Fault.DENIED, DECISION)
         assert talk.error is not None
@@ -252,7 +254,7 @@ class RefusedTests(ProxyTests):
     def test_denied_here(self) -> None:
         """What the snapshot denies is put before Authority as denied, and counted so."""
         self.site.node()
-        self.authority.refusal = Answer(DECISION, None, "denied", "access denied")
+        self.authority.refusal = AuthorizeAnswer(DECISION, None, "denied", "access denied")
         nobody = '@id("nobody") forbid (principal, action, resource);'
         self.authority.publish(
             self.authority.frame(self.authority._bundle(("db1",), 8, version=4, text=nobody))
@@ -276,7 +278,9 @@ class RefusedTests(ProxyTests):
         self.site.turn()
         self.assertRefused(self.site.open(), "departed", Fault.UNAVAILABLE, DECISION)
         for reason, fault in (("departed", Fault.UNAVAILABLE), ("unknown", Fault.NOT_FOUND)):
-            self.authority.refusal = Answer(DECISION, None, reason, "no Connector", may_view=True)
+            self.authority.refusal = AuthorizeAnswer(
+                DECISION, None, reason, "no Connector", may_view=True
+            )
             self.assertRefused(self.site.open(), reason, fault, DECISION)
             self.assertEqual(self.site.counts[("miss", "open", reason)], 1)
             self.assertEqual(self.site.counts[("miss", "issue", reason)], 1)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from svc.messages.session import LIST_METHOD
-from svc.messages.tunnel import Draining
+from svc.messages.tunnel import DrainNotice
 from svc.model.session.tunnels import EndReason, TunnelEnded
-from svc.proxy.shutdown import Stopping
+from svc.proxy.shutdown import ProxyShutdown
 from tests.proxy.pieces import ProxyTests, Talk
 
 
 class StoppingTests(ProxyTests):
     def stop(self, seconds: float = 10.0) -> Any:
         site = self.site
-        stopping = Stopping(site.clock, seconds)
+        stopping = ProxyShutdown(site.clock, seconds)
         stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()
@@ -29,7 +29,7 @@ class StoppingTests(ProxyTests):
         self.site.turn()
         stopped = self.stop()
         self.assertEqual(self.site.health._answer().status, 2)
-        self.assertIsInstance(node.said[-1], Draining)
+        self.assertIsInstance(node.said[-1], DrainNotice)
         self.assertEqual((lists.reason, self.site.open().reason), ("draining", "draining"))
         self.site.pass_time(3)
         self.assertNoResult(stopped)
@@ -60,6 +60,6 @@ class StoppingTests(ProxyTests):
 
     def test_without_an_identity(self) -> None:
         """A Proxy that never joined has nothing to end."""
-        stopping = Stopping(self.site.clock, 10.0)
+        stopping = ProxyShutdown(self.site.clock, 10.0)
         stopping.startService()
         self.successResultOf(stopping.stopService())

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
 from svc.errors import Fault, SvcError, TooMany
-from svc.messages.control import Departure, Ended
+from svc.messages.control import CountedEnd, Departure
 from svc.messages.spooled import MAX_ROWS
 from svc.model.session.tunnels import TunnelEnded
 from svc.proxy.uplink.journal import MOMENT_SECS, EndsFile, EndsJournal
@@ -278,7 +278,7 @@ class EndsTests(SpoolingTests):
         """An end that waits is told by the next process, with its reason and counts."""
         self.site.lose_authority()
         self.site.reports.expect("u1", "ann")
-        self.site.reports.ended(Ended("u1", "closed", 10, 20))
+        self.site.reports.ended(CountedEnd("u1", "closed", 10, 20))
         self.site.reports.departed(Departure("n" * 26, "evicted", ("u2", "u3")))
         self.site.pass_time(MOMENT_SECS)
         self.restarted()
@@ -289,9 +289,9 @@ class EndsTests(SpoolingTests):
         self.assertEqual(
             self.authority.ended,
             [
-                Ended("u1", "closed", 10, 20),
-                Ended("u2", "tunnel_evicted"),
-                Ended("u3", "tunnel_evicted"),
+                CountedEnd("u1", "closed", 10, 20),
+                CountedEnd("u2", "tunnel_evicted"),
+                CountedEnd("u3", "tunnel_evicted"),
             ],
         )
         self.assertEqual((self.site.reports.waiting, self.site.reports._places.held), (0, 0))
@@ -301,7 +301,7 @@ class EndsTests(SpoolingTests):
         """Ends that come while others wait are added to the file, in their order."""
         self.site.lose_authority()
         for number in range(5):
-            self.site.reports.ended(Ended(f"u{number}", "closed"))
+            self.site.reports.ended(CountedEnd(f"u{number}", "closed"))
             self.site.pass_time(1)
         self.assertEqual([uid for uid, *_ in self.on_disk()], [f"u{n}" for n in range(5)])
 
@@ -309,11 +309,11 @@ class EndsTests(SpoolingTests):
         """However many sessions end while one end waits, the file does not grow with them."""
         self.authority.report_error = SvcError("?", reason="x", fault=Fault.UNAVAILABLE)
         journal = self.site.journal
-        self.site.reports.ended(Ended("stays", "closed"))
+        self.site.reports.ended(CountedEnd("stays", "closed"))
         self.site.pass_time(1)
         for round_ in range(15):
             for number in range(100):
-                self.site.reports.ended(Ended(f"u{round_}-{number}", "closed"))
+                self.site.reports.ended(CountedEnd(f"u{round_}-{number}", "closed"))
             self.site.pass_time(0.3)
             for number in range(100):
                 journal.answered(f"u{round_}-{number}")
@@ -324,14 +324,14 @@ class EndsTests(SpoolingTests):
     def test_torn(self) -> None:
         """A file cut anywhere gives what is whole, and is written anew before anything is added."""
         self.site.lose_authority()
-        self.site.reports.ended(Ended("u1", "closed"))
-        self.site.reports.ended(Ended("u2", "closed"))
+        self.site.reports.ended(CountedEnd("u1", "closed"))
+        self.site.reports.ended(CountedEnd("u2", "closed"))
         self.site.pass_time(1)
         whole = self.file.path.read_bytes()
         self.file.path.write_bytes(whole[:-5])
         self.restarted()
         self.assertEqual(self.site.sessions.uids, ("u1",))
-        self.site.reports.ended(Ended("u3", "closed"))
+        self.site.reports.ended(CountedEnd("u3", "closed"))
         self.site.pass_time(1)
         self.assertEqual([uid for uid, *_ in self.on_disk()], ["u1", "u3"])
 
@@ -341,7 +341,7 @@ class EndsTests(SpoolingTests):
         path = self.site.spools / "ends"
         path.mkdir()
         with capturedLogs() as events:
-            self.site.reports.ended(Ended("u1", "closed"))
+            self.site.reports.ended(CountedEnd("u1", "closed"))
             self.site.pass_time(6)
         self.assertIn("cannot be recorded", str([one["log_format"] for one in events]))
         path.rmdir()
@@ -361,7 +361,7 @@ class EndsTests(SpoolingTests):
     def test_stopping(self) -> None:
         """At an orderly stop everything that waits is on the disk, a moment or not."""
         self.site.lose_authority()
-        self.site.reports.ended(Ended("u1", "closed"))
+        self.site.reports.ended(CountedEnd("u1", "closed"))
         self.successResultOf(Deferred.fromCoroutine(self.site.work.reports.journal.flush()))
         self.assertEqual([uid for uid, *_ in self.on_disk()], ["u1"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.messages.control import Answer
+from svc.messages.control import AuthorizeAnswer
 from svc.messages.tunnel import OpenNotice, OpenRefused
 from svc.rpc.frames import EOF
 from tests.proof import proves
@@ -67,7 +67,9 @@ class OpenSpanTests(ProxyTests):
         """A denial and a miss end the span with their decision."""
         self.site.node()
         for reason, decision in (("denied", "deny"), ("departed", "not_served")):
-            self.site.authority.refusal = Answer("d" * 32, reason=reason, text="no", may_view=True)
+            self.site.authority.refusal = AuthorizeAnswer(
+                "d" * 32, reason=reason, text="no", may_view=True
+            )
             self.recorded = Recorded()
             self.site.sessions.spans = self.recorded.traces.spans
             self.assertTrue(self.site.open().is_over)

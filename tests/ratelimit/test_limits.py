@@ -10,10 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Fault, TooMany
 from svc.model.audit.record import Actor
-from svc.ratelimit.bucket import Buckets, Rate, Turns
-from svc.ratelimit.counter import OTHERS, Tally
-from svc.ratelimit.limits import BUDGETS, Budget, Refusals
-from svc.ratelimit.quota import Shares
+from svc.ratelimit.bucket import Buckets, Rate, Spacer
+from svc.ratelimit.counter import OTHERS, RefusalCounter
+from svc.ratelimit.limits import BUDGETS, Budget, RefusalPolicy
+from svc.ratelimit.quota import FairQuota
 
 ANN, BOB = Actor("person", "a" * 26), Actor("person", "b" * 26)
 PAUSES = st.lists(st.floats(0, 5, allow_nan=False), max_size=80)
@@ -101,7 +101,7 @@ class BucketTests(SynchronousTestCase):
 
     def test_turns(self) -> None:
         """Calls of one name follow one another at their distance, and so much is owed at most."""
-        turns = Turns(each=0.5, most=2)
+        turns = Spacer(each=0.5, most=2)
         waits = [turns.next("ann", 10) for _ in range(6)]
         self.assertEqual(waits, [0.5, 1, 1.5, 2, 2, 2])
         self.assertEqual(turns.next("bob", 10), 0.5)
@@ -113,7 +113,7 @@ class ShareTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.booleans()), max_size=300))
     def test_shares(self, steps: list[tuple[str, bool]]) -> None:
         """Nobody has more than an eighth, and all together leave a quarter."""
-        shares, held = Shares(32), Counter[str]()
+        shares, held = FairQuota(32), Counter[str]()
         for name, gives in steps:
             if gives and held[name]:
                 shares.give_back(name)
@@ -126,7 +126,7 @@ class ShareTests(SynchronousTestCase):
 
     def test_another_always_finds_a_place(self) -> None:
         """Whatever one takes, a second finds its own places."""
-        shares = Shares(32)
+        shares = FairQuota(32)
         self.assertEqual(sum(shares.take("greedy") for _ in range(100)), 4)
         self.assertEqual(sum(shares.take("other") for _ in range(4)), 4)
 
@@ -134,7 +134,7 @@ class ShareTests(SynchronousTestCase):
 class TallyTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.time = 100.0
-        self.tally = Tally(lambda: self.time, max_callers=3)
+        self.tally = RefusalCounter(lambda: self.time, max_callers=3)
 
     def test_counts(self) -> None:
         """Each caller and budget is counted with the first and the last time, once."""
@@ -150,7 +150,7 @@ class TallyTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["opens", "denials"]))))
     def test_nothing_is_lost(self, refused: list[tuple[int, str]]) -> None:
         """Past its limit of names it still counts each refusal, by budget, whatever is put back."""
-        tally = Tally(lambda: self.time, max_callers=3)
+        tally = RefusalCounter(lambda: self.time, max_callers=3)
         for count, (number, budget) in enumerate(refused):
             tally.add(Actor("person", str(number)), budget)
             if count % 7 == 3:
@@ -173,7 +173,7 @@ class TallyTests(SynchronousTestCase):
 class BudgetTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.time, self.told = 0.0, list[str]()
-        refusals = Refusals(Tally(lambda: 5.0), lambda: self.time, self.told.append)
+        refusals = RefusalPolicy(RefusalCounter(lambda: 5.0), lambda: self.time, self.told.append)
         self.refusals, self.budget = refusals, Budget.of("opens", refusals, 60, 3)
 
     def test_refusal(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.ratelimit.repeats import KEPT, Repeats, Series
+from svc.ratelimit.repeats import KEPT, RepeatCounter, RepeatSeries
 
 
 class RepeatsTests(SynchronousTestCase):
@@ -12,7 +12,7 @@ class RepeatsTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.at = 1000.0
-        self.repeats = Repeats(lambda: self.at)
+        self.repeats = RepeatCounter(lambda: self.at)
 
     def noted(self, key: str, *seconds: float) -> list[tuple[int, int] | None]:
         """What is said at each of these times, as count and how many of them were not said."""
@@ -35,7 +35,7 @@ class RepeatsTests(SynchronousTestCase):
         """What did not happen for a minute is said at once, with those that were not said."""
         self.assertEqual(self.noted("a", 0, 1, 2), [(1, 1), None, None])
         self.at = 1000.0 + 500
-        self.assertEqual(self.repeats.note("a"), Series(self.at, self.at, 1, 3, self.at))
+        self.assertEqual(self.repeats.note("a"), RepeatSeries(self.at, self.at, 1, 3, self.at))
 
     def test_clock_set_back(self) -> None:
         """A clock that goes back makes nothing silent for ever."""

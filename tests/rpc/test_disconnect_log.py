@@ -11,7 +11,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config.keys import KEYS
-from svc.rpc.disconnect_log import LINES, SPAN_SECS, Endings
+from svc.rpc.disconnect_log import LINES, SPAN_SECS, DisconnectLog
 from svc.wire.connection import REASONS
 from svc.wire.floods import Nuisance
 
@@ -26,7 +26,7 @@ class EndingsTests(SynchronousTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         clock = Clock()
-        told = Endings(clock, "endpoints.public_listen").of("192.0.2.1")
+        told = DisconnectLog(clock, "endpoints.public_listen").of("192.0.2.1")
         for _ in range(1000):
             told("ping_flood", "x")
         told("no_h2", "")

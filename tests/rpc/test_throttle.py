@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.rpc.throttle import SlowReading
+from svc.rpc.throttle import ReadThrottle
 
 
 class Transport:
@@ -28,7 +28,7 @@ class PaceTests(SynchronousTestCase):
         self.clock, self.transport = Clock(), Transport()
         self.fed: list[bytes] = []
         self.holds: list[float] = []
-        self.slow = SlowReading(self.clock, self.transport, self.feed)
+        self.slow = ReadThrottle(self.clock, self.transport, self.feed)
 
     def feed(self, data: bytes) -> None:
         self.fed.append(data)

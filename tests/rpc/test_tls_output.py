@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.rpc.tls_output import Outlet
+from svc.rpc.tls_output import CiphertextOutlet
 
 
 class Socket:
@@ -77,7 +77,7 @@ class OutletTests(SynchronousTestCase):
     def test_order(self, steps: list[tuple[bytes, int]]) -> None:
         """Whatever the kernel takes and when, all bytes go out once and in order."""
         socket = Socket(0)
-        outlet = Outlet(socket)
+        outlet = CiphertextOutlet(socket)
         for data, room in steps:
             outlet.write(data)
             socket.drain(room)
@@ -88,13 +88,13 @@ class OutletTests(SynchronousTestCase):
     def test_at_once(self) -> None:
         """What the kernel takes is never put aside."""
         socket = Socket()
-        Outlet(socket).write(bytes(1000))
+        CiphertextOutlet(socket).write(bytes(1000))
         self.assertEqual((len(socket.sent), socket.waiting, socket.calls), (1000, b"", 1))
 
     def test_pressure(self) -> None:
         """A writer is paused once more waits than a transport holds, and goes on when all went."""
         socket, writer = Socket(10), Writer()
-        outlet = Outlet(socket)
+        outlet = CiphertextOutlet(socket)
         outlet.producer = writer
         outlet.write(bytes(60_000))
         self.assertEqual(writer.told, [])
@@ -111,25 +111,29 @@ class OutletTests(SynchronousTestCase):
         """A socket that breaks is left to the reactor, which says so in its turn."""
         socket = Socket()
         socket.breaks = True
-        Outlet(socket).write(b"last words")
+        CiphertextOutlet(socket).write(b"last words")
         self.assertEqual((socket.sent, socket.waiting), (b"", b"last words"))
 
     def test_over(self) -> None:
         """Nothing is written once it is finished or closed; the transport is let go to end."""
-        for end in (Outlet.finish, Outlet.close, Outlet.stopProducing):
+        for end in (
+            CiphertextOutlet.finish,
+            CiphertextOutlet.close,
+            CiphertextOutlet.stopProducing,
+        ):
             with self.subTest(end=end.__name__):
                 socket = Socket()
-                outlet = Outlet(socket)
+                outlet = CiphertextOutlet(socket)
                 end(outlet)
                 outlet.write(b"late")
                 self.assertEqual((socket.sent, socket.waiting), (b"", b""))
         socket = Socket()
-        Outlet(socket).finish()
+        CiphertextOutlet(socket).finish()
         self.assertIsNone(socket.producer)
 
     def test_stopped(self) -> None:
         """The writer hears that the transport is going."""
         socket, writer = Socket(), Writer()
-        Outlet(socket).producer = writer
+        CiphertextOutlet(socket).producer = writer
         socket.producer.stopProducing()
         self.assertEqual(writer.told, ["stop"])

@@ -24,7 +24,7 @@ from svc.runtime.services import (
     AsyncMultiService,
     AsyncService,
     BackgroundTasks,
-    Listener,
+    BoundPort,
     PeriodicTask,
     Readiness,
     bounded,
@@ -362,7 +362,7 @@ class ListenerTests(SynchronousTestCase):
     def test_binds_early_and_closes(self) -> None:
         """The port is bound in the privileged start and given back on stop."""
         reactor = MemoryReactorClock()
-        listener = Listener(
+        listener = BoundPort(
             "endpoints.public_listen", "127.0.0.1:0", TCP4ServerEndpoint(reactor, 0), Factory()
         )
         self.assertIsNone(listener.bound)
@@ -376,7 +376,9 @@ class ListenerTests(SynchronousTestCase):
     def test_address_in_use(self) -> None:
         """An address in use ends the start with 1 and names key and address."""
         taken = CannotListenError("127.0.0.1", 7443, OSError(98, "Address already in use"))
-        listener = Listener("endpoints.public_listen", "127.0.0.1:7443", Occupied(taken), Factory())
+        listener = BoundPort(
+            "endpoints.public_listen", "127.0.0.1:7443", Occupied(taken), Factory()
+        )
         error = self.assertRaises(ListenRefused, listener.privilegedStartService)
         self.assertEqual(error.exit_code, 1)
         self.assertEqual(
@@ -386,7 +388,7 @@ class ListenerTests(SynchronousTestCase):
 
     def test_other_failures_keep_their_form(self) -> None:
         """A mistake of ours is not dressed up as a refusal of the system."""
-        listener = Listener("k", "a", Occupied(ZeroDivisionError()), Factory())
+        listener = BoundPort("k", "a", Occupied(ZeroDivisionError()), Factory())
         self.assertRaises(ZeroDivisionError, listener.startService)
 
 

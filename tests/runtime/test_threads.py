@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from svc.errors import Unavailable
-from svc.runtime.threads import OwnThread
+from svc.runtime.threads import SerialThread
 
 reactor: Any = installed
 
@@ -26,7 +26,7 @@ class OwnThreadTests(TestCase):
         self.ran: list[str] = []
         self.gate, self.begun = threading.Event(), Deferred[None]()
         self.addCleanup(self.gate.set)
-        self.own = OwnThread("of a test", reactor.callFromThread)
+        self.own = SerialThread("of a test", reactor.callFromThread)
 
     def hang(self) -> str:
         reactor.callFromThread(self.begun.callback, None)

@@ -11,7 +11,7 @@ from svc.authority.enroll.bootstrap import MAX_ASKED, Enrollment
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.model.cluster.token import make_token
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
@@ -23,7 +23,7 @@ class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = self.house = House()
         self.enrollment = Enrollment(
-            EnrollmentDesk(house.world.keys),
+            CertificateIssuer(house.world.keys),
             house.knowledge,
             house.store,
             house.recorder,

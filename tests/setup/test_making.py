@@ -16,7 +16,7 @@ from svc.pki.keyring import load_keys
 from svc.setup import making
 from svc.setup.commands import Next
 from svc.setup.making import AlreadyThere, make, staged, write
-from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, Plan, Served
+from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, InitPlan, PlannedResource
 
 NOW = 1_800_000_000.0
 
@@ -32,8 +32,8 @@ class MakingCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.base = Path(self.mktemp()).absolute()
         self.base.mkdir(mode=0o700)
-        served = (Served("ssh-here", "ssh", "127.0.0.1:22"),)
-        self.plan = Plan(self.base / "gate", "gate.example.org", served=served)
+        served = (PlannedResource("ssh-here", "ssh", "127.0.0.1:22"),)
+        self.plan = InitPlan(self.base / "gate", "gate.example.org", served=served)
 
     def make(self, **changes: Any) -> str:
         return make(evolve(self.plan, **changes), now, os.urandom)
@@ -156,7 +156,7 @@ class RefusalTests(MakingCase):
     def test_failure_on_the_way_leaves_nothing(self) -> None:
         """A configuration that would be refused takes keys, root key and directory with it."""
 
-        def refuse(plan: Plan, ca_pin: str) -> dict[str, str]:
+        def refuse(plan: InitPlan, ca_pin: str) -> dict[str, str]:
             return {"authority.toml": "cluster = 1\n"}
 
         self.patch(making, "configurations", refuse)
@@ -177,7 +177,7 @@ class RefusalTests(MakingCase):
     def test_lost_race_leaves_the_winner(self) -> None:
         """Who comes second when two make one directory changes nothing of the first."""
 
-        def late(plan: Plan, ca_pin: str) -> dict[str, str]:
+        def late(plan: InitPlan, ca_pin: str) -> dict[str, str]:
             self.plan.directory.mkdir()
             (self.plan.directory / "winner").write_text("")
             return {}

@@ -11,12 +11,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config import read_settings
 from svc.errors import UsageError
-from svc.setup.plan import ALL, ISSUING_CA_DAYS, Plan, Ports, Served, read_served
+from svc.setup.plan import ALL, ISSUING_CA_DAYS, InitPlan, InitPorts, PlannedResource, read_served
 from svc.setup.texts import FIRST_POLICY, configurations
 
 PIN = "ab" * 32
 NUMBERS = {"limits.drain_secs": 1, "audit.head_after_secs": 0.25, "limits.handshake_secs": 3}
-PLAN = Plan(Path("/srv/gate"), "gate.example.org")
+PLAN = InitPlan(Path("/srv/gate"), "gate.example.org")
 _PATHS = st.text(
     st.characters(blacklist_categories=("C", "Z"), blacklist_characters="/?#\\\0"), min_size=1
 ).filter(lambda text: text not in (".", ".."))
@@ -65,12 +65,12 @@ class PlanTests(SynchronousTestCase):
 
     def test_resource_twice_is_refused(self) -> None:
         """Two targets of one name could not both be dialed."""
-        one = Served("db1", "tcp", "10.0.0.5:5432")
+        one = PlannedResource("db1", "tcp", "10.0.0.5:5432")
         self.refused("--resource", served=(one, one))
 
     def test_resources_are_read(self) -> None:
         """An id, a kind and an address; every other form names the option."""
-        self.assertEqual(read_served("db1=tcp:[::1]:5"), Served("db1", "tcp", "[::1]:5"))
+        self.assertEqual(read_served("db1=tcp:[::1]:5"), PlannedResource("db1", "tcp", "[::1]:5"))
         for text in ("db1", "db1=tcp", "=tcp:h:1", "db1=tcp:h", "db1=tcp:h:0", "D=tcp:h:1"):
             self.assertIn("--resource", self.assertRaises(UsageError, read_served, text).text)
 
@@ -87,7 +87,10 @@ class TextTests(SynchronousTestCase):
 
     def test_another_kind_is_put_in_use(self) -> None:
         """A kind of a drop-in is named in every configuration; ssh and tcp need not be."""
-        desk, db = Served("desk", "vnc", "10.0.0.6:5900"), Served("db1", "tcp", "10.0.0.5:5432")
+        desk, db = (
+            PlannedResource("desk", "vnc", "10.0.0.6:5900"),
+            PlannedResource("db1", "tcp", "10.0.0.5:5432"),
+        )
         for roles in (PLAN.roles, (ALL,)):
             plan = evolve(PLAN, served=(desk, db), roles=roles)
             for name, text in configurations(plan, PIN).items():
@@ -98,7 +101,7 @@ class TextTests(SynchronousTestCase):
 
     def test_separate_roles(self) -> None:
         """The Proxy reaches the Authority, the Connector the Proxy, at the ports that listen."""
-        plan = evolve(PLAN, served=(Served("db1", "tcp", "10.0.0.5:5432"),))
+        plan = evolve(PLAN, served=(PlannedResource("db1", "tcp", "10.0.0.5:5432"),))
         texts = configurations(plan, PIN)
         authority = read_settings(texts["authority.toml"], "authority")
         proxy = read_settings(texts["proxy.toml"], "proxy")
@@ -131,7 +134,7 @@ class TextTests(SynchronousTestCase):
 
     def test_numbers_are_written(self) -> None:
         """What is not left to its default stands in the file."""
-        plan = evolve(PLAN, roles=(ALL,), ports=Ports(9, 1, 2, 3), numbers=NUMBERS)
+        plan = evolve(PLAN, roles=(ALL,), ports=InitPorts(9, 1, 2, 3), numbers=NUMBERS)
         read = read_settings(configurations(plan, PIN)["all.toml"], ALL)
         self.assertEqual((read.limits.drain_secs, read.limits.handshake_secs), (1, 3))
         self.assertEqual(read.audit.head_after_secs, 0.25)

@@ -11,7 +11,7 @@ from twisted.trial.unittest import TestCase
 from svc.audit.log.record import seal
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import AuditRecord, chain_hash
-from svc.model.cluster.node import JoinToken, Leaf, Node, TokenRole
+from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.session.session import Session, SessionEnd
@@ -61,7 +61,7 @@ def fill(tx: ITransaction) -> None:
     for number, text in enumerate(HOSTILE):
         each, blob = f"{number}{text}", bytes([number]) * 32
         tx.schema.settle(each, text)
-        tx.tokens.add(JoinToken(each, blob, TokenRole.PROXY, 9.25, text, ()), 1.0)
+        tx.tokens.add(TokenRecord(each, blob, TokenRole.PROXY, 9.25, text, ()), 1.0)
         tx.nodes.register(
             Node(each, each, "connector", blob, blob, Leaf(text, blob, 0.1), 1 / 3, version=text)
         )

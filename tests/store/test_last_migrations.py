@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.state import resource_entry
 from svc.model.cluster.resource import Resource
-from svc.model.store.migration import Standing
+from svc.model.store.migration import StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.migrate import migrations_folder
@@ -108,7 +108,7 @@ class LastMigrations:
         status = self.factory.migration_status(self.url)
         self.assertEqual(status.ids, tuple(f"m{n:04d}_{name}" for n, name in enumerate(LAST, 80)))
         self.assertEqual(self.migrate(self.factory), status.ids)
-        self.assertIs(self.factory.migration_status(self.url).standing, Standing.CURRENT)
+        self.assertIs(self.factory.migration_status(self.url).standing, StoreStanding.CURRENT)
 
     @proves("U-PHA-21", "X-56", "X-89")
     def test_what_it_meant(self: Any) -> None:

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.errors import LockTimeout, MigrationsBroken, SvcError, UnknownApplied
-from svc.model.store.migration import Standing
+from svc.model.store.migration import StoreStanding
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.engine.lock import take_lock
 from svc.store.migrate import apply_pending, discover, migrations_folder, split
@@ -112,7 +112,7 @@ class MigrateTests(FolderCase):
         self.assertEqual(self.factory.migration_status(url).ids, ids)
         report = migrate(url, self.factory)
         self.assertEqual((report.applied, report.level, report.count), (ids, ids[-1], 3))
-        self.assertIs(self.factory.migration_status(url).standing, Standing.CURRENT)
+        self.assertIs(self.factory.migration_status(url).standing, StoreStanding.CURRENT)
         self.assertEqual(migrate(url, self.factory).applied, ())
         rows = sqlite3.connect(path_of(url)).execute("SELECT * FROM two").fetchall()
         self.assertEqual(rows, [(3,)])
@@ -168,7 +168,9 @@ class MigrateTests(FolderCase):
         edit(url, "INSERT INTO svc_migrations VALUES ('m9999_x', 'sum', 1.0, 'newer')")
         before = files_beside(url)
         status = store_sqlite.migration_status(url)
-        self.assertEqual((status.standing, status.ids), (Standing.UNKNOWN_APPLIED, ("m9999_x",)))
+        self.assertEqual(
+            (status.standing, status.ids), (StoreStanding.UNKNOWN_APPLIED, ("m9999_x",))
+        )
         self.assertRaises(UnknownApplied, migrate, url)
         self.assertRaises(UnknownApplied, store_sqlite.open, url, real_needs())
         self.assertEqual(files_beside(url), before)

@@ -19,7 +19,7 @@ from svc.errors import (
     SvcError,
     UnknownApplied,
 )
-from svc.model.store.migration import MigrationReport, Standing
+from svc.model.store.migration import MigrationReport, StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.migrate import discover, migrations_folder
 from svc.store.postgres.factory import PostgresFactory
@@ -90,7 +90,7 @@ class MigrateTests(FolderCase):
         self.assertEqual(dump(url), [])
         report = migrate(url, self.postgres)
         self.assertEqual((report.applied, report.level, report.count), (ids, ids[-1], 2))
-        self.assertIs(self.postgres.migration_status(url).standing, Standing.CURRENT)
+        self.assertIs(self.postgres.migration_status(url).standing, StoreStanding.CURRENT)
         before = dump(url)
         self.assertEqual(migrate(url, self.postgres).applied, ())
         self.assertEqual(dump(url), before)
@@ -120,7 +120,9 @@ class MigrateTests(FolderCase):
         edit(url, "INSERT INTO svc_migrations VALUES ('m9999_x', 'sum', 1.0, 'newer')")
         before = dump(url)
         status = store_postgresql.migration_status(url)
-        self.assertEqual((status.standing, status.ids), (Standing.UNKNOWN_APPLIED, ("m9999_x",)))
+        self.assertEqual(
+            (status.standing, status.ids), (StoreStanding.UNKNOWN_APPLIED, ("m9999_x",))
+        )
         self.assertRaises(UnknownApplied, migrate, url)
         self.assertRaises(UnknownApplied, store_postgresql.open, url, real_needs())
         self.assertEqual(dump(url), before)

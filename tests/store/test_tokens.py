@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
-from svc.model.cluster.node import JoinToken, Spending, TokenRole
+from svc.model.cluster.node import Spending, TokenRecord, TokenRole
 from svc.store.sqlite.memory import memory_store
 from svc.testing.contracts.store import plain_chain_hash
 
@@ -33,7 +33,7 @@ class TokenMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = memory_store(plain_chain_hash)
-        self.tokens: dict[str, JoinToken] = {}
+        self.tokens: dict[str, TokenRecord] = {}
         self.gone: set[str] = set()
         self.won: list[str] = []
         self.at = 0.0
@@ -54,7 +54,7 @@ class TokenMachine(RuleBasedStateMachine):
 
     @rule(id=IDS, secret=SECRETS, lives=st.floats(1, 30))
     def add(self, id: str, secret: bytes, lives: float) -> None:
-        token = JoinToken(id, secret, TokenRole.PROXY, self.at + lives)
+        token = TokenRecord(id, secret, TokenRole.PROXY, self.at + lives)
         try:
             self.ask(lambda tx: tx.tokens.add(token, self.at))
         except AlreadyExists:

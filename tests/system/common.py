@@ -6,8 +6,8 @@ import json
 from functools import cache
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.system.world import around
 
 PROFILE = 'blue "1" \\ é'
@@ -24,20 +24,20 @@ def shared() -> Gateway:
     """
     port = around().ports["echo"]
     targets = [
-        Target("echo", f"127.0.0.1:{port}"),
-        Target("vault", f"127.0.0.1:{port}", labels=("closed=yes",)),
+        GatewayTarget("echo", f"127.0.0.1:{port}"),
+        GatewayTarget("vault", f"127.0.0.1:{port}", labels=("closed=yes",)),
     ]
     numbers = {"snapshot.valid_secs": VALID_SECS, "tunnel.keepalive_secs": 1}
     return make_gateway(targets, numbers=numbers, environ=dict.fromkeys(ROLES, _ENVIRON))
 
 
 @cache
-def ada() -> Person:
+def ada() -> GatewayPerson:
     """A person of the group that may use ``echo``; no resident runs."""
     return shared().add_person("ada", "ops")
 
 
 @cache
-def eve() -> Person:
+def eve() -> GatewayPerson:
     """A person of no group, who may view nothing."""
     return shared().add_person("eve")

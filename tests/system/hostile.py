@@ -26,11 +26,11 @@ from svc.messages.control import (
     AUTHORIZE_METHOD,
     HELLO_METHOD,
     REGISTER_METHOD,
-    Answer,
     Ask,
+    AuthorizeAnswer,
     ProxyDecision,
+    RegistrationVerdict,
     TunnelSeen,
-    Verdict,
     ask_message,
     decode_connector_down,
     encode_connector_up,
@@ -51,7 +51,7 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
-from svc.model.cluster.registration import Accepted
+from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.signing import Signed
@@ -140,7 +140,7 @@ class HostileProxy:
     alter: Callable[[bytes], bytes] = field(default=lambda data: data)
     carried: tuple[Tap, Tap] = field(init=False)
     asked: list[Ask] = field(factory=list)
-    grants: list[Answer] = field(factory=list)
+    grants: list[AuthorizeAnswer] = field(factory=list)
     tunnels: list[Held] = field(factory=list)
     control: IRpcChannel = field(init=False)
     _ending: list[Callable[[], Any]] = field(factory=list)
@@ -200,7 +200,7 @@ class HostileProxy:
         """Its own word: always allow."""
         return ProxyDecision(random_id(os.urandom), "allow", **said)
 
-    async def authorize(self, ask: Ask) -> Answer:
+    async def authorize(self, ask: Ask) -> AuthorizeAnswer:
         """Put a request before Authority."""
         message = ask_message(ask)
         answer = await self.control.unary(
@@ -217,11 +217,11 @@ class HostileProxy:
         assert isinstance(said, Nonce), said
         return stream, said.nonce
 
-    async def submit(self, stream: IRpcStream, signed: Signed) -> Verdict:
+    async def submit(self, stream: IRpcStream, signed: Signed) -> RegistrationVerdict:
         """Answer the challenge; what Authority says."""
         await stream.send(encode_connector_up(signed))
         said = decode_connector_down(await stream.receive() or b"")
-        assert isinstance(said, Verdict), said
+        assert isinstance(said, RegistrationVerdict), said
         return said
 
     # -- towards the Connector
@@ -244,7 +244,7 @@ class HostileProxy:
             verdict = await self.submit(stream, signed)
             if not verdict.accepted:
                 raise Denied(verdict.text, reason=verdict.reason)
-            await held.say(Accepted(90, verdict.withheld))
+            await held.say(AcceptedRegistration(90, verdict.withheld))
             self.tunnels.append(held)
             await self._read(held)
         finally:
@@ -278,7 +278,7 @@ class HostileProxy:
         self.asked.append(ask)
         await self.on_open(call, ask)
 
-    async def granted(self, ask: Ask) -> tuple[Answer, Signed]:
+    async def granted(self, ask: Ask) -> tuple[AuthorizeAnswer, Signed]:
         """Authority's grant for a request; its refusal as SvcError."""
         answer = await self.authorize(ask)
         if answer.grant is None:

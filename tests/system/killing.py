@@ -10,9 +10,9 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import Target
+from svc.testing.gateway.settings import GatewayTarget
 from tests.system.traffic import Traffic
 from tests.system.world import around
 
@@ -30,9 +30,9 @@ DISCONNECTS = "svc_connector_tunnel_disconnects_total"
 REGISTRATIONS = "svc_connector_tunnels_total"
 
 
-def echo() -> Target:
+def echo() -> GatewayTarget:
     """The one resource of these tests."""
-    return Target("echo", f"127.0.0.1:{around().ports['echo']}")
+    return GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
 
 
 @cache
@@ -43,7 +43,7 @@ def gateway() -> Gateway:
     return made
 
 
-def ada() -> Person:
+def ada() -> GatewayPerson:
     """The person of :func:`gateway`."""
     return gateway().people[0]
 

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from svc.compose.client import PersonSide, client_settings, load_person
 from svc.interfaces.rpc import IRpcChannel
 from svc.runtime.context import Runtime
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 
 
-def side_of(person: Person) -> PersonSide:
+def side_of(person: GatewayPerson) -> PersonSide:
     """The identity of a person who has joined, ready to connect."""
     settings = client_settings(str(person.directory / "client.toml"), {})
     return load_person(Runtime(reactor, time.time, os.urandom, {}), settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import define
 
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
 from tests.tools import stock_tool
 
@@ -63,7 +63,7 @@ class Sshd:
         }
         return ["-F", "none", *(f"-o{name}={value}" for name, value in said.items())]
 
-    def tool(self, name: str, person: Person) -> list[str]:
+    def tool(self, name: str, person: GatewayPerson) -> list[str]:
         """How an argument vector of ``ssh`` or ``scp`` begins; run it with the person's HOME."""
         return [stock_tool(name), *self.options(person.proxy_command())]
 

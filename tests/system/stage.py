@@ -27,7 +27,7 @@ from twisted.internet.task import deferLater
 from svc.compose.drop_ins import load_kinds
 from svc.config import Address
 from svc.interfaces.kinds import IResourceKind
-from svc.join.enroll import Asking, enroll_direct, with_audit_key
+from svc.join.enroll import JoinRequest, enroll_direct, with_audit_key
 from svc.model.cluster.token import parse_token
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
@@ -170,7 +170,7 @@ class Stage:
         store = IdentityStore(directory)
         key = store.pending_key()
         gateway = self.gateway
-        asking = Asking(gateway.pin, token, make_request(key), gateway.files.cluster)
+        asking = JoinRequest(gateway.pin, token, make_request(key), gateway.files.cluster)
         if role.is_node:
             asking = with_audit_key(asking, store.audit_key())
         endpoint = dialed(reactor, self.address("join"))

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, fields
 from twisted.internet.defer import Deferred, DeferredQueue
 
-from svc.client.sessions import Wish
+from svc.client.sessions import SessionIntent
 from svc.compose.node import tls_endpoint
 from svc.config import Address
 from svc.errors import SvcError
@@ -35,7 +35,7 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
-from svc.model.cluster.registration import Accepted, DeclaredResource, Registration
+from svc.model.cluster.registration import AcceptedRegistration, DeclaredResource, Registration
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.session.grant import Ceiling, Grant
@@ -305,7 +305,7 @@ class StrangeConnector:
         signed = self.identity.sign(Purpose.REGISTRATION, encode_registration(registration))
         await stream.send(encode_up(signed))
         said = decode_down(await stream.receive() or b"")
-        assert isinstance(said, Accepted), said
+        assert isinstance(said, AcceptedRegistration), said
         reading = Deferred.fromCoroutine(self._read(stream))
         reading.addErrback(lambda ended: ended.trap(SvcError))
 
@@ -359,7 +359,7 @@ class CarryTests(HostileCase):
         client, channel = await dialer(self.stage.people["ada"], self.address)
         self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
         tool, factory = listening()
-        opening = client.endpoint(Wish("vault", kinds()["tcp"])).connect(factory)
+        opening = client.endpoint(SessionIntent("vault", kinds()["tcp"])).connect(factory)
         sent = await left.notice()
         second = await left.dial(self.address)
         self.addCleanup(lambda: Deferred.fromCoroutine(second.close()))

@@ -17,9 +17,9 @@ from hyperframe.frame import PingFrame
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import AUTHORITY, PROXY, Target
+from svc.testing.gateway.settings import AUTHORITY, PROXY, GatewayTarget
 from tests.system.attackers import CALLS, CALM, FLOODS, MANY, WRONGS, Attacker
 from tests.system.hostile_server import hostile_server
 from tests.system.raw import Ending, greeted
@@ -37,7 +37,7 @@ class Attacked:
     """A gateway, and a session that was open before the attackers came."""
 
     gateway: Gateway
-    person: Person
+    person: GatewayPerson
     session: socket.socket
     rss: int
 
@@ -71,7 +71,7 @@ class Attacked:
 def attacked() -> Attacked:
     """The gateway of this module, warm."""
     port = around().ports["echo"]
-    gateway = make_gateway([Target("echo", f"127.0.0.1:{port}")], numbers=_SHORT)
+    gateway = make_gateway([GatewayTarget("echo", f"127.0.0.1:{port}")], numbers=_SHORT)
     person = gateway.add_person("ada", "ops")
     person.up("echo")
     session = socket.create_connection(person.endpoint("echo"), 30)

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.client.resident.control import ask_resident
 from svc.errors import SvcError
 from svc.testing.gateway.fork_server import CLOCK_OFFSET
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.system.common import ada, shared
 
@@ -21,13 +21,13 @@ def off(offset: float) -> dict[str, str]:
     return {CLOCK_OFFSET: str(offset)}
 
 
-def with_clock(person: Person, offset: float, *words: str, stdin: str = "") -> Ran:
+def with_clock(person: GatewayPerson, offset: float, *words: str, stdin: str = "") -> Ran:
     """Run a person's command on such a machine."""
     return run(svc_command(*words), person.home, off(offset), stdin=stdin.encode())
 
 
 class WrongClockTests(SynchronousTestCase):
-    def join(self, person: Person, token: str, offset: float) -> Ran:
+    def join(self, person: GatewayPerson, token: str, offset: float) -> Ran:
         proxy = shared().listening("proxy")["public"]
         words = ("join", "--proxy", proxy, "--ca-pin", shared().pin)
         return with_clock(person, offset, *words, stdin=token)
@@ -35,7 +35,7 @@ class WrongClockTests(SynchronousTestCase):
     def test_join(self) -> None:
         """Join says by how much the clock is off, and the token is good when it has been set."""
         token = shared().operator("persons", "add", "cleo").stdout.strip()
-        person = Person("cleo", shared().directory / "home-cleo", ada().cluster)
+        person = GatewayPerson("cleo", shared().directory / "home-cleo", ada().cluster)
         person.home.mkdir(mode=0o700)
         for offset, said in (
             (-45, "this machine's clock is 45 s behind"),
@@ -92,7 +92,7 @@ class EndedTests(SynchronousTestCase):
         shown = with_clock(ada(), 12 * HOUR - 1800, "status").checked()
         self.assertRegex(shown.stdout, r"certificate +until .*, in (29|30) min: run `svc join`")
 
-    def resident(self, person: Person, offset: float, says: str) -> Child:
+    def resident(self, person: GatewayPerson, offset: float, says: str) -> Child:
         """``svc up`` on such a machine, once it has said this and answers."""
         words, log = svc_command("up"), person.home / "up.log"
         child = Child("up-dora", words, person.home, log, off(offset))

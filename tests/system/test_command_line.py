@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import Ran, environment, run, svc_command, until
-from svc.testing.gateway.settings import AUTHORITY, Target
+from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
 from tests.fault.tcp import FaultProxy
 from tests.postgres import own_server
 from tests.system.common import ada, eve, shared
@@ -48,7 +48,7 @@ class DatabaseTests(SynchronousTestCase):
         psql, server = stock_tool("psql"), own_server(self)
         way = FaultProxy(f"{server.directory}/.s.PGSQL.5432")
         self.addCleanup(way.close)
-        gateway = make_gateway([Target("db1", way.address)])
+        gateway = make_gateway([GatewayTarget("db1", way.address)])
         self.addCleanup(gateway.end)
         person = gateway.add_person("ada", "ops")
         resident = person.up("db1")

@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.lanes.preface import GO, PREFACE_BYTES
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from tests.system.world import World, world
 
@@ -89,7 +89,7 @@ def lanes() -> World:
 
 
 @cache
-def listened_to() -> tuple[Person, Between]:
+def listened_to() -> tuple[GatewayPerson, Between]:
     """A person of that gateway whose every connection passes another hand."""
     gateway = lanes().gateway
     host, _, port = gateway.public.rpartition(":")

@@ -14,9 +14,9 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import begun, environment, svc_command, until
-from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, Target
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.system.world import around
 
 TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1
@@ -44,7 +44,7 @@ class Cut:
 class ProxySsh:
     """One session through `svc proxy-ssh`, whose pipes the test holds as a tool would."""
 
-    person: Person
+    person: GatewayPerson
     process: Any = field(init=False)
     given: int = field(init=False)
     output: int = field(init=False)
@@ -88,7 +88,7 @@ class ProxySsh:
 class ThroughResident:
     """One session through an endpoint of `svc up`."""
 
-    person: Person
+    person: GatewayPerson
     peer: Any = field(init=False)
     before: int = field(default=0, init=False)
 
@@ -138,11 +138,11 @@ class ThroughResident:
         self.peer.close()
 
 
-WAYS: dict[str, Callable[[Person], Any]] = {"proxy-ssh": ProxySsh, "up": ThroughResident}
+WAYS: dict[str, Callable[[GatewayPerson], Any]] = {"proxy-ssh": ProxySsh, "up": ThroughResident}
 
 
-def _echo() -> Target:
-    return Target("echo", f"127.0.0.1:{around().ports['echo']}")
+def _echo() -> GatewayTarget:
+    return GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
 
 
 @cache
@@ -156,15 +156,15 @@ class EndingTests(SynchronousTestCase):
     """Each cause of an end, seen through both ways to open a session."""
 
     gateway: Gateway
-    person: Person
+    person: GatewayPerson
 
-    def shared(self) -> Person:
+    def shared(self) -> GatewayPerson:
         """The person of the gateway that these tests share; who takes a part of it puts it back."""
         self.gateway = _shared()
         self.person = self.gateway.people[0]
         return self.person
 
-    def make(self, **numbers: Any) -> Person:
+    def make(self, **numbers: Any) -> GatewayPerson:
         """A gateway of its own and a person in it."""
         made = {name.replace("__", "."): value for name, value in numbers.items()}
         self.gateway = make_gateway([_echo()], numbers=made)
@@ -174,7 +174,7 @@ class EndingTests(SynchronousTestCase):
 
     def ends(
         self,
-        person: Person,
+        person: GatewayPerson,
         reason: str,
         end: Callable[[], object],
         mend: Callable[[], object] = lambda: None,
@@ -189,7 +189,7 @@ class EndingTests(SynchronousTestCase):
         expected = [(way, reason, recorded or reason) for way in WAYS] * TIMES
         self.assertEqual(told, expected)
 
-    def cuts(self, person: Person, end: Callable[[], object]) -> dict[str, Cut]:
+    def cuts(self, person: GatewayPerson, end: Callable[[], object]) -> dict[str, Cut]:
         """Open a session of each way, end both by one *end*; what was told of each."""
         sessions = {way: made(person) for way, made in WAYS.items()}
         opened: list[Any] = []
@@ -326,14 +326,14 @@ class EndingTests(SynchronousTestCase):
         self.gateway.start(role)
         self.gateway.await_tunnels(1)
 
-    def begin_anew(self, person: Person) -> None:
+    def begin_anew(self, person: GatewayPerson) -> None:
         """Another certificate, in use at once: a resident looks for one only now and then."""
         self.rejoin(person)
         if person.resident is not None:
             person.resident.kill()
             person.up("echo")
 
-    def rejoin(self, person: Person) -> None:
+    def rejoin(self, person: GatewayPerson) -> None:
         """Another certificate for the person, and the resident takes it."""
         token = self.gateway.operator("persons", "add", person.name).stdout.strip()
         person.join(self.gateway.public, self.gateway.pin, token)

@@ -15,9 +15,9 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
-from svc.client.sessions import Wish
+from svc.client.sessions import SessionIntent
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
-from svc.messages.control import Lanes, lanes_message
+from svc.messages.control import AuthorityGreeting, lanes_message
 from svc.messages.snapshot import (
     SNAPSHOT_METHOD,
     SnapshotFrame,
@@ -68,7 +68,7 @@ class FalseAuthority:
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         principal = self._identity.principal
-        return lanes_message(Lanes(principal.cluster, principal.id, "0.11.0"))
+        return lanes_message(AuthorityGreeting(principal.cluster, principal.id, "0.11.0"))
 
     async def _snapshot(self, call: IRpcCall) -> None:
         await call.receive()
@@ -128,7 +128,7 @@ class SnapshotTests(HostileCase):
         client, channel = await dialer(self.stage.people["ada"], address_of(gateway.public))
         self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
         _, factory = listening()
-        opening = client.endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        opening = client.endpoint(SessionIntent("db1", kinds()["tcp"])).connect(factory)
         self.assertEqual((await self.refusal(opening)).reason, "policy_stale")
         self.assertEqual(false.asked, [])
         child.kill()

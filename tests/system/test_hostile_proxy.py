@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
     encode_dss_signature,
 )
 
-from svc.client.sessions import Wish
+from svc.client.sessions import SessionIntent
 from svc.interfaces.rpc import IRpcStream
 from svc.messages.control import (
     DEPARTED_METHOD,
     END_METHOD,
     Ask,
+    CountedEnd,
     Departure,
-    Ended,
     departure_message,
     ended_message,
 )
@@ -142,7 +142,7 @@ class RequestTests(HostileCase):
         """What a real client signed opens one session, also when Authority was restarted since."""
         await self.evil.tunnel()
         tool, factory = listening()
-        await (await self.dialer()).endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        await (await self.dialer()).endpoint(SessionIntent("db1", kinds()["tcp"])).connect(factory)
         tool.transport.write(b"once")
         self.assertEqual(await tool.until(4), b"once")
         [used] = self.evil.asked
@@ -163,11 +163,14 @@ class RequestTests(HostileCase):
         """A Proxy ends no session of another Proxy, whatever it reports or claims."""
         await self.evil.tunnel()
         tool, factory = listening()
-        await (await self.dialer()).endpoint(Wish("db1", kinds()["tcp"])).connect(factory)
+        await (await self.dialer()).endpoint(SessionIntent("db1", kinds()["tcp"])).connect(factory)
         uid = decode_request(self.evil.asked[0].request).session_uid
         other = await self.proxy(OTHER, listen=False)
         ended = await other.control.unary(
-            END_METHOD, ended_message([Ended(uid, "closed")]), pb.EndSessionsResponse, timeout=10
+            END_METHOD,
+            ended_message([CountedEnd(uid, "closed")]),
+            pb.EndSessionsResponse,
+            timeout=10,
         )
         left = await other.control.unary(
             DEPARTED_METHOD,

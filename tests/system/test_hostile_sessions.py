@@ -16,7 +16,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Protocol
 from twisted.internet.threads import deferToThread
 
-from svc.client.sessions import Wish
+from svc.client.sessions import SessionIntent
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.control import Ask
@@ -27,7 +27,7 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.frames import open_frame
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran
 from svc.tunnel.tls import MakeConnection, SessionTls
 from tests.proof import proves
@@ -61,7 +61,7 @@ class SessionCase(HostileCase):
         """A session of a real client through EVIL."""
         tool, factory = listening()
         client = await self.dialer()
-        await client.endpoint(Wish(resource, kinds()[kind])).connect(factory)
+        await client.endpoint(SessionIntent(resource, kinds()[kind])).connect(factory)
         return tool
 
     async def not_opened(self) -> SvcError:
@@ -279,7 +279,7 @@ class JoiningTests(SessionCase):
     async def join(self, name: str, token: str) -> Ran:
         """``svc join`` of a person, as a process, through EVIL."""
         gateway = self.stage.gateway
-        person = Person(name, gateway.directory / f"home-{name}", gateway.files.cluster)
+        person = GatewayPerson(name, gateway.directory / f"home-{name}", gateway.files.cluster)
         person.home.mkdir(mode=0o700, exist_ok=True)
         words = ("join", "--proxy", str(self.stage.public(EVIL)), "--ca-pin")
         pin = self.stage.gateway.pin

@@ -6,7 +6,7 @@ import shutil
 import signal
 
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import Target
+from svc.testing.gateway.settings import GatewayTarget
 from tests.proof import proves
 from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 
@@ -181,7 +181,7 @@ class Kills(KillCase):
         gateway, proxy = self.gateway, self.proxy
         registered = gateway.metric("proxy", REGISTRATIONS, outcome="registered")
         notices = gateway.metric("proxy", "svc_abandoned_session_notices_total")
-        gateway.make_connector([Target("second", echo().address)], "c2")
+        gateway.make_connector([GatewayTarget("second", echo().address)], "c2")
         self.addCleanup(self._forget, "c2")
         gateway.await_tunnels(2)
         self.assertEqual(

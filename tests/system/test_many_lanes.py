@@ -22,7 +22,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from svc.lanes.pipes import PIPE_BYTES
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.processes import Child, until
-from svc.testing.gateway.settings import PROXY, Target
+from svc.testing.gateway.settings import PROXY, GatewayTarget
 from tests.system.kernel import sockets_of
 from tests.system.world import around
 
@@ -110,7 +110,7 @@ class ManyLanesTests(SynchronousTestCase):
         if not hasattr(os, "splice"):
             raise SkipTest("this Python has no os.splice")
         # One of its own: its Proxy has no pipe that earlier sessions have left.
-        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         self.gateway = make_gateway([target], numbers=NUMBERS)
         self.addCleanup(self.gateway.end)
         self.proxy = self.gateway.child(PROXY)

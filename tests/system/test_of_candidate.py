@@ -10,10 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import Ran, run, svc_command
-from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.pki.candidate import make_identity_old, make_keys_old
 
-TARGET = Target("echo", "127.0.0.1:9")
+TARGET = GatewayTarget("echo", "127.0.0.1:9")
 SAID = (
     ": was made by an earlier candidate of svc, whose certificates carry private extensions",
     "never released",

@@ -8,9 +8,9 @@ from functools import cache
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.world import around
 
@@ -24,7 +24,7 @@ DUPLICATES = "svc_connector_duplicate_proxy_connections_total"
 @cache
 def gateway() -> Gateway:
     """With two Proxies, and a person at each; its Connector is configured by each test."""
-    made = make_gateway([Target("echo", f"127.0.0.1:{around().ports['echo']}")])
+    made = make_gateway([GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")])
     made.add_proxy(SECOND)
     made.add_person("ada", "ops")
     made.add_person("bob", "ops", proxy=SECOND)
@@ -56,7 +56,7 @@ class TwoProxies(SynchronousTestCase):
         for name, value in series.items():
             self.gateway.await_metric(CONNECTOR, SERIES + name, value)
 
-    def echoes(self, person: Person) -> None:
+    def echoes(self, person: GatewayPerson) -> None:
         """Fail unless a session of this person carries bytes."""
         if person.resident is None:
             person.up("echo")

@@ -15,9 +15,9 @@ from google.rpc.status_pb2 import Status
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import PROXY, Target
+from svc.testing.gateway.settings import PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system import raw_tls
 from tests.system.test_health import OURS, SERVING, STOCK, probes
@@ -33,7 +33,7 @@ EXHAUSTED, UNIMPLEMENTED, UNAUTHENTICATED, OK = "8", "12", "16", "0"
 @cache
 def listener() -> Gateway:
     """A gateway whose Proxy has the shipped budget, a short handshake, and takes TLS 1.2."""
-    target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+    target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
     numbers = {
         "limits.anonymous_per_minute": 60,
         "limits.anonymous_burst": 20,
@@ -44,7 +44,7 @@ def listener() -> Gateway:
 
 
 @cache
-def person() -> Person:
+def person() -> GatewayPerson:
     """A person who may use ``echo``."""
     return listener().add_person("ada", "ops")
 

@@ -11,9 +11,9 @@ from twisted.trial.unittest import TestCase
 
 from svc.testing.gateway.flood import answers, start_flood
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import PROXY, Target
+from svc.testing.gateway.settings import PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.world import around
 
@@ -28,12 +28,12 @@ class FloodTests(TestCase):
     timeout = 120
 
     def setUp(self) -> None:
-        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         self.gateway: Gateway = make_gateway([target], numbers=NUMBERS)
         self.addCleanup(self.gateway.end)
         self.ann = self.gateway.add_person("ann", "ops")
         self.ann.up("echo")
-        self.eve: Person = self.gateway.add_person("eve")
+        self.eve: GatewayPerson = self.gateway.add_person("eve")
 
     def records(self, event: str) -> list[dict[str, Any]]:
         """Those of one sort, of everything there is."""

@@ -12,9 +12,9 @@ from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.proto.gate.v1 import health_pb2
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.kernel import sockets_of
 from tests.system.side import closed, side_of
@@ -33,7 +33,7 @@ def renewed(gateway: Gateway, role: str, outcome: str = "ok") -> float:
     return sum(n for one, n in samples if one.startswith(name) and all(x in one for x in labels))
 
 
-def echoed(person: Person, said: bytes) -> None:
+def echoed(person: GatewayPerson, said: bytes) -> None:
     """One whole session; AssertionError unless it comes back."""
     with socket.create_connection(person.endpoint("echo"), 10) as session:
         session.sendall(said)
@@ -48,7 +48,7 @@ class RenewalTests(SynchronousTestCase):
     @proves("G-IDN-02", "G-MET-32")
     def test_renews_under_sessions(self) -> None:
         """Leaves of 3 s: every role renews five times, no session and no tunnel is lost."""
-        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         gateway = make_gateway([target], numbers={"identity.node_leaf_secs": LEAF_SECS})
         self.addCleanup(gateway.end)
         person = gateway.add_person("ada", "ops")
@@ -97,7 +97,7 @@ class ExpiryTests(TestCase):
     async def test_old_connection(self) -> None:
         """A person's certificate of 4 s is refused on its own old connection once it has ended."""
         # A gateway of its own: where snapshots go stale soon, that would refuse it first.
-        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         gateway = make_gateway([target], numbers={"identity.person_leaf_secs": PERSON_SECS})
         self.addCleanup(gateway.end)
         person = gateway.add_person("brief", "ops")

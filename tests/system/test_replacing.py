@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, Target
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, GatewayTarget
 from tests.system.world import around
 
 REFUSED = "registration refused"
@@ -21,7 +21,10 @@ class ReplacingTests(SynchronousTestCase):
     def test_replaced(self) -> None:
         """It is refused with the owner named, given all resources at once, and serves them."""
         port = around().ports["echo"]
-        targets = [Target("echo", f"127.0.0.1:{port}"), Target("mirror", f"127.0.0.1:{port}")]
+        targets = [
+            GatewayTarget("echo", f"127.0.0.1:{port}"),
+            GatewayTarget("mirror", f"127.0.0.1:{port}"),
+        ]
         gateway = make_gateway(targets)
         self.addCleanup(gateway.end)
         person = gateway.add_person("ada", "ops")

@@ -12,9 +12,9 @@ from functools import cache, partial
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.kernel import sockets_of
@@ -22,12 +22,12 @@ from tests.system.world import around
 
 
 @cache
-def bea() -> Person:
+def bea() -> GatewayPerson:
     """A person of the group that may use ``echo``, with no resident."""
     return shared().add_person("bea", "ops")
 
 
-def through(person: Person, resource: str = "echo") -> bytes:
+def through(person: GatewayPerson, resource: str = "echo") -> bytes:
     """What comes back of a word sent through a session of its own."""
     ran = person.svc("proxy-ssh", resource, "--kind", "tcp", stdin=b"word")
     return ran.checked().stdout.encode()
@@ -149,7 +149,7 @@ class ProcessTests(SynchronousTestCase):
         while peer.send(b"x"):
             peer.recv(1)
 
-    def explained(self, person: Person) -> None:
+    def explained(self, person: GatewayPerson) -> None:
         """``svc status`` asks anew, and gives the reason of each refusal."""
         refusal = person.refused("vault")
         plain = person.svc("status").checked().stdout
@@ -174,7 +174,7 @@ class OwnedTests(SynchronousTestCase):
         """The lists hold what was declared, enrolled and revoked, and who was here when."""
         gateway = shared()
         echo = f"127.0.0.1:{around().ports['echo']}"
-        gateway.make_connector([Target("third", echo)], "c3")
+        gateway.make_connector([GatewayTarget("third", echo)], "c3")
         child: Child = gateway.roles.pop("c3")
         self.addCleanup(child.end)
         until("it serves", lambda: self.resources(gateway).get("third") == ("tcp", "c3", "served"))

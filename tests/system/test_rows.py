@@ -14,9 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc import __version__
 from svc.config.keys import KEYS
 from svc.testing.gateway.gateway import Gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import environment, run, svc_command, until
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over
@@ -67,7 +67,7 @@ class AssignmentTests(SynchronousTestCase):
         is_served = node["inventory_served"] == node["inventory_generation"]
         return node if is_served else None
 
-    def held(self, person: Person) -> subprocess.Popen[bytes]:
+    def held(self, person: GatewayPerson) -> subprocess.Popen[bytes]:
         """A session of its own that passes bytes and stays."""
         process = subprocess.Popen(
             svc_command("proxy-ssh", "echo", "--kind", "tcp"),
@@ -105,7 +105,7 @@ class KeyTests(SynchronousTestCase):
     def test_joins_by_its_key(self) -> None:
         """A Connector says which key it has; once that is expected it joins with no token."""
         gateway = shared()
-        gateway.files.add_connector("keyed", [Target("keyed", "127.0.0.1:1")])
+        gateway.files.add_connector("keyed", [GatewayTarget("keyed", "127.0.0.1:1")])
         table = gateway.files.table("keyed")
         del table["join.token_file"]
         gateway.files.write("keyed", table | {"join.by_key": True})

@@ -10,7 +10,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY
 from tests.fault.bad_policies import policy
@@ -59,7 +59,7 @@ class SecretTests(SynchronousTestCase):
         gateway = self.gateway
         cara = ("persons", "add", "cara", "--group", "ops", "--create-groups")
         token = gateway.operator(*cara).stdout.strip()
-        person = Person("cara", gateway.directory / "home-cara", gateway.files.cluster)
+        person = GatewayPerson("cara", gateway.directory / "home-cara", gateway.files.cluster)
         person.join(gateway.public, gateway.pin, token)
         # Once more: refused, because it is spent; and one that nobody made.
         for wrong in (token, token[:-8] + "00000000"):
@@ -75,7 +75,7 @@ class SecretTests(SynchronousTestCase):
         parts = [one.split(b"_", 2)[2][:43] for one in (*tokens, token.encode())]
         return [*parts, *(word.encode() for word in (PASSWORD, COOKIE, BEARER))]
 
-    def session(self, person: Person) -> None:
+    def session(self, person: GatewayPerson) -> None:
         """What a browser would send, through the resident's port, and as a caller's metadata."""
         resident = person.up()
         resident.stop()

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
-from svc.testing.gateway.settings import POLICY, Target
+from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.postgres import connected, empty_database
 from tests.proof import proves
 from tests.system.traffic import Traffic
@@ -47,7 +47,7 @@ class SeveralAuthorities(SynchronousTestCase):
     def setUp(self) -> None:
         """One Authority leads, two stand by; each Proxy has a Connector and a person."""
         echo = f"127.0.0.1:{around().ports['echo']}"
-        first, second = Target("echo", echo), Target("echo2", echo)
+        first, second = GatewayTarget("echo", echo), GatewayTarget("echo2", echo)
         self.gateway = init_gateway([first], numbers=NUMBERS)
         self.addCleanup(self.gateway.end)
         self.url = empty_database(self)
@@ -76,7 +76,7 @@ class SeveralAuthorities(SynchronousTestCase):
             files.table(each)["endpoints.control_listen"] for each in PROCESSES.values()
         ]
 
-    def make_second_proxy(self, target: Target) -> None:
+    def make_second_proxy(self, target: GatewayTarget) -> None:
         """It joins at an Authority that stands by; its Connector knows no other Proxy."""
         gateway, files = self.gateway, self.gateway.files
         public = gateway.add_proxy(

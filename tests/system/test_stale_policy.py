@@ -25,9 +25,9 @@ from svc.model.signing import Purpose
 from svc.proto.gate.v1 import session_pb2
 from svc.rpc.frames import open_frame
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import PATIENCE, Ran, until
-from svc.testing.gateway.settings import AUTHORITY, Target
+from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
 from tests.system.common import VALID_SECS, ada, eve, shared
 from tests.system.side import closed, side_of
 from tests.system.test_health import pair, probes
@@ -38,12 +38,12 @@ IS_LONG = os.environ.get("SVC_LONG") == "1"
 _ID = re.compile(r"decision ([0-9a-f]{32})")
 
 
-def through(person: Person, resource: str = "echo") -> Ran:
+def through(person: GatewayPerson, resource: str = "echo") -> Ran:
     """One session of a person by ``svc proxy-ssh``."""
     return person.svc("proxy-ssh", resource, "--kind", "tcp", stdin=b"through")
 
 
-def opens(person: Person, proxy_id: str, names: Iterable[str]) -> list[str]:
+def opens(person: GatewayPerson, proxy_id: str, names: Iterable[str]) -> list[str]:
     """What a person signs and sends to open each of these, in hex."""
     side = side_of(person)
     made = []
@@ -89,12 +89,12 @@ class StaleTests(SynchronousTestCase):
         if not IS_LONG:
             self.check(shared(), ada(), VALID_SECS)
             return
-        target = Target("echo", f"127.0.0.1:{around().ports['echo']}")
+        target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         gateway = make_gateway([target])
         self.addCleanup(gateway.end)
         self.check(gateway, gateway.add_person("ada", "ops"), 60)
 
-    def check(self, gateway: Gateway, person: Person, valid: float) -> None:
+    def check(self, gateway: Gateway, person: GatewayPerson, valid: float) -> None:
         """Authority goes; nothing is granted from then on, and after *valid* seconds told why."""
         self.assertEqual(through(person).checked().stdout, "through")
         gateway.child(AUTHORITY).kill()
@@ -110,7 +110,7 @@ class StaleTests(SynchronousTestCase):
             gateway.start(AUTHORITY)
         until("sessions again", lambda: through(person).stdout == "through")
 
-    def refused(self, person: Person, reason: str) -> Ran | None:
+    def refused(self, person: GatewayPerson, reason: str) -> Ran | None:
         """A session refused for this reason; None while it is another one."""
         ran = through(person)
         self.assertEqual(ran.stdout, "")
@@ -170,7 +170,9 @@ class SecrecyTests(TestCase):
             answers.append(answer.SerializeToString().replace(one.encode(), b"ID"))
         self.assertEqual(answers[0], answers[1])
 
-    async def asked(self, person: Person, decision_id: str) -> session_pb2.SessionWhyResponse:
+    async def asked(
+        self, person: GatewayPerson, decision_id: str
+    ) -> session_pb2.SessionWhyResponse:
         """The raw answer to a person's ``why``."""
         side = side_of(person)
         channel: IRpcChannel = await side.connect()

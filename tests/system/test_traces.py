@@ -12,9 +12,9 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, run, svc_command, until
-from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, Target
+from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.collector import Collector, Seen
 from tests.system.common import shared
@@ -31,13 +31,13 @@ CANARY = "hunter2canary"
 MESSAGES = 10_000 if os.environ.get("SVC_LONG") == "1" else 500
 
 
-def make_traced(collector: Collector, layout: str = "four") -> tuple[Gateway, Person]:
+def make_traced(collector: Collector, layout: str = "four") -> tuple[Gateway, GatewayPerson]:
     """A gateway whose roles export to a collector, and a person whose resident runs."""
     port = around().ports["echo"]
     targets = [
-        Target("echo", f"127.0.0.1:{port}"),
-        Target("vault", f"127.0.0.1:{port}", labels=("closed=yes",)),
-        Target("gone", "127.0.0.1:9"),
+        GatewayTarget("echo", f"127.0.0.1:{port}"),
+        GatewayTarget("vault", f"127.0.0.1:{port}", labels=("closed=yes",)),
+        GatewayTarget("gone", "127.0.0.1:9"),
     ]
     numbers = {"telemetry.otel_endpoint": collector.url, "profile": PROFILE}
     gateway = make_gateway(targets, layout=layout, numbers=numbers)
@@ -53,13 +53,13 @@ def _all_served(gateway: Gateway) -> bool:
 
 
 @cache
-def traced() -> tuple[Collector, Gateway, Person]:
+def traced() -> tuple[Collector, Gateway, GatewayPerson]:
     """One gateway and collector for the tests that leave both well."""
     collector = Collector()
     return (collector, *make_traced(collector))
 
 
-def ask(person: Person, resource: str, question: bytes = b"question") -> bytes:
+def ask(person: GatewayPerson, resource: str, question: bytes = b"question") -> bytes:
     """What a target answers through the gateway; nothing if the session is refused."""
     try:
         with closing(socket.create_connection(person.endpoint(resource), 30)) as peer:
@@ -80,7 +80,7 @@ def opens(collector: Collector) -> set[str]:
     return {span.span_id for span in collector.spans if span.name == OPEN}
 
 
-def refused(gateway: Gateway, person: Person, resource: str) -> str:
+def refused(gateway: Gateway, person: GatewayPerson, resource: str) -> str:
     """The uid of a session that was refused just now."""
 
     def newest() -> str:
@@ -93,7 +93,7 @@ def refused(gateway: Gateway, person: Person, resource: str) -> str:
     return str(gateway.decision(newest())[0]["session_uid"])
 
 
-def settled(collector: Collector, gateway: Gateway, person: Person) -> set[str]:
+def settled(collector: Collector, gateway: Gateway, person: GatewayPerson) -> set[str]:
     """All opens so far: once a later one has come from each role, no earlier is on its way."""
     uid = refused(gateway, person, "gone")
     until("its spans", lambda: len(collector.of_session(uid)) == 3)
@@ -347,7 +347,7 @@ class FailingTests(SynchronousTestCase):
         self._same_answers(person)
         self.assertEqual(len(trace_of(collector, known, "echo", 3)), 3)
 
-    def _same_answers(self, person: Person) -> None:
+    def _same_answers(self, person: GatewayPerson) -> None:
         self.assertEqual(ask(person, "echo"), b"question")
         self.assertEqual(ask(person, "vault"), b"")
         self.assertEqual(person.refused("vault")["reason"], "denied")

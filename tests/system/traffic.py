@@ -21,11 +21,11 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from svc.client.sessions import Wish
+from svc.client.sessions import SessionIntent
 from svc.compose.client import PersonSide, client_settings, load_person
 from svc.errors import SvcError
 from svc.runtime.context import Runtime
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
 
 _BEFORE_NEXT = 0.05
@@ -85,7 +85,7 @@ class Visitor:
     async def _visit(self) -> None:
         if self._channel is None:
             self._channel = await self._side.connect()
-        wish = Wish(self._wanted.resource, self._side.kinds.by_name["tcp"])
+        wish = SessionIntent(self._wanted.resource, self._side.kinds.by_name["tcp"])
         session = self._side.dialer(lambda: self._channel).endpoint(wish)
         echoing: Any = await session.connect(Factory.forProtocol(Echoing))
         assert session.grant is not None
@@ -139,7 +139,7 @@ class Traffic:
 
     def __init__(
         self,
-        person: Person,
+        person: GatewayPerson,
         resource: str,
         *,
         visitors: int = 2,

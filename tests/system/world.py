@@ -14,9 +14,9 @@ from pathlib import Path
 from attrs import define
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
-from svc.testing.gateway.settings import Target
+from svc.testing.gateway.settings import GatewayTarget
 from tests.system.sshd import Sshd, start_sshd
 from tests.tools import find_tool
 
@@ -36,13 +36,13 @@ class Around:
     web_port: int
 
     @property
-    def resources(self) -> list[Target]:
+    def resources(self) -> list[GatewayTarget]:
         """Everything, as resources; ``vault`` is closed to everybody, ``gone`` answers nothing."""
         return [
             *(self._target(name, self.ports[name]) for name in ("echo", "sink", "source")),
             self._target("web", self.web_port),
-            Target("vault", f"127.0.0.1:{self.ports['echo']}", labels=("closed=yes",)),
-            Target("gone", "127.0.0.1:9"),
+            GatewayTarget("vault", f"127.0.0.1:{self.ports['echo']}", labels=("closed=yes",)),
+            GatewayTarget("gone", "127.0.0.1:9"),
         ]
 
     def sent(self) -> int:
@@ -57,8 +57,8 @@ class Around:
         with socket.create_connection(("127.0.0.1", self.ports[name]), 10) as asked:
             return int(asked.makefile("rb").read())
 
-    def _target(self, id: str, port: int) -> Target:
-        return Target(id, f"127.0.0.1:{port}")
+    def _target(self, id: str, port: int) -> GatewayTarget:
+        return GatewayTarget(id, f"127.0.0.1:{port}")
 
 
 @define(eq=False, slots=False)
@@ -67,7 +67,7 @@ class World:
 
     gateway: Gateway
     around: Around
-    person: Person
+    person: GatewayPerson
 
     def connect(self, resource: str, seconds: float = 60.0) -> socket.socket:
         """A connection to the resident's port of a resource."""
@@ -115,8 +115,8 @@ def world(layout: str) -> World:
     has_sshd = find_tool("sshd") is not None and find_tool("ssh-keygen") is not None
     # Where there is no sshd the two resources lead nowhere, and only ssh tests miss it.
     host = sshd().address if has_sshd else "127.0.0.1:9"
-    offered = [*services.resources, Target("host", host, "ssh")]
-    offered.append(Target("jail", host, "ssh", ("closed=yes",)))
+    offered = [*services.resources, GatewayTarget("host", host, "ssh")]
+    offered.append(GatewayTarget("jail", host, "ssh", ("closed=yes",)))
     environ = {"proxy": {"SVC_PROXY__DIRECT_LANE": "false"}} if layout == "four" else None
     processes = "all" if layout == "all" else "four"
     gateway = make_gateway(offered, layout=processes, environ=environ)

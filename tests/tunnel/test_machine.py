@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.tunnel.machine import Tunnel, TunnelCore, backoff, make_tunnel
+from svc.tunnel.machine import TunnelCore, TunnelMachine, backoff, make_tunnel
 from tests.proof import proves
 
 
@@ -29,7 +29,7 @@ class MachineTests(SynchronousTestCase):
         )
         self.tunnel = make_tunnel(core)
 
-    def _begin(self, tunnel: Tunnel) -> RecordedCycle:
+    def _begin(self, tunnel: TunnelMachine) -> RecordedCycle:
         self.cycles.append(RecordedCycle())
         return self.cycles[-1]
 

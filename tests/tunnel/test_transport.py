@@ -15,7 +15,7 @@ from zope.interface.verify import verifyObject
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.transport import ITunnelTransport
-from svc.messages.tunnel import Draining
+from svc.messages.tunnel import DrainNotice
 from svc.model.session.tunnels import EndReason
 from svc.tunnel.times import TunnelTimes, end_reason
 from svc.tunnel.transport import MAX_PENDING_OPENS, RegisteredTunnel
@@ -171,7 +171,7 @@ class OpenTests(TunnelCase):
         self.carry()
         self.tunnel.drain()
         self.tunnel.drain()
-        self.assertEqual(self.line.said[1:], [Draining()])
+        self.assertEqual(self.line.said[1:], [DrainNotice()])
         self.assertEqual(self.refusal(self.open(OTHER_UID)).reason, "tunnel_ended")
         self.assertEqual(self.tunnel.sessions, {UID})
 

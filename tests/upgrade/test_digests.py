@@ -15,7 +15,7 @@ from svc.model.audit.state import (
     token_entry,
 )
 from svc.model.cluster.key_revision import KeyRevision, KeyState
-from svc.model.cluster.node import JoinToken, KeptToken, Leaf, Node, TokenRole
+from svc.model.cluster.node import KeptToken, Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.version import PolicyVersion
@@ -48,7 +48,7 @@ class DigestTests(SynchronousTestCase):
             group_entry("dev"),
             resource_entry(Resource("r1", "tcp", {"zone": "b"}, "n1", revision=3)),
             resource_entry(Resource("r2", "tcp", revision=4)),
-            token_entry(KeptToken(JoinToken("t1", key, TokenRole.PROXY, 9.0, "edge1"))),
+            token_entry(KeptToken(TokenRecord("t1", key, TokenRole.PROXY, 9.0, "edge1"))),
             certificate_entry(IssuedCertificate(bytes(32), "02", "p1", 1.0, 9.0)),
             policy_entry(PolicyVersion(2, "forbid(principal, action, resource);", key, "x", 1.0)),
             key_entry(KeyRevision("node", 1, "PEM", KeyState.ACTIVE, 1.0)),

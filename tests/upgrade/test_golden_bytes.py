@@ -22,7 +22,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.head import AnchorKey, from_line, payload, sign_head, to_line
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log import export
-from svc.audit.log.covered import Entry
+from svc.audit.log.covered import CoveredRow
 from svc.audit.log.record import seal
 from svc.audit.spool.framing import Framed, framed, frames
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
@@ -33,7 +33,7 @@ from svc.model.audit.record import Actor, AuditRecord, Event, Head, Shape, chain
 from svc.model.audit.spool import SpoolRow, row_digest, row_hash
 from svc.model.audit.state import StateChange
 from svc.model.canonical import decode, encode
-from svc.model.cluster.registration import Accepted, Registration
+from svc.model.cluster.registration import AcceptedRegistration, Registration
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.grant import Grant
@@ -51,7 +51,7 @@ LONGEST = 1024
 GIVEN = {"0.3.1": "allow", "0.4.1": "allow"}
 """What a Proxy says it decided is one of three words."""
 
-ENDED = evolve(made(control.Ended), lane="direct")
+ENDED = evolve(made(control.CountedEnd), lane="direct")
 
 Pair = tuple[Any, Callable[[Any], bytes], Callable[[bytes], Any]]
 
@@ -103,10 +103,10 @@ PAIRS: Mapping[str, Pair] = {
     "tunnel.open refused": (made(tunnel.OpenRefused), tunnel.encode_up, tunnel.decode_up),
     "tunnel.goodbye": (tunnel.Goodbye(), tunnel.encode_up, tunnel.decode_up),
     "tunnel.nonce": (made(tunnel.Nonce), tunnel.encode_down, tunnel.decode_down),
-    "tunnel.accepted": (made(Accepted), tunnel.encode_down, tunnel.decode_down),
+    "tunnel.accepted": (made(AcceptedRegistration), tunnel.encode_down, tunnel.decode_down),
     "tunnel.renewed": (tunnel.Renewed(), tunnel.encode_down, tunnel.decode_down),
     "tunnel.notice": (made(tunnel.OpenNotice), tunnel.encode_down, tunnel.decode_down),
-    "tunnel.draining": (tunnel.Draining(), tunnel.encode_down, tunnel.decode_down),
+    "tunnel.draining": (tunnel.DrainNotice(), tunnel.encode_down, tunnel.decode_down),
     "tunnel.carry": (
         ("a" * 32, bytes(32)),
         lambda both: tunnel.encode_carry_open(*both),
@@ -134,7 +134,7 @@ PAIRS: Mapping[str, Pair] = {
         control.decode_connector_down,
     ),
     "control.verdict": (
-        made(control.Verdict),
+        made(control.RegistrationVerdict),
         control.encode_connector_down,
         control.decode_connector_down,
     ),
@@ -144,7 +144,7 @@ PAIRS: Mapping[str, Pair] = {
         _read(control_pb2.AuthorizeRequest, control.read_ask),
     ),
     "control.answer": (
-        made(control.Answer),
+        made(control.AuthorizeAnswer),
         _message(control.answer_message),
         _read(control_pb2.AuthorizeResponse, control.read_answer),
     ),
@@ -154,7 +154,7 @@ PAIRS: Mapping[str, Pair] = {
         _read(control_pb2.DepartureNotice, control.read_departure),
     ),
     "control.lanes": (
-        made(control.Lanes),
+        made(control.AuthorityGreeting),
         _message(control.lanes_message),
         _read(control_pb2.HelloResponse, control.read_lanes),
     ),
@@ -258,7 +258,7 @@ def single() -> Iterable[tuple[str, bytes]]:
     yield "head.hash", head.hash
     form = json.loads(canonical)
     row = ChainRow(9, bytes(32), chain_hash(9, bytes(32), canonical), canonical, b"signature")
-    entry = Entry(row, form, (PersonalValue("details.x", bytes(16), '"v"'),))
+    entry = CoveredRow(row, form, (PersonalValue("details.x", bytes(16), '"v"'),))
     yield "export.record", export.json_line(entry).encode()
     yield "export.head", export.head_line(head).encode()
     yield "export.inclusion", export.inclusion(entry, [bytes(32)], head).encode()

@@ -20,7 +20,7 @@ from contrib.level_cluster import Cluster, InForce, finished
 from contrib.levels import copy_at, cut, fill, main, migrations, place_of
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.person import PersonState
-from svc.model.store.migration import Standing
+from svc.model.store.migration import StoreStanding
 from svc.model.store.rehearsal import Objects, schema_changes
 from svc.ops.store import StorePlace
 from svc.store.migrate import migrations_folder
@@ -160,10 +160,12 @@ class UpgradeCase(SynchronousTestCase):
         self.assertEqual([name for name, one in before.items() if not one.rows], [])
         status = place.factory.migration_status(place.url)
         self.assertEqual(status.ids, ids[level:])
-        self.assertIs(status.standing, Standing.PENDING if ids[level:] else Standing.CURRENT)
+        self.assertIs(
+            status.standing, StoreStanding.PENDING if ids[level:] else StoreStanding.CURRENT
+        )
         report = place.factory.migrate(place.url, "test", time.time, time.monotonic)
         self.assertEqual((report.applied, report.level), (ids[level:], ids[-1]))
-        self.assertIs(place.factory.migration_status(place.url).standing, Standing.CURRENT)
+        self.assertIs(place.factory.migration_status(place.url).standing, StoreStanding.CURRENT)
         self.check_rows(before, rows_of(place))
         standing = finished(cluster().in_force(place.factory.open_read_only(place.url, chain_hash)))
         self.assertEqual(standing.unsigned, ())
@@ -243,9 +245,9 @@ class BuildTests(SynchronousTestCase):
         """A store at 79 is current for a build of 79, and newer than one of 77."""
         url = fresh_url(self)
         fill(place_of(url), lines_at(79))
-        self.assertIs(self.build(79).migration_status(url).standing, Standing.CURRENT)
+        self.assertIs(self.build(79).migration_status(url).standing, StoreStanding.CURRENT)
         newer = self.build(77).migration_status(url)
-        self.assertIs(newer.standing, Standing.UNKNOWN_APPLIED)
+        self.assertIs(newer.standing, StoreStanding.UNKNOWN_APPLIED)
         self.assertEqual(list(newer.ids), PENDING_AT_74[3:])
 
 

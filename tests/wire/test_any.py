@@ -31,7 +31,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import SvcError
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import Opened
+from svc.wire.events import CallOpened
 from svc.wire.floods import Nuisance
 from svc.wire.framing import Inbox, prefix
 from svc.wire.headers import NotGrpc, parse_request
@@ -86,12 +86,12 @@ class Side:
         self.read = len(data)
         try:
             events = self.wire.receive(data, self.now)
-            self.opened += [event.stream for event in events if isinstance(event, Opened)]
+            self.opened += [event.stream for event in events if isinstance(event, CallOpened)]
             while self.wire.has_unread:
                 self.check()
                 self.wire.hold(b"")
                 events = self.wire.receive(b"", self.now)
-                self.opened += [event.stream for event in events if isinstance(event, Opened)]
+                self.opened += [event.stream for event in events if isinstance(event, CallOpened)]
         except WireError as ended:
             self.is_over = True
             assert ended.reason

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import Opened
+from svc.wire.events import CallOpened
 from svc.wire.floods import YOUNG_SECS, FloodGuard, Nuisance
 from svc.wire.limits import KIB, MIB, WireLimits
 from svc.wire.status import OK
@@ -44,7 +44,7 @@ class Busy:
         data = self.h2.data_to_send()
         while data or self.server.has_unread:
             events = self.server.receive(data, self.now)
-            self.streams += [event.stream for event in events if isinstance(event, Opened)]
+            self.streams += [event.stream for event in events if isinstance(event, CallOpened)]
             data = b""
             self.turns += 1
         parts = self.server.pump(1 << 30)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import SvcError, Unprocessed
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import Finished, GoingAway, Opened
+from svc.wire.events import CallOpened, Finished, GoingAway
 from svc.wire.limits import MIB, WireLimits
 from svc.wire.status import Code, Status
 from tests.wire.test_wire import LAST_STREAM, Caller
@@ -34,7 +34,7 @@ class Ends:
     def up(self) -> None:
         """What the client has written arrives."""
         events = self.server.receive(b"".join(self.client.pump(MIB)), 0)
-        self.opened += [event.stream for event in events if isinstance(event, Opened)]
+        self.opened += [event.stream for event in events if isinstance(event, CallOpened)]
 
     def down(self) -> None:
         """What the server has written arrives."""

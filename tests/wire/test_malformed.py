@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import Opened
+from svc.wire.events import CallOpened
 from svc.wire.headers import NotGrpc, parse_request
 from svc.wire.limits import WireLimits
 from tests.wire.test_wire import HEAD, Caller, head
@@ -222,4 +222,4 @@ class ContentTypeTests(SynchronousTestCase):
         caller.request(head(**{"content-type": b"application/grpc+json"}), end=True)
         [answer] = [one for one in caller.seen if type(one).__name__ == "ResponseReceived"]
         self.assertEqual(dict(answer.headers)[b":status"], b"415")
-        self.assertEqual([one for one in caller.events if isinstance(one, Opened)], [])
+        self.assertEqual([one for one in caller.events if isinstance(one, CallOpened)], [])

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Fault, Malformed, SvcError
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
-from svc.wire.events import GoingAway, Opened
+from svc.wire.events import CallOpened, GoingAway
 from svc.wire.framing import Inbox, prefix
 from svc.wire.headers import (
     NotGrpc,
@@ -224,7 +224,7 @@ class Caller:
         return sent
 
     def opened(self) -> Any:
-        return [event.stream for event in self.events if isinstance(event, Opened)]
+        return [event.stream for event in self.events if isinstance(event, CallOpened)]
 
     def refused(self) -> Any:
         return [event.error_code for event in self.seen if type(event).__name__ == "StreamReset"]
@@ -388,7 +388,7 @@ class AnyBytesTests(SynchronousTestCase):
             while at < len(data):
                 size = sizes[turn % len(sizes)]
                 for event in connection.receive(data[at : at + size], 0.0):
-                    if isinstance(event, Opened):
+                    if isinstance(event, CallOpened):
                         event.stream.finish(Status(Code.OK))
                 at, turn = at + size, turn + 1
                 connection.pump(MIB)

@@ -8,7 +8,7 @@ from threading import Thread
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.settings import CONNECTOR, Target
+from svc.testing.gateway.settings import CONNECTOR, GatewayTarget
 
 KINDS = ["ssh", "tcp", "vnc"]
 GREETING = b"RFB 003.008\n"
@@ -34,7 +34,7 @@ class SessionTests(SynchronousTestCase):
         desk = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(desk.close)
         Thread(target=greet, args=(desk,), daemon=True).start()
-        target = Target("desk1", f"127.0.0.1:{desk.getsockname()[1]}", "vnc")
+        target = GatewayTarget("desk1", f"127.0.0.1:{desk.getsockname()[1]}", "vnc")
         gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
         self.addCleanup(gateway.end)
         person = gateway.add_person("ada", "ops")

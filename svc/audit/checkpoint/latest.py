@@ -45,7 +45,7 @@ class Taken(Enum):
 
 
 @define
-class GreatestHead:
+class LatestCheckpoint:
     """One file with one head; :meth:`load` comes first.
 
     Attributes:

@@ -21,11 +21,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.audit.checkpoint.head import head_time, to_line
-from svc.audit.checkpoint.latest import GreatestHead, check_place, parse_head
+from svc.audit.checkpoint.latest import LatestCheckpoint, check_place, parse_head
 from svc.audit.checkpoint.rewind import Restoration
 from svc.audit.checkpoint.signer import RunBlocking, run_inline
 from svc.audit.checkpoint.witness import ANSWER_SECS
-from svc.audit.checkpoint.writer_position import NAMED, ForeignRecord, OwnEnd, Rows
+from svc.audit.checkpoint.writer_position import NAMED, ForeignRecord, Rows, WriterPosition
 from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit.ledger import ChainHead, ChainRow
@@ -118,7 +118,7 @@ class LogWatch(AsyncService):
 
     chain: IChain
     keeper: IHeadKeeper
-    greatest: GreatestHead
+    greatest: LatestCheckpoint
     judge: HeadVerifier
     clock: IReactorTime
     restorations: Callable[[], Iterable[Restoration]] = tuple
@@ -133,7 +133,7 @@ class LogWatch(AsyncService):
     heals: bool = True
     every: float = LOOK_SECS
     fault: AuditBroken | None = field(default=None, init=False)
-    own: OwnEnd = field(factory=OwnEnd, init=False)
+    own: WriterPosition = field(factory=WriterPosition, init=False)
     _given_up: Restoration | None = field(default=None, init=False)
     _looks: PeriodicTask = field(init=False)
 

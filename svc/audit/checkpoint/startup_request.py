@@ -16,7 +16,7 @@ _Wish = TypeVar("_Wish")
 
 
 @define
-class WishFile(Generic[_Wish]):
+class StartupRequestFile(Generic[_Wish]):
     """One wish, or none.  Every method blocks on a disk.
 
     Attributes:

@@ -41,7 +41,7 @@ class ForeignRecord(AuditBroken):
 
 
 @define
-class OwnEnd:
+class WriterPosition:
     """See the module.
 
     Transactions run in the store's thread and are committed for the reactor's, so a lock

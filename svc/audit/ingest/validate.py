@@ -114,7 +114,7 @@ def anybody(_kind: str, _id: str) -> bool:
 
 
 @frozen
-class Judged:
+class ValidRow:
     """A row whose signature and record are good."""
 
     origin: str
@@ -133,14 +133,14 @@ class Judged:
 
 
 @frozen
-class Verdict:
+class RowVerdict:
     """What the leader makes of a row: good, or held for a reason.
 
     Attributes:
         why: For the log; what is wrong with a row that is forged.
     """
 
-    judged: Judged | None = None
+    judged: ValidRow | None = None
     hold: Hold | None = None
     why: str = ""
 
@@ -151,7 +151,7 @@ def judge(
     facts: Mapping[str, AttributeTerm],
     members: Members = anybody,
     may_write: Mapping[str, frozenset[str]] = MAY_WRITE,
-) -> Verdict:
+) -> RowVerdict:
     """Judge *row*, in the order unsigned, unknown key, forged; the first that fits is the reason.
 
     Args:
@@ -162,17 +162,17 @@ def judge(
         may_write: The events of each role.
     """
     if not row.is_signed:
-        return Verdict(hold=Hold.UNSIGNED)
+        return RowVerdict(hold=Hold.UNSIGNED)
     node = signer(row.key_id)
     if node is None:
-        return Verdict(hold=Hold.UNKNOWN_KEY)
+        return RowVerdict(hold=Hold.UNKNOWN_KEY)
     try:
         verify_row(row, node.audit_key)
         judged, record = _read(row, node, facts, may_write)
         _check_members(record, judged.details, members)
-        return Verdict(judged)
+        return RowVerdict(judged)
     except (BadSignature, Malformed) as refused:
-        return Verdict(hold=Hold.FORGED, why=refused.text)
+        return RowVerdict(hold=Hold.FORGED, why=refused.text)
 
 
 def _read(
@@ -180,7 +180,7 @@ def _read(
     node: Node,
     facts: Mapping[str, AttributeTerm],
     may_write: Mapping[str, frozenset[str]],
-) -> tuple[Judged, Mapping[str, Json]]:
+) -> tuple[ValidRow, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")
     record = decode(row.canonical)
@@ -202,7 +202,7 @@ def _read(
         _check_request(mapping(record["request"]), facts)
     _check_personal(row, record)
     event_id = str(record["event_id"])
-    judged = Judged(origin, event, event_id, place, details, row_hash(row.canonical))
+    judged = ValidRow(origin, event, event_id, place, details, row_hash(row.canonical))
     return judged, record
 
 

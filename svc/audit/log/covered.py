@@ -29,7 +29,7 @@ BATCH = 1024
 
 
 @frozen
-class Entry:
+class CoveredRow:
     """A row, the record it holds, and its personal values where they were asked for."""
 
     row: ChainRow
@@ -43,7 +43,7 @@ ReadEntries = Callable[[int, int], Sequence[tuple[ChainRow, Sequence[PersonalVal
 May be of another snapshot of the store each time: covered rows do not change."""
 
 
-def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Entry]:
+def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[CoveredRow]:
     """The entries past *after*, as far as *head* covers them; the last one is as it says.
 
     Args:
@@ -66,7 +66,7 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Ent
         for row, personal in batch:
             seq += 1
             last = follow(row, seq, last)
-            entry = Entry(row, check_record(row, personal), personal)
+            entry = CoveredRow(row, check_record(row, personal), personal)
             if tree is not None:
                 tree.append(leaf_hash(row.canonical, row.signature))
             if seq == end:
@@ -100,7 +100,9 @@ def _check_end(head: SignedHead, last: bytes, tree: Tree | None) -> None:
         raise ChainFault(end, "head_mismatch", f"record {end} is not the one that the head signed")
 
 
-def prove_inclusion(read: ReadEntries, head: SignedHead, seq: int) -> tuple[Entry, Sequence[bytes]]:
+def prove_inclusion(
+    read: ReadEntries, head: SignedHead, seq: int
+) -> tuple[CoveredRow, Sequence[bytes]]:
     """Record *seq*, and the hashes that show it in the tree of *head*.
 
     Raises:

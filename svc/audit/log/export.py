@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.log.covered import Entry
+from svc.audit.log.covered import CoveredRow
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
 from svc.model.audit.record import SignedHead
@@ -32,7 +32,7 @@ _OURS = frozenset({"form", "hash", "origin_signature", "personal", "prev_hash", 
 """Members of a line that are not the record's."""
 
 
-def json_line(entry: Entry) -> str:
+def json_line(entry: CoveredRow) -> str:
     """The record with its place in the chain: what an outsider verifies."""
     form: dict[str, Json] = {**_exact(entry), "form": EXPORT_FORM}
     form["seq"] = entry.row.seq
@@ -45,7 +45,7 @@ def head_line(head: SignedHead) -> str:
     return to_line(head).decode("ascii")
 
 
-def inclusion(entry: Entry, hashes: Sequence[bytes], head: SignedHead) -> str:
+def inclusion(entry: CoveredRow, hashes: Sequence[bytes], head: SignedHead) -> str:
     """A proof that *entry* is in the log that *head* was signed over."""
     return as_json(
         {
@@ -73,7 +73,7 @@ def consistency(size: int, root: bytes, hashes: Sequence[bytes], head: SignedHea
     )
 
 
-def _exact(entry: Entry) -> dict[str, Json]:
+def _exact(entry: CoveredRow) -> dict[str, Json]:
     """The record, of which the canonical form is what was hashed.
 
     Raises:
@@ -89,7 +89,7 @@ def _exact(entry: Entry) -> dict[str, Json]:
     return record
 
 
-def _personal(entry: Entry) -> dict[str, Json]:
+def _personal(entry: CoveredRow) -> dict[str, Json]:
     if not entry.personal:
         return {}
     return {
@@ -100,7 +100,7 @@ def _personal(entry: Entry) -> dict[str, Json]:
     }
 
 
-def _signature(entry: Entry) -> dict[str, Json]:
+def _signature(entry: CoveredRow) -> dict[str, Json]:
     if not entry.row.signature:
         return {}
     return {"origin_signature": b64encode(entry.row.signature).decode()}

@@ -14,7 +14,7 @@ from attrs import define, field
 from svc.audit.log.verify import PLACED, ChainFault
 from svc.errors import Malformed
 from svc.model.audit.ledger import ChainRow
-from svc.model.audit.replay import SpoolMemory, Standing, accept
+from svc.model.audit.replay import RowStanding, SpoolMemory, accept
 from svc.model.audit.spool import SpoolRow, place_of, row_hash, verify_row
 from svc.model.canonical import decode
 from svc.model.signing import BadSignature
@@ -71,10 +71,10 @@ class OriginCheck:
         spool, own = (origin, place.spool_id), row_hash(row.canonical)
         memory = self._memories.get(spool, SpoolMemory())
         standing = memory.standing(place.n, place.prev, own)
-        if standing is not Standing.NEW:
+        if standing is not RowStanding.NEW:
             what = (
                 "it is in the log twice"
-                if standing is Standing.REPLAYED
+                if standing is RowStanding.REPLAYED
                 else ("it does not follow the other rows of its spool")
             )
             raise ChainFault(row.seq, "origin", what)

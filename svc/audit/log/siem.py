@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from svc import __version__
-from svc.audit.log.covered import Entry
+from svc.audit.log.covered import CoveredRow
 from svc.audit.log.record import PERSONAL
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
@@ -40,7 +40,7 @@ _LEFT_OUT = ("code", "event", "request", "severity", "time")
 """In the header, or of more levels than a flat form can say."""
 
 
-def splunk_hec(entry: Entry) -> str:
+def splunk_hec(entry: CoveredRow) -> str:
     """One event for ``/services/collector/event``; its ``event`` is the record as shown."""
     shown = _shown(entry)
     body = as_json(
@@ -56,7 +56,7 @@ def splunk_hec(entry: Entry) -> str:
     return f'{body[:-1]},"time":{micros // 1_000_000}.{micros % 1_000_000:06d}}}'
 
 
-def cef(entry: Entry) -> str:
+def cef(entry: CoveredRow) -> str:
     """One line of the Common Event Format, version 0."""
     shown = _shown(entry)
     header = (
@@ -74,7 +74,7 @@ def cef(entry: Entry) -> str:
     return "|".join(map(_in_header, header)) + "|" + " ".join(fields)
 
 
-def _shown(entry: Entry) -> dict[str, Json]:
+def _shown(entry: CoveredRow) -> dict[str, Json]:
     """The record with its place in the chain, and the personal values that are to be told."""
     shown = cast("dict[str, Json]", dict(entry.record))
     for value in entry.personal:
@@ -95,7 +95,7 @@ def _tell(form: dict[str, Json], path: Sequence[str], value: PersonalValue) -> N
         below["value"] = json.loads(value.value)
 
 
-def _micros(entry: Entry, shown: Mapping[str, Json]) -> int:
+def _micros(entry: CoveredRow, shown: Mapping[str, Json]) -> int:
     """The record's time in microseconds since the epoch."""
     try:
         moment = datetime.fromisoformat(str(shown.get("time")))

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.audit.spool.framing import framed
-from svc.audit.spool.quota import SEGMENT_COST, Room
+from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
 from svc.audit.spool.refusals import closed, disk_full, full, refusal_of, why
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.segments import Numbered, Segment, StoredSpool, stored_spools
@@ -67,7 +67,7 @@ class Disk:
 
 
 @frozen
-class Entry:
+class SpoolEntry:
     """A record to be written.
 
     Attributes:
@@ -148,7 +148,7 @@ class SpoolFiles:
 
     root: Path
     maker: RowMaker
-    room: Room
+    room: SpoolQuota
     disk: Disk = field(factory=Disk)
     segment_bytes: int = SEGMENT_BYTES
     _stored: dict[str, StoredSpool] = field(factory=dict)
@@ -185,7 +185,7 @@ class SpoolFiles:
         """Whether there is a spool to write to: not after the disk refused, until it is tried."""
         return self._live is not None
 
-    def commit(self, entries: Sequence[Entry]) -> list[Outcome]:
+    def commit(self, entries: Sequence[SpoolEntry]) -> list[Outcome]:
         """Write the records of *entries* in their order; each has its outcome."""
         outcomes: list[Outcome] = [None] * len(entries)
         refusal = closed() if self._is_closed else self._commit(entries, outcomes)
@@ -195,7 +195,7 @@ class SpoolFiles:
         """End the spool in order: its last row says so, and no other follows."""
         outcome: Outcome = None
         if not self._is_closed and self._live is not None:
-            [outcome] = self.commit([Entry(self.maker.closing)])
+            [outcome] = self.commit([SpoolEntry(self.maker.closing)])
         self._is_closed = True
         if self._live is not None:
             self._live.leave()
@@ -225,7 +225,7 @@ class SpoolFiles:
         for one in segments:
             self.room.give_back(one.cost, one.held)
 
-    def _commit(self, entries: Sequence[Entry], outcomes: list[Outcome]) -> Outcome:
+    def _commit(self, entries: Sequence[SpoolEntry], outcomes: list[Outcome]) -> Outcome:
         """Write; returns why nothing was written, where it was not."""
         for _ in range(2):
             outcomes[:] = [None] * len(entries)
@@ -286,12 +286,12 @@ class SpoolFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         live.descriptor = os.open(path, flags, 0o600)
 
-    def _write(self, live: _Live, entries: Sequence[Entry], outcomes: list[Outcome]) -> None:
+    def _write(self, live: _Live, entries: Sequence[SpoolEntry], outcomes: list[Outcome]) -> None:
         stored = live.stored
         batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
         try:
             if not stored.last:
-                self._add(batch, Entry(self._opening))
+                self._add(batch, SpoolEntry(self._opening))
             for number, entry in enumerate(entries):
                 try:
                     self._add(batch, entry)
@@ -306,7 +306,7 @@ class SpoolFiles:
         live.prev = batch.place.prev
         self._acknowledged(live, batch)
 
-    def _add(self, batch: _Batch, entry: Entry) -> None:
+    def _add(self, batch: _Batch, entry: SpoolEntry) -> None:
         """Make the row of an entry, where there is room for it.  Raises SvcError."""
         if not self.room.has(1, entry.holder):
             raise full()

@@ -11,14 +11,14 @@ from threading import Lock
 
 from attrs import define, field
 
-from svc.ratelimit.quota import KEPT, Shares
+from svc.ratelimit.quota import KEPT, FairQuota
 
 SEGMENT_COST = 8192
 """Counted for each file beside what is in it: many small ones fill a disk too."""
 
 
 @define
-class Room:
+class SpoolQuota:
     """Bytes of all spools on a disk.
 
     Attributes:
@@ -28,11 +28,11 @@ class Room:
 
     most: int
     used: int = 0
-    _shares: Shares = field(init=False)
+    _shares: FairQuota = field(init=False)
     _lock: Lock = field(factory=Lock, init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._shares = Shares(self.most)
+        self._shares = FairQuota(self.most)
 
     @property
     def has_for_others(self) -> bool:

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.audit.spool.disk import Entry, Extent, Outcome, SpoolFiles
+from svc.audit.spool.disk import Extent, Outcome, SpoolEntry, SpoolFiles
 from svc.audit.spool.refusals import full
 from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
@@ -40,7 +40,7 @@ MEND_SECS = 5.0
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a function that blocks; one at a time, in the order asked."""
 
-_Waiter = tuple[Entry, Deferred[None]]
+_Waiter = tuple[SpoolEntry, Deferred[None]]
 
 
 @implementer(IAuditSink)
@@ -110,7 +110,7 @@ class Spool:
         if len(self._waiting) >= MAX_WAITING:
             raise full()
         durable: Deferred[None] = Deferred()
-        self._waiting.append((Entry(record, holder), durable))
+        self._waiting.append((SpoolEntry(record, holder), durable))
         if not self._is_writing:
             self._begin()
         await durable

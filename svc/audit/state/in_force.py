@@ -93,7 +93,7 @@ class StateView:
 
 
 @frozen
-class Link:
+class VerifiedRecord:
     """One record of state that was verified."""
 
     seq: int
@@ -190,13 +190,15 @@ class StateLedger:
         if (head.n, head.hash) != (seen.n, seen.hash):
             raise rolled_back(head, seen.n)
 
-    def ahead(self, log: IStateLog, view: StateView, limit: int | None = None) -> list[Link]:
+    def ahead(
+        self, log: IStateLog, view: StateView, limit: int | None = None
+    ) -> list[VerifiedRecord]:
         """The records past *view*, verified; at most *limit* (None: all).
 
         Raises:
             StateBroken: one of them does not follow.
         """
-        links: list[Link] = []
+        links: list[VerifiedRecord] = []
         n, link_hash, seq = view.n, view.hash, view.seq
         while True:
             wanted = BATCH if limit is None else min(BATCH, limit - len(links))
@@ -208,7 +210,7 @@ class StateLedger:
             if len(rows) < wanted or len(links) == limit:
                 return links
 
-    def install(self, links: Iterable[Link]) -> bool:
+    def install(self, links: Iterable[VerifiedRecord]) -> bool:
         """Go by these from now on, where they are newer; whether any was.  On the reactor only."""
         newer = [link for link in links if link.change.n > self.view.n]
         if not newer:
@@ -247,7 +249,7 @@ class StateLedger:
         return bool(rows) and (rows[0].n, rows[0].hash) == (tail.end.n, tail.end.hash)
 
     def _overlaid(
-        self, view: StateView, links: Iterable[Link]
+        self, view: StateView, links: Iterable[VerifiedRecord]
     ) -> tuple[StateView, dict[str, StateEntry]]:
         """The view's numbers after *links*, and the entries that they bring."""
         overlay: dict[str, StateEntry] = {}
@@ -260,7 +262,7 @@ class StateLedger:
             view = evolve(view, n=link.change.n, seq=link.seq, hash=link.hash)
         return evolve(view, policy=policy, catalog=catalog), overlay
 
-    def _link(self, row: StateRow, n: int, prev: bytes, after: int) -> Link:
+    def _link(self, row: StateRow, n: int, prev: bytes, after: int) -> VerifiedRecord:
         """The record *n* that follows *prev*, verified."""
         if row.n != n:
             raise StateBroken(f"state record {n}: it is missing")
@@ -274,7 +276,7 @@ class StateLedger:
             self.remember(row.hash, change)
         if (change.n, change.prev) != (n, prev):
             raise StateBroken(f"state record {n}: it was signed for another place")
-        return Link(row.seq, row.hash, change)
+        return VerifiedRecord(row.seq, row.hash, change)
 
     def _verified(self, row: StateRow) -> StateChange:
         try:

@@ -18,7 +18,7 @@ from svc.authority.enroll.expected import KeyNotExpected, use_key
 from svc.authority.enroll.issued import certificate_details, leaf_of
 from svc.authority.enroll.keys import check_audit_key, check_new_key, check_same_member
 from svc.authority.refusals import JOINERS, RefusalRecords
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import ANONYMOUS, Recorder, node, person
 from svc.authority.state.tables import (
     StateUnsigned,
@@ -42,15 +42,15 @@ from svc.model.audit.events import (
     PERSON_ENROLL,
 )
 from svc.model.audit.state import StateEntry, token_entry
-from svc.model.certificate import IssuedCertificate
+from svc.model.certificate import NewCertificate
 from svc.model.clocks import ClockWrong, check_clock
-from svc.model.cluster.node import JoinToken as TokenRow
-from svc.model.cluster.node import KeptToken, Node, Renewal, Spending, TokenRole
+from svc.model.cluster.node import KeptToken, Node, RegistryRenewal, Spending, TokenRole
+from svc.model.cluster.node import TokenRecord as TokenRow
 from svc.model.cluster.person import IssuedCertificate as PersonCertificate
 from svc.model.cluster.person import PersonState
 from svc.model.cluster.token import JoinToken, TokenGrant, parse_token
 from svc.model.principal import Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
 _log = Logger(namespace="svc_authority")
@@ -69,15 +69,15 @@ class TokenNotGood(SvcError):
 
 
 @frozen
-class Joined:
+class AcceptedJoiner:
     """A joiner that was let in."""
 
-    issued: IssuedCertificate
+    issued: NewCertificate
     name: str
 
 
 @frozen
-class NotJoined:
+class RefusedToken:
     """A token that was not good: why, for the record, and the token where its id is known."""
 
     why: str
@@ -93,8 +93,8 @@ class Enrollment:
         refusals: Bounds the records of refused joiners.
     """
 
-    desk: EnrollmentDesk
-    knowledge: Knowledge
+    desk: CertificateIssuer
+    knowledge: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
@@ -140,7 +140,7 @@ class Enrollment:
             else:
                 await self._record_refused(token.id, refusal.reason, None)
             raise
-        if isinstance(joined, NotJoined):
+        if isinstance(joined, RefusedToken):
             if not joined.is_recorded:
                 await self._record_refused(
                     "" if token is None else token.id, joined.why, joined.token
@@ -192,22 +192,22 @@ class Enrollment:
 
     def _admit(
         self, tx: ITransaction, token: JoinToken | None, request: pb.EnrollRequest
-    ) -> Joined | NotJoined:
+    ) -> AcceptedJoiner | RefusedToken:
         if token is not None:
             return self._spend(tx, token, request)
         key = self.desk.examine(request.csr)
         outcome, found = use_key(tx, self.recorder, key.sha256, self.now())
         if outcome is not Spending.SPENT or found is None:
-            return NotJoined(outcome.value, None if found is None else found.token)
+            return RefusedToken(outcome.value, None if found is None else found.token)
         used = expected_now(tx, found.id)
         return self._node(tx, found.token, request, used)
 
     def _spend(
         self, tx: ITransaction, token: JoinToken, request: pb.EnrollRequest
-    ) -> Joined | NotJoined:
+    ) -> AcceptedJoiner | RefusedToken:
         spent = tx.tokens.spend(token.id, token.secret_sha256, self.now())
         if spent.outcome is not Spending.SPENT or spent.token is None:
-            return NotJoined(spent.outcome.value, spent.token)
+            return RefusedToken(spent.outcome.value, spent.token)
         # Before it was spent it was as its record says: its time, its role, and not spent yet.
         self.recorder.rows(tx).require(token_entry(KeptToken(spent.token)))
         if spent.token.role is TokenRole.PERSON:
@@ -233,7 +233,7 @@ class Enrollment:
 
     def _person(
         self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest
-    ) -> Joined | NotJoined:
+    ) -> AcceptedJoiner | RefusedToken:
         known = self.recorder.rows(tx).person(token.bound_to or "")
         if known is None or known.state is PersonState.REVOKED:
             return self._wasted(tx, token, "revoked_person")
@@ -251,9 +251,9 @@ class Enrollment:
             details={**certificate_details(issued), "person_id": known.id, "token_id": token.id},
             state=[token_now(tx, token.id), certificate_now(tx, facts.sha256)],
         )
-        return Joined(issued, known.name)
+        return AcceptedJoiner(issued, known.name)
 
-    def _wasted(self, tx: ITransaction, token: TokenRow, why: str) -> NotJoined:
+    def _wasted(self, tx: ITransaction, token: TokenRow, why: str) -> RefusedToken:
         """A good token that was spent on nobody: the record says that it is spent."""
         _log.warn("join refused", token_id=token.id, reason=why)
         details = {"token_id": token.id, "role": token.role.value}
@@ -261,11 +261,11 @@ class Enrollment:
         self.recorder.append(
             tx, ENROLL_REFUSED, ANONYMOUS, reason=why, details=details, state=state
         )
-        return NotJoined(why, token, is_recorded=True)
+        return RefusedToken(why, token, is_recorded=True)
 
     def _node(
         self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest, used: StateEntry
-    ) -> Joined:
+    ) -> AcceptedJoiner:
         """Let a node in; *used* is what it came by, a token or an expected key."""
         check_audit_key(request)
         grant = TokenGrant(
@@ -294,7 +294,7 @@ class Enrollment:
                     names=token.names,
                 )
             )
-        elif tx.nodes.renewed(principal.id, known.generation, leaf) is not Renewal.RENEWED:
+        elif tx.nodes.renewed(principal.id, known.generation, leaf) is not RegistryRenewal.RENEWED:
             raise Denied("the node joins with a new key", reason="revoked_node")
         self.recorder.append(
             tx,
@@ -309,7 +309,7 @@ class Enrollment:
             },
             state=[used, node_now(tx, principal.id)],
         )
-        return Joined(issued, token.bound_to or principal.id)
+        return AcceptedJoiner(issued, token.bound_to or principal.id)
 
 
 def _refusal(token: JoinToken | None) -> SvcError:

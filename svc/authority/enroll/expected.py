@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from attrs import define
 
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import expected_now
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
@@ -56,14 +56,14 @@ def use_key(
 
 
 @define
-class ExpectedDesk:
+class ExpectedKeysAdmin:
     """Expects keys, lists them, and takes them back.
 
     Attributes:
         ca_pin: SHA-256 of the cluster root in hex; a joiner needs it.
     """
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from svc.model.audit.record import rfc3339
-from svc.model.certificate import IssuedCertificate
+from svc.model.certificate import NewCertificate
 from svc.model.cluster.node import Leaf
 
 
-def leaf_of(issued: IssuedCertificate) -> Leaf:
+def leaf_of(issued: NewCertificate) -> Leaf:
     """Of a node's registry row."""
     return Leaf(issued.facts.serial, issued.key_sha256, issued.facts.not_after)
 
 
-def certificate_details(issued: IssuedCertificate) -> dict[str, str | int]:
+def certificate_details(issued: NewCertificate) -> dict[str, str | int]:
     """Of the record of its issue."""
     facts = issued.facts
     return {

@@ -15,21 +15,21 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
 
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import StateUnsigned, key_now
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import CA_ACTIVATE
 from svc.model.cluster.key_revision import KeyRevision, KeyState
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
 
 _log = Logger(namespace="svc_authority")
 
 
 @define
-class IssuersInForce:
+class IssuerRotation:
     """Follows the revisions of the issuing CAs.
 
     Attributes:
@@ -38,8 +38,8 @@ class IssuersInForce:
         is_stale: Told for each kind whether what is in force could not be loaded.
     """
 
-    desk: EnrollmentDesk
-    knowledge: Knowledge
+    desk: CertificateIssuer
+    knowledge: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]

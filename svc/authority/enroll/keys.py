@@ -5,7 +5,7 @@ from __future__ import annotations
 from svc.errors import Denied, Malformed
 from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import AUDIT_KEY_BYTES, verify_audit_key
-from svc.model.cluster.node import JoinToken, Node, NodeState
+from svc.model.cluster.node import Node, NodeState, TokenRecord
 from svc.model.principal import Role
 from svc.model.signing import BadSignature
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
@@ -44,7 +44,7 @@ def check_new_key(tx: ITransaction, audit_key: bytes) -> None:
         )
 
 
-def check_same_member(known: Node, role: Role, token: JoinToken, audit_key: bytes) -> None:
+def check_same_member(known: Node, role: Role, token: TokenRecord, audit_key: bytes) -> None:
     """A key that is registered joins again only as what it is registered as.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.authority.enroll.issued import certificate_details, leaf_of
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import node_now
 from svc.errors import Denied, Unauthenticated
@@ -15,20 +15,20 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import NODE_RENEW, NODE_REVOKE, RENEW_REFUSED
-from svc.model.certificate import CertificateFacts, IssuedCertificate
-from svc.model.cluster.node import Node, NodeState, Renewal
+from svc.model.certificate import CertificateFacts, NewCertificate
+from svc.model.cluster.node import Node, NodeState, RegistryRenewal
 from svc.model.principal import NODE_ROLES
-from svc.pki.enroll import CloneSuspected, EnrollmentDesk, Standing
+from svc.pki.enroll import CertificateIssuer, CloneSuspected, HolderStanding
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.ratelimit.limits import Budget
 
 
 @define
-class RenewalDesk:
+class NodeRenewal:
     """Serves nodes that renew: their certificate is their only credential here."""
 
-    desk: EnrollmentDesk
-    knowledge: Knowledge
+    desk: CertificateIssuer
+    knowledge: ClusterStateCache
     verifier: IChainVerifier
     store: IStore
     recorder: Recorder
@@ -63,11 +63,11 @@ class RenewalDesk:
         """
         self.desk.examine(csr)
 
-        def issue(tx: ITransaction) -> IssuedCertificate | None:
+        def issue(tx: ITransaction) -> NewCertificate | None:
             known = self.recorder.rows(tx).node(shown.principal.id)
             if known is None or known.role != shown.principal.role.value:
                 raise Denied("the node is not in the registry", reason="unknown_node")
-            standing = Standing(
+            standing = HolderStanding(
                 known.generation,
                 known.leaf.key_sha256,
                 known.names,
@@ -79,10 +79,10 @@ class RenewalDesk:
                 self._end_clone(tx, known, shown.generation, clone)
                 return None
             outcome = tx.nodes.renewed(known.id, shown.generation, leaf_of(issued))
-            if outcome is Renewal.CLONE:
+            if outcome is RegistryRenewal.CLONE:
                 self._end_clone(tx, known, shown.generation, CloneSuspected("an older generation"))
                 return None
-            if outcome not in (Renewal.RENEWED, Renewal.REPEATED):
+            if outcome not in (RegistryRenewal.RENEWED, RegistryRenewal.REPEATED):
                 raise Denied("the node may not renew", reason="revoked_node")
             self._renewed(tx, known, issued)
             return issued
@@ -97,7 +97,7 @@ class RenewalDesk:
             )
         return issued.chain
 
-    def _renewed(self, tx: ITransaction, known: Node, issued: IssuedCertificate) -> None:
+    def _renewed(self, tx: ITransaction, known: Node, issued: NewCertificate) -> None:
         self.recorder.append(
             tx,
             NODE_RENEW,

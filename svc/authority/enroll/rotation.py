@@ -29,7 +29,7 @@ _log = Logger(namespace="svc_authority")
 
 
 @define
-class PurposesInForce:
+class SigningKeyRotation:
     """See the module.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Unary calls on their way from an Authority that stands by to the one that leads.
 
-:class:`Forwarding` is the end that stands by, :class:`ForwardedCalls` the
+:class:`Forwarder` is the end that stands by, :class:`ForwardedCalls` the
 leader's.  The leader judges each call as if the caller had come to it: it
 checks the caller's certificate chain, its time, role and registry itself, and
 what the call asks for as always.  It takes one thing from the other Authority
@@ -78,7 +78,7 @@ class ForwardMeters:
 
 
 @define
-class Forwarding:
+class Forwarder:
     """The end that stands by."""
 
     route: LeaderRoute
@@ -155,7 +155,7 @@ class Forwarding:
 
 
 @frozen
-class Served:
+class ForwardedMethod:
     """What the leader does with a forwarded call of one method.
 
     Attributes:
@@ -219,7 +219,7 @@ class ForwardedCalls:
 
     verifier: IChainVerifier
     check_not_revoked: Callable[[Principal], object]
-    methods: dict[str, Served] = field(factory=dict)
+    methods: dict[str, ForwardedMethod] = field(factory=dict)
     _working: Counter[str] = field(factory=Counter, init=False)
 
     def service(self) -> RpcService:
@@ -256,7 +256,7 @@ class ForwardedCalls:
                 del self._working[follower]
 
 
-async def _served(served: Served, forwarded: Forwarded, call: IRpcCall) -> bytes:
+async def _served(served: ForwardedMethod, forwarded: Forwarded, call: IRpcCall) -> bytes:
     peer = _caller(forwarded)
     served.admit(forwarded.method, peer)
     inner = _Inner(forwarded.method, peer, call, forwarded.request)

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from svc.authority.ha.lease import Leadership
 from svc.errors import Fault, LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
-from svc.messages.forward import LEADER_METHOD, Claim, read_claim
+from svc.messages.forward import LEADER_METHOD, LeaderClaim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.runtime.services import AsyncService, bounded
 
@@ -118,7 +118,7 @@ class LeaderRoute(AsyncService):
             self._why = ""
         return claim.leads
 
-    async def _asked(self) -> Claim:
+    async def _asked(self) -> LeaderClaim:
         channel = await self.channel()
         answer = await channel.unary(
             LEADER_METHOD, pb.LeaderRequest(), pb.LeaderResponse, timeout=_CHECK_SECS

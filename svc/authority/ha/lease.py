@@ -21,7 +21,7 @@ from zope.interface import implementer
 
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.cluster.lease import Lease, Watch
+from svc.model.cluster.lease import LeaderLease, Watch
 from svc.runtime.services import AsyncService, PeriodicTask
 
 TERM_SECS = 15.0
@@ -55,12 +55,12 @@ class Leadership(AsyncService):
     clock: IReactorTime
     alone: bool = False
     term: float = TERM_SECS
-    _lease: Lease | None = field(default=None, init=False)
+    _lease: LeaderLease | None = field(default=None, init=False)
     _watch: Watch = field(factory=Watch, init=False)
     _end: IDelayedCall | None = field(default=None, init=False)
     _ours_at: IDelayedCall | None = field(default=None, init=False)
     _led: int | None = field(default=None, init=False)
-    _told: list[Callable[[Lease | None], object]] = field(factory=list, init=False)
+    _told: list[Callable[[LeaderLease | None], object]] = field(factory=list, init=False)
     _superseded: list[Callable[[str], object]] = field(factory=list, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _turns: PeriodicTask = field(init=False)
@@ -70,7 +70,7 @@ class Leadership(AsyncService):
             self.clock, self.term / BEATS, self._turn, "lease of the write leader", at_once=False
         )
 
-    def on_change(self, told: Callable[[Lease | None], object]) -> None:
+    def on_change(self, told: Callable[[LeaderLease | None], object]) -> None:
         """Call *told* with the lease when it becomes ours, and with None when it ceases to be."""
         self._told.append(told)
 
@@ -82,7 +82,7 @@ class Leadership(AsyncService):
         self._superseded.append(told)
 
     @property
-    def lease(self) -> Lease | None:
+    def lease(self) -> LeaderLease | None:
         """The lease while it is ours."""
         return self._lease
 
@@ -104,7 +104,7 @@ class Leadership(AsyncService):
         self._waiting.append(waiting)
         return waiting
 
-    def held(self) -> Lease:
+    def held(self) -> LeaderLease:
         """The lease to write under.
 
         Raises:
@@ -174,7 +174,7 @@ class Leadership(AsyncService):
                 return
         self._look_at_its_end()
 
-    async def _lead(self, taken: Lease, began: float) -> bool:
+    async def _lead(self, taken: LeaderLease, began: float) -> bool:
         """Lead under what was just taken; False where another one has it already.
 
         Taking may have waited for a transaction of who led before.  A term counted from before
@@ -213,13 +213,13 @@ class Leadership(AsyncService):
         if kept is None:
             await self._look()
 
-    def _end_for_good(self, held: Lease) -> None:
+    def _end_for_good(self, held: LeaderLease) -> None:
         _log.error("another Authority took the lease", leader=held.owner, epoch=held.epoch)
         told, self._superseded = self._superseded, []
         for each in told:
             each(held.owner)
 
-    def _ours(self, lease: Lease | None, since: float) -> None:
+    def _ours(self, lease: LeaderLease | None, since: float) -> None:
         """What we hold from now on, and until when unless a beat follows."""
         if self._end is not None:
             self._end.cancel()
@@ -244,7 +244,7 @@ class Leadership(AsyncService):
         self._ours(None, 0.0)
 
 
-def _beaten(mine: Lease, tx: ITransaction) -> Lease | None:
+def _beaten(mine: LeaderLease, tx: ITransaction) -> LeaderLease | None:
     return tx.lease.beat(mine)
 
 
@@ -258,7 +258,7 @@ class FencedStore:
     """
 
     store: IStore
-    lease: Callable[[], Lease]
+    lease: Callable[[], LeaderLease]
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
         """See :class:`IStore`.

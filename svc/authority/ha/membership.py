@@ -18,7 +18,7 @@ from svc.authority.ha.lease import BEATS, TERM_SECS
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
-from svc.messages.forward import Claim, claim_message
+from svc.messages.forward import LeaderClaim, claim_message
 from svc.model.cluster.lease import Member, Roll
 from svc.model.ids import is_resource_id
 from svc.proto.gate.v1 import membership_pb2 as pb
@@ -155,7 +155,7 @@ class Membership(AsyncService):
         return (*keys, *(() if self.listens else (PRIVATE_LISTEN,)))
 
 
-def leader_service(claim: Callable[[], Claim]) -> RpcService:
+def leader_service(claim: Callable[[], LeaderClaim]) -> RpcService:
     """``gate.v1.Membership``: who leads, as this Authority sees it.
 
     Answered from memory, by those that stand by as well: Proxies ask every few seconds.

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 
 from attrs import define
 
-from svc.audit.ingest.validate import MAY_WRITE, Judged, judge
-from svc.authority.ingest.apply import Draining, standing_of
+from svc.audit.ingest.validate import MAY_WRITE, ValidRow, judge
+from svc.authority.ingest.apply import QueueTransaction, standing_of
 from svc.authority.state.recorder import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import AUDIT_DISCARDED, AUDIT_RELEASED
-from svc.model.audit.outbox import Claim, QueuedRow
+from svc.model.audit.outbox import QueuedRow, RowClaim
 from svc.model.audit.record import Actor
-from svc.model.audit.replay import SpoolMemory, Standing
+from svc.model.audit.replay import RowStanding, SpoolMemory
 from svc.model.audit.spool import audit_key_id, read_place, row_digest, row_hash
 from svc.model.canonical import Json
 from svc.model.cluster.node import Node
@@ -37,7 +37,7 @@ class NotReleasable(SvcError):
 
 
 @define
-class OutboxDesk:
+class QueueAdmin:
     """What operators do with held rows.
 
     Attributes:
@@ -61,7 +61,7 @@ class OutboxDesk:
         def release(tx: ITransaction) -> int:
             row = _held_row(tx, request.id)
             judged = self._releasable(tx, row)
-            draining = Draining(tx, self.recorder, self.now())
+            draining = QueueTransaction(tx, self.recorder, self.now())
             seq = draining.append(row, judged)
             draining.end()
             self._record(tx, actor, row, note, released=True)
@@ -80,7 +80,7 @@ class OutboxDesk:
 
         def discard(tx: ITransaction) -> bytes:
             row, at = _held_row(tx, request.id), self.now()
-            claim = Claim.of(row.row)
+            claim = RowClaim.of(row.row)
             tx.origins.discard(
                 row.id, claim.origin, claim.spool_id, claim.n, row_digest(row.row), at
             )
@@ -91,7 +91,7 @@ class OutboxDesk:
         digest = await self.store.run("discard a queued row", discard)
         return pb.DiscardRowResponse(record_digest=digest.hex())
 
-    def _releasable(self, tx: ITransaction, row: QueuedRow) -> Judged:
+    def _releasable(self, tx: ITransaction, row: QueuedRow) -> ValidRow:
         rows = self.recorder.rows(tx)
         # A node that was revoked may have written this while it was not.
         known = {
@@ -120,7 +120,7 @@ class OutboxDesk:
                 "event id; discard it"
             )
         memory = tx.spools.memory(judged.origin, place.spool_id) or SpoolMemory()
-        if standing_of(memory, judged) is Standing.BROKEN or not _fits_beside(tx, judged):
+        if standing_of(memory, judged) is RowStanding.BROKEN or not _fits_beside(tx, judged):
             raise NotReleasable(
                 f"row {row.id} is forged: it does not follow the rows of its spool, so the log "
                 "would not verify with it; discard it"
@@ -130,7 +130,7 @@ class OutboxDesk:
     def _record(
         self, tx: ITransaction, actor: Actor, row: QueuedRow, note: str, *, released: bool
     ) -> None:
-        claim = Claim.of(row.row)
+        claim = RowClaim.of(row.row)
         details: dict[str, Json] = {
             "held_event_id": claim.event_id or None,
             "spool_id": claim.spool_id or None,
@@ -149,7 +149,7 @@ class OutboxDesk:
         )
 
 
-def _fits_beside(tx: ITransaction, judged: Judged) -> bool:
+def _fits_beside(tx: ITransaction, judged: ValidRow) -> bool:
     """Whether a row agrees with the records beside its place, wherever they stand in the log.
 
     Of a hole that was given up the memory knows no edges; the log does.

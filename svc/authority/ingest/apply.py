@@ -11,19 +11,19 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field, frozen
 
-from svc.audit.ingest.validate import Judged, Verdict
+from svc.audit.ingest.validate import RowVerdict, ValidRow
 from svc.authority.ingest.origins import is_in_force
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import SignedRows, StateUnsigned
 from svc.errors import SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import AUDIT_FILLED, AUDIT_GAP, AUDIT_HELD, SPOOL_CLOSE, SPOOL_OPEN
-from svc.model.audit.outbox import AcceptedRow, Claim, Hold, QueuedRow
+from svc.model.audit.outbox import AcceptedRow, Hold, QueuedRow, RowClaim
 from svc.model.audit.record import Event
 from svc.model.audit.replay import (
     Hole,
+    RowStanding,
     SpoolMemory,
-    Standing,
     accept,
     announce,
     beside,
@@ -34,7 +34,7 @@ from svc.model.canonical import Json
 
 
 @frozen
-class Drained:
+class AppliedRows:
     """What a transaction did; acted upon once it is durable.
 
     Attributes:
@@ -42,7 +42,7 @@ class Drained:
     """
 
     appended: int
-    held: tuple[tuple[QueuedRow, Verdict], ...]
+    held: tuple[tuple[QueuedRow, RowVerdict], ...]
 
 
 MAX_UNKNOWN = 16
@@ -54,7 +54,7 @@ class Vanished(SvcError):
 
 
 @define
-class Draining:
+class QueueTransaction:
     """One transaction's work on the queue; made anew whenever the transaction runs."""
 
     tx: ITransaction
@@ -64,19 +64,19 @@ class Draining:
     _signers: dict[str, bool] = field(factory=dict, init=False)
     _memories: dict[tuple[str, str], SpoolMemory] = field(factory=dict, init=False)
     _changed: set[tuple[str, str]] = field(factory=set, init=False)
-    _held: list[tuple[QueuedRow, Verdict]] = field(factory=list, init=False)
+    _held: list[tuple[QueuedRow, RowVerdict]] = field(factory=list, init=False)
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
 
-    def take_all(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
+    def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
         ids = {one.judged.event_id for _, one in judged if one.judged is not None}
         self._events |= self.tx.origins.events(ids)
         for row, verdict in judged:
             self._take(row, verdict)
 
-    def _take(self, row: QueuedRow, verdict: Verdict) -> None:
+    def _take(self, row: QueuedRow, verdict: RowVerdict) -> None:
         """Append a good row, hold a bad one; one whose key is not in force any more waits."""
         judged = verdict.judged
         if judged is None:
@@ -84,19 +84,19 @@ class Draining:
         elif self._is_in_force(row, judged):
             self._settle(row, judged)
 
-    def _settle(self, row: QueuedRow, judged: Judged) -> None:
+    def _settle(self, row: QueuedRow, judged: ValidRow) -> None:
         """Append a row, unless it was before or contradicts those that were."""
         standing = standing_of(self._memory(judged.origin, judged.place.spool_id), judged)
-        if standing is Standing.BROKEN:
+        if standing is RowStanding.BROKEN:
             why = "it does not follow the rows of its spool"
-            self._hold(row, Verdict(hold=Hold.FORGED, why=why))
+            self._hold(row, RowVerdict(hold=Hold.FORGED, why=why))
             return
-        if standing is Standing.REPLAYED or judged.event_id in self._events:
-            self._hold(row, Verdict(hold=Hold.REPLAYED, why="it was accepted before"))
+        if standing is RowStanding.REPLAYED or judged.event_id in self._events:
+            self._hold(row, RowVerdict(hold=Hold.REPLAYED, why="it was accepted before"))
             return
         self.append(row, judged)
 
-    def append(self, row: QueuedRow, judged: Judged) -> int:
+    def append(self, row: QueuedRow, judged: ValidRow) -> int:
         """Append a row, whatever the memory says; the record that it becomes."""
         place, spool = judged.place, (judged.origin, judged.place.spool_id)
         link = self.tx.audit.append(
@@ -106,7 +106,7 @@ class Draining:
         self._events.add(judged.event_id)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
-        if memory.standing(place.n, place.prev, judged.hash) is Standing.NEW:
+        if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:
             result = accept(memory, place.n, place.prev, judged.hash, self.at)
             memory = result.memory
             if result.filled or memory.lost:
@@ -122,7 +122,7 @@ class Draining:
             self._announced(judged, is_fresh=is_fresh)
         return link.seq
 
-    def end(self) -> Drained:
+    def end(self) -> AppliedRows:
         """Take what was appended out of the queue, and put on record what was held or came late.
 
         Raises:
@@ -138,7 +138,7 @@ class Draining:
             for first, last in ranges(numbers):
                 self._tell(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
-        return Drained(len(self._accepted), tuple(self._held))
+        return AppliedRows(len(self._accepted), tuple(self._held))
 
     def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         """Put on record which rows of a spool are missing for too long."""
@@ -149,7 +149,7 @@ class Draining:
 
     # -- spools
 
-    def _announced(self, judged: Judged, *, is_fresh: bool) -> None:
+    def _announced(self, judged: ValidRow, *, is_fresh: bool) -> None:
         """A new spool says which ones before it are still kept.
 
         Of a spool that was known before its announcement came nothing is concluded about
@@ -197,13 +197,13 @@ class Draining:
 
     # -- keys
 
-    def _is_in_force(self, row: QueuedRow, judged: Judged) -> bool:
+    def _is_in_force(self, row: QueuedRow, judged: ValidRow) -> bool:
         known = self._signers.get(row.row.key_id)
         if known is None:
             known = self._signers[row.row.key_id] = self._still(row, judged)
         return known
 
-    def _still(self, row: QueuedRow, judged: Judged) -> bool:
+    def _still(self, row: QueuedRow, judged: ValidRow) -> bool:
         try:
             if self._rows is None:
                 self._rows = self.recorder.rows(self.tx)
@@ -213,7 +213,7 @@ class Draining:
 
     # -- records
 
-    def _hold(self, row: QueuedRow, verdict: Verdict) -> None:
+    def _hold(self, row: QueuedRow, verdict: RowVerdict) -> None:
         assert verdict.hold is not None
         if row.hold is verdict.hold:
             return
@@ -222,11 +222,11 @@ class Draining:
 
     def _tell_held(self) -> None:
         """One record for rows that stand together: nobody fills the log with bad rows (R12)."""
-        groups: dict[tuple[str, str, str], dict[int, Claim]] = {}
+        groups: dict[tuple[str, str, str], dict[int, RowClaim]] = {}
         loose: dict[str, int] = {}
         for row, verdict in self._held:
             assert verdict.hold is not None
-            claim, why = Claim.of(row.row), verdict.hold.value
+            claim, why = RowClaim.of(row.row), verdict.hold.value
             if claim.n:
                 group = groups.setdefault((claim.origin, claim.spool_id, why), {})
                 group.setdefault(claim.n, claim)
@@ -256,12 +256,12 @@ class Draining:
         )
 
 
-def standing_of(memory: SpoolMemory, judged: Judged) -> Standing:
+def standing_of(memory: SpoolMemory, judged: ValidRow) -> RowStanding:
     """What a good row is to the memory of its spool; no row stands behind the end of one."""
     place = judged.place
     standing = memory.standing(place.n, place.prev, judged.hash)
-    if standing is Standing.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:
-        return Standing.BROKEN
+    if standing is RowStanding.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:
+        return RowStanding.BROKEN
     return standing
 
 

@@ -14,8 +14,8 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.ingest.validate import MAY_WRITE, Verdict, judge
-from svc.authority.ingest.apply import Drained, Draining, Vanished
+from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
+from svc.authority.ingest.apply import AppliedRows, QueueTransaction, Vanished
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
@@ -43,12 +43,12 @@ _log = Logger(namespace="svc_authority")
 class _Look:
     """What one look at the queue found."""
 
-    judged: list[tuple[QueuedRow, Verdict]]
+    judged: list[tuple[QueuedRow, RowVerdict]]
     is_holed: bool
 
 
 @define
-class OutboxDrain:
+class QueueConsumer:
     """Drains the queue; one at a time, however often it is asked.
 
     Attributes:
@@ -91,7 +91,7 @@ class OutboxDrain:
     async def _look(self, after: int) -> _Look:
         keys = self.keys.now()
 
-        def judged_row(row: QueuedRow) -> Verdict:
+        def judged_row(row: QueuedRow) -> RowVerdict:
             facts, members = self.recorder.sealer.facts, self.keys.is_member
             return judge(row.row, keys.get, facts, members, self.may_write)
 
@@ -103,7 +103,7 @@ class OutboxDrain:
 
         return await self.store.read("look at the audit queue", look)
 
-    async def _take(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> None:
+    async def _take(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         try:
             self._say(await self._write(judged))
         except (CancelledError, LeaseLost, StoreUnavailable):
@@ -116,9 +116,9 @@ class OutboxDrain:
             for each in judged:
                 await self._take([each])
 
-    async def _write(self, judged: Sequence[tuple[QueuedRow, Verdict]]) -> Drained:
-        def write(tx: ITransaction) -> Drained:
-            draining = Draining(tx, self.recorder, self.now())
+    async def _write(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> AppliedRows:
+        def write(tx: ITransaction) -> AppliedRows:
+            draining = QueueTransaction(tx, self.recorder, self.now())
             draining.take_all(judged)
             return draining.end()
 
@@ -133,9 +133,9 @@ class OutboxDrain:
             return
         why = Hold.REPLAYED if isinstance(failed, AlreadyExists) else Hold.FORGED
         text = failed.text if isinstance(failed, SvcError) else type(failed).__name__
-        self._say(await self._write([(row, Verdict(hold=why, why=text))]))
+        self._say(await self._write([(row, RowVerdict(hold=why, why=text))]))
 
-    def _say(self, drained: Drained) -> None:
+    def _say(self, drained: AppliedRows) -> None:
         for row, verdict in drained.held:
             assert verdict.hold is not None
             self.held(verdict.hold.value)
@@ -162,16 +162,16 @@ class OutboxDrain:
         def tell(tx: ITransaction) -> None:
             memory = tx.spools.memory(origin, spool_id)
             if memory is not None:
-                Draining(tx, self.recorder, at).tell_due(origin, spool_id, memory)
+                QueueTransaction(tx, self.recorder, at).tell_due(origin, spool_id, memory)
 
         await self.store.run("tell of missing rows", tell)
 
 
 @define(slots=False, eq=False)
-class Drains(AsyncService):
+class LastDrain(AsyncService):
     """Drains once more when the Authority stops: after its listeners, before its store."""
 
-    outbox: OutboxDrain
+    outbox: QueueConsumer
     tasks: BackgroundTasks
     _is_due: bool = field(default=False, init=False)
 

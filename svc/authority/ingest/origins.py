@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from svc.audit.ingest.validate import MAY_WRITE
-from svc.authority.state.cache import Knowledge
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import SignedRows
 from svc.model.audit.spool import audit_key_id
 from svc.model.cluster.node import Node, NodeState
@@ -21,8 +21,8 @@ class OriginKeys:
     And of whom their rows may be.
     """
 
-    knowledge: Knowledge
-    _of: ClusterFacts | None = field(default=None, init=False)
+    knowledge: ClusterStateCache
+    _of: ClusterState | None = field(default=None, init=False)
     _keys: Mapping[str, Node] = field(factory=dict, init=False)
 
     def now(self) -> Mapping[str, Node]:

@@ -18,7 +18,7 @@ from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.spooled import SpoolState
 from svc.model.audit.outbox import Offered, QueueCounts
-from svc.model.audit.replay import SpoolMemory, Standing, accept
+from svc.model.audit.replay import RowStanding, SpoolMemory, accept
 from svc.model.audit.spool import SpoolRow, read_place, row_digest, row_hash
 from svc.model.cluster.node import Node
 from svc.ratelimit.quota import EACH, KEPT
@@ -37,7 +37,7 @@ class QueueFull(SvcError):
 
 
 @define
-class OutboxIntake:
+class QueueIntake:
     """Takes rows of Proxies.
 
     Attributes:
@@ -131,7 +131,7 @@ class OutboxIntake:
                 left.append(one)
                 continue
             place, own = read_place(one.row.canonical)[1], row_hash(one.row.canonical)
-            if memory.standing(place.n, place.prev, own) is Standing.NEW:
+            if memory.standing(place.n, place.prev, own) is RowStanding.NEW:
                 memory = accept(memory, place.n, place.prev, own, self.now()).memory
         tx.spools.keep(proxy.id, spool_id, memory)
         return memory, left

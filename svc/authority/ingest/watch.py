@@ -41,7 +41,7 @@ class _Pass:
 
 
 @define
-class OutboxWatch:
+class QueueWatch:
     """This instance's watch over the queue.
 
     Attributes:

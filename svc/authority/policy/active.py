@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cluster import ClusterState
 from svc.errors import SvcError
 from svc.interfaces.kinds import IResourceKind
 from svc.model.cluster.person import PersonState
@@ -66,7 +66,7 @@ class PolicyInForce:
     _refused: tuple[bytes, int] | None = None
     _lock: DeferredLock = field(factory=DeferredLock)
 
-    async def follow(self, facts: ClusterFacts) -> None:
+    async def follow(self, facts: ClusterState) -> None:
         """Bring the engine to these facts; called after each change and at the reload pass.
 
         Never raises for a text or for entities that are refused: that is logged,
@@ -82,7 +82,7 @@ class PolicyInForce:
         """Take the version of the next facts, though it be older: an older store goes on."""
         self._is_anew = True
 
-    async def trial(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+    async def trial(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:
         """An engine of *text* as it would be in force; nothing changes.
 
         Raises:
@@ -94,7 +94,7 @@ class PolicyInForce:
         refuse_claims(made.claims)
         return made
 
-    async def _follow(self, facts: ClusterFacts) -> None:
+    async def _follow(self, facts: ClusterState) -> None:
         """The stored text over these facts, or, where it is refused, the one in force over them."""
         stored, engine = facts.policy, self.engine
         if stored is None:
@@ -105,7 +105,7 @@ class PolicyInForce:
         if engine is not None and self._differ(engine, facts):
             await self._new_facts(engine, facts)
 
-    def _differ(self, engine: CompiledPolicy, facts: ClusterFacts) -> bool:
+    def _differ(self, engine: CompiledPolicy, facts: ClusterState) -> bool:
         """Whether the policy looks at other things than these facts hold.
 
         Rows that are absent, because they are not what was signed for, come and
@@ -115,7 +115,7 @@ class PolicyInForce:
             return True
         return facts.revision >= engine.revision and facts.absent != self._absent
 
-    async def _new_text(self, stored: PolicyVersion, facts: ClusterFacts) -> bool:
+    async def _new_text(self, stored: PolicyVersion, facts: ClusterState) -> bool:
         if self._refused == (stored.sha256, facts.revision):
             return False
         try:
@@ -133,7 +133,7 @@ class PolicyInForce:
         self._refused = None
         return True
 
-    async def _new_facts(self, engine: CompiledPolicy, facts: ClusterFacts) -> None:
+    async def _new_facts(self, engine: CompiledPolicy, facts: ClusterState) -> None:
         self._absent = facts.absent
         try:
             made = await self._with_entities(engine, facts)
@@ -153,7 +153,7 @@ class PolicyInForce:
         await self.in_force(made, text)
         self.engine, self._text = made, text
 
-    def _keep_away(self, stored: PolicyVersion, facts: ClusterFacts, refusal: SvcError) -> None:
+    def _keep_away(self, stored: PolicyVersion, facts: ClusterState, refusal: SvcError) -> None:
         """Stay with the engine there is; what the next pass may find otherwise is tried again.
 
         The refusal's text is not logged: it quotes the policy.
@@ -167,13 +167,13 @@ class PolicyInForce:
             reason=refusal.reason,
         )
 
-    async def _with_entities(self, engine: CompiledPolicy, facts: ClusterFacts) -> CompiledPolicy:
+    async def _with_entities(self, engine: CompiledPolicy, facts: ClusterState) -> CompiledPolicy:
         entities = entities_from(facts, self.kinds, self.cluster)
         made = await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
         assert isinstance(made, CompiledPolicy)
         return made
 
-    async def _compiled(self, text: str, facts: ClusterFacts, version: int) -> CompiledPolicy:
+    async def _compiled(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:
         entities = entities_from(facts, self.kinds, self.cluster)
         made = await self.in_thread(
             lambda: compile_policy(text, self.vocabulary, entities, version, facts.revision)
@@ -183,7 +183,7 @@ class PolicyInForce:
 
 
 def entities_from(
-    facts: ClusterFacts, kinds: Mapping[str, IResourceKind], cluster: str
+    facts: ClusterState, kinds: Mapping[str, IResourceKind], cluster: str
 ) -> tuple[Entity, ...]:
     """What the policy looks at: active persons, groups, nodes, and resources of enabled kinds."""
     found: list[Facts] = [GroupFacts(group) for group in facts.groups]

@@ -9,7 +9,7 @@ from attrs import define
 
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.registry.operators import EDIT_POLICY, Operators
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import policy_now
 from svc.errors import Denied, Fault, SvcError, Unavailable
@@ -30,10 +30,10 @@ FIRST_POLICY = f"""\
 
 
 @define
-class PolicyDesk:
+class PolicyAdmin:
     """Sets and shows policies."""
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     in_force: PolicyInForce
     operators: Operators
     store: IStore

@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from svc.authority.policy.active import InThread
 from svc.authority.policy.snapshot import SnapshotPublisher
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cluster import ClusterState
 from svc.messages.snapshot import Revocation
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.person import PersonState
@@ -27,7 +27,7 @@ class Made:
 
 
 @define
-class Publishing:
+class PolicyPublisher:
     """Publishes each new engine, whole or as a change, and each revocation at once.
 
     Attributes:
@@ -56,7 +56,7 @@ class Publishing:
         )
         self.applied(engine.version)
 
-    def facts_changed(self, facts: ClusterFacts) -> None:
+    def facts_changed(self, facts: ClusterState) -> None:
         """Who is revoked may have changed; that does not wait for another engine."""
         revocations = revocations_of(facts, self.cluster)
         if revocations != self._revocations:
@@ -76,7 +76,7 @@ def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
     return Made(bundle, encode_bundle(bundle), delta)
 
 
-def revocations_of(facts: ClusterFacts, cluster: str) -> tuple[Revocation, ...]:
+def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
     """Every revoked person and node, by SPIFFE URI.
 
     One that should be there and is not, because its row is not what was signed

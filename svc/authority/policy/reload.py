@@ -7,15 +7,15 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.state.cache import Knowledge
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.cluster import ClusterState
 from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_authority")
 
 
 @define
-class Following:
+class ChangeFollower:
     """Brings each change that this Authority has made in force, one after another.
 
     While one is being compiled the next ones wait and are then taken together,
@@ -23,12 +23,12 @@ class Following:
     """
 
     policy: PolicyInForce
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     tasks: BackgroundTasks
     _is_due: bool = False
     _is_running: bool = False
 
-    def changed(self, facts: ClusterFacts) -> None:
+    def changed(self, facts: ClusterState) -> None:
         """The cluster's facts are others than before; does not block."""
         self._is_due = True
         if not self._is_running:

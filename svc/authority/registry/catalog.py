@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from attrs import define
 
 from svc.authority.registry.routes import Registrations
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import SignedRows, resource_now
 from svc.errors import Fault, Malformed, SvcError
@@ -31,10 +31,10 @@ NOT_IN_CATALOG = "not_in_catalog"
 
 
 @define
-class CatalogDesk:
+class CatalogAdmin:
     """Adds, assigns, removes and lists resources."""
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     registrations: Registrations
     kinds: Mapping[str, IResourceKind]
     store: IStore

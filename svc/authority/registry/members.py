@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
-from svc.authority.enroll.expected import ExpectedDesk
+from svc.authority.enroll.expected import ExpectedKeysAdmin
 from svc.authority.registry.routes import Registrations
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import node_now, person_now, token_now
 from svc.errors import Fault, Malformed, SvcError
@@ -17,8 +17,8 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
 from svc.model.audit.record import Actor
 from svc.model.audit.state import StateEntry, group_entry
-from svc.model.cluster.node import JoinToken as TokenRow
 from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
+from svc.model.cluster.node import TokenRecord as TokenRow
 from svc.model.cluster.person import Person, PersonState
 from svc.model.cluster.token import JoinToken, make_token
 from svc.model.ids import Entropy, is_cluster_name, person_id
@@ -35,7 +35,7 @@ NODE_TOKENS = {"proxy": TokenRole.PROXY, "connector": TokenRole.CONNECTOR}
 
 
 @define
-class MemberDesk:
+class MemberAdmin:
     """Adds, lists and revokes members.
 
     Attributes:
@@ -44,7 +44,7 @@ class MemberDesk:
         proxy_revoked: Told when a Proxy was revoked.
     """
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     registrations: Registrations
     store: IStore
     recorder: Recorder
@@ -53,11 +53,11 @@ class MemberDesk:
     ca_pin: str
     token_secs: float
     proxy_revoked: Callable[[str], object] = lambda proxy_id: None
-    expected: ExpectedDesk = field()
+    expected: ExpectedKeysAdmin = field()
 
     @expected.default
-    def _expecting(self) -> ExpectedDesk:
-        return ExpectedDesk(
+    def _expecting(self) -> ExpectedKeysAdmin:
+        return ExpectedKeysAdmin(
             self.knowledge, self.store, self.recorder, self.now, self.entropy, self.ca_pin
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field, frozen
 
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cluster import ClusterState
 from svc.messages.control import AGAIN
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.resource import Assigned
@@ -100,7 +100,7 @@ class Registrations:
         self.remove(registered)
         registered.evict(reason)
 
-    def follow(self, facts: ClusterFacts) -> None:
+    def follow(self, facts: ClusterState) -> None:
         """Have everybody register anew whose assignments are others by these facts.
 
         Called at each change of the facts, whoever made it and however its caller
@@ -132,7 +132,7 @@ class Registrations:
         return len(self._by_node)
 
 
-def _assignments(facts: ClusterFacts) -> dict[str, dict[str, Assigned]]:
+def _assignments(facts: ClusterState) -> dict[str, dict[str, Assigned]]:
     """What each Connector is meant to serve, by its node and the resource."""
     meant: dict[str, dict[str, Assigned]] = {}
     for one in facts.catalog.values():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cluster import ClusterState
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.tunnel import decode_registration
@@ -80,7 +80,7 @@ def _called(owner: Node | None) -> str:
 
 
 @frozen
-class Admitted:
+class AdmittedRegistration:
     """What a registration comes to: what the node serves, and what it is not given."""
 
     node: Node
@@ -117,8 +117,8 @@ class Expected:
 
 
 def judge(
-    signed: Signed, expected: Expected, verifier: IChainVerifier, facts: ClusterFacts
-) -> Admitted:
+    signed: Signed, expected: Expected, verifier: IChainVerifier, facts: ClusterState
+) -> AdmittedRegistration:
     """Accept a registration or refuse it.
 
     Raises:
@@ -143,7 +143,7 @@ def judge(
             "`svc authority resources add` and assign them to this node",
             reason="catalog_permits_none",
         )
-    return Admitted(node, registration, served, withheld)
+    return AdmittedRegistration(node, registration, served, withheld)
 
 
 def _check_form(registration: Registration, expected: Expected, node_id: str) -> None:
@@ -176,7 +176,7 @@ def _active(node: Node | None) -> Node:
     return node
 
 
-def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts) -> None:
+def _check_ownership(registration: Registration, node: Node, facts: ClusterState) -> None:
     owners: dict[str, Node | None] = {}
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
@@ -187,7 +187,7 @@ def _check_ownership(registration: Registration, node: Node, facts: ClusterFacts
 
 
 def divide(
-    registration: Registration, node: Node, facts: ClusterFacts
+    registration: Registration, node: Node, facts: ClusterState
 ) -> tuple[tuple[Assigned, ...], tuple[Withheld, ...]]:
     """What of a registration the catalog gives this node, and what it withholds."""
     served: list[Assigned] = []

@@ -16,14 +16,14 @@ from twisted.logger import Logger
 from svc.authority.state.recorder import Recorder, node
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
-from svc.messages.control import Departure, Ended
+from svc.messages.control import CountedEnd, Departure
 from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
 from svc.model.session.ending import PROXY_GONE, PROXY_REVOKED
 from svc.model.session.session import (
     DIRECT,
     IN_TUNNEL,
     UNKNOWN_LANE,
-    Ending,
+    ReportedEnd,
     Session,
     SessionEnd,
     SessionState,
@@ -36,9 +36,9 @@ _BATCH = 1000
 """Sessions ended in one transaction: a store is not held for as long as it takes to end all."""
 
 _OUTCOMES = {
-    Ending.WAS_OPEN: "closed",
-    Ending.ALREADY_ENDED: "recorded",
-    Ending.UNKNOWN: "unknown",
+    ReportedEnd.WAS_OPEN: "closed",
+    ReportedEnd.ALREADY_ENDED: "recorded",
+    ReportedEnd.UNKNOWN: "unknown",
 }
 
 Outcomes = tuple[tuple[str, str], ...]
@@ -65,10 +65,10 @@ class SessionEnds:
     _heard: set[str] = field(factory=set)
     _direct: set[str] = field(factory=set)
 
-    async def reported(self, proxy_id: str, ended: Iterable[Ended]) -> Outcomes:
+    async def reported(self, proxy_id: str, ended: Iterable[CountedEnd]) -> Outcomes:
         """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
 
-        def end(tx: ITransaction, some: tuple[Ended, ...]) -> Outcomes:
+        def end(tx: ITransaction, some: tuple[CountedEnd, ...]) -> Outcomes:
             return tuple((one.session_uid, self._end(tx, proxy_id, one)) for one in some)
 
         reports = tuple(ended)
@@ -95,7 +95,8 @@ class SessionEnds:
         reason = f"tunnel_{departure.reason}"
         counted = {one.session_uid: one for one in departure.ended}
         return await self.reported(
-            proxy_id, [counted.get(uid) or Ended(uid, reason) for uid in departure.session_uids]
+            proxy_id,
+            [counted.get(uid) or CountedEnd(uid, reason) for uid in departure.session_uids],
         )
 
     async def claimed(self, proxy_id: str, uids: Iterable[str]) -> int:
@@ -172,7 +173,7 @@ class SessionEnds:
 
     def _abandon_one(self, tx: ITransaction, session: Session, reason: str) -> bool:
         end = SessionEnd(self.now(), reason, state=SessionState.ABANDONED)
-        if tx.sessions.end(session.uid, end) is not Ending.WAS_OPEN:
+        if tx.sessions.end(session.uid, end) is not ReportedEnd.WAS_OPEN:
             return False
         self.recorder.append(
             tx,
@@ -197,13 +198,13 @@ class SessionEnds:
             return DIRECT
         return IN_TUNNEL if session.proxy_id in self._heard else UNKNOWN_LANE
 
-    def _end(self, tx: ITransaction, proxy_id: str, ended: Ended) -> str:
+    def _end(self, tx: ITransaction, proxy_id: str, ended: CountedEnd) -> str:
         session = tx.sessions.get(ended.session_uid)
         if session is None or session.proxy_id != proxy_id:
-            return _OUTCOMES[Ending.UNKNOWN]
+            return _OUTCOMES[ReportedEnd.UNKNOWN]
         end = SessionEnd(self.now(), ended.reason, ended.bytes_up, ended.bytes_down)
         ending = tx.sessions.end(session.uid, end)
-        if ending is Ending.WAS_OPEN:
+        if ending is ReportedEnd.WAS_OPEN:
             self._record_end(tx, session, end, ended.lane)
         return _OUTCOMES[ending]
 

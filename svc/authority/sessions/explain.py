@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define
 
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import IResourceKind
@@ -40,7 +40,7 @@ class Explainer:
     """Answers ``Control/Why``."""
 
     cluster: str
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     kinds: Mapping[str, IResourceKind]
     store: IReadOnlyStore

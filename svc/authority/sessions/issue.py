@@ -19,8 +19,8 @@ from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
-from svc.authority.sessions.request import Outcome, Wish
-from svc.authority.state.cache import Knowledge
+from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
 from svc.authority.state.tables import SignedRows
 from svc.errors import (
@@ -37,7 +37,7 @@ from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note
-from svc.messages.control import Answer, Ask
+from svc.messages.control import Ask, AuthorizeAnswer
 from svc.messages.session import decode_request, encode_grant
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, EntitySlice
@@ -77,7 +77,7 @@ class Issuance:
     """
 
     cluster: str
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     registrations: Registrations
     kinds: Mapping[str, IResourceKind]
@@ -100,7 +100,7 @@ class Issuance:
     def _own_refusals(self) -> RefusalRecords:
         return RefusalRecords(self.store, self.recorder, self.clock, self.now)
 
-    async def authorize(self, ask: Ask, proxy: Node) -> Answer:
+    async def authorize(self, ask: Ask, proxy: Node) -> AuthorizeAnswer:
         """Decide one session; a grant leaves only after its record is durable.
 
         Raises:
@@ -128,7 +128,7 @@ class Issuance:
         self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(wish, outcome, proxy, row)
 
-    def _note(self, wish: Wish) -> None:
+    def _note(self, wish: VerifiedRequest) -> None:
         request = wish.request
         self.note(
             action=wish.kind.request_kind,
@@ -136,7 +136,7 @@ class Issuance:
             session_uid=request.session_uid,
         )
 
-    def _authenticate(self, ask: Ask, proxy: Node) -> Wish:
+    def _authenticate(self, ask: Ask, proxy: Node) -> VerifiedRequest:
         try:
             certificate = self.verifier.verify(ask.person_chain, {Role.USER})
         except SvcError:
@@ -152,7 +152,7 @@ class Issuance:
             self.rates.disproved(proxy.id, person_id)
             raise
 
-    def _proven(self, ask: Ask, proxy: Node, certificate: CertificateFacts) -> Wish:
+    def _proven(self, ask: Ask, proxy: Node, certificate: CertificateFacts) -> VerifiedRequest:
         verify(certificate.public_key, Purpose.SESSION_REQUEST, ask.request, ask.signature)
         request = decode_request(ask.request)
         if request.cluster != self.cluster or request.proxy_id != proxy.id:
@@ -176,7 +176,7 @@ class Issuance:
         resource = self.knowledge.facts.catalog.get(request.resource)
         if resource is not None and resource.kind != kind.name:
             resource = None
-        return Wish(request, digest, asker, certificate, kind, resource)
+        return VerifiedRequest(request, digest, asker, certificate, kind, resource)
 
     def _check_new(self, digest: bytes) -> None:
         """A request is good for one use; remembered as long as it could be fresh."""
@@ -186,7 +186,7 @@ class Issuance:
         if digest in self._seen:
             raise Denied("the request was already used", reason="request_replayed")
 
-    def _decide(self, wish: Wish, ask: Ask, proxy: Node) -> Outcome:
+    def _decide(self, wish: VerifiedRequest, ask: Ask, proxy: Node) -> IssuanceResult:
         engine = self.engine()
         if engine is None:
             raise SvcError(
@@ -198,7 +198,7 @@ class Issuance:
         kind, action = wish.kind.request_kind, wish.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
-        outcome = Outcome(
+        outcome = IssuanceResult(
             decision, random_id(self.entropy), view.allowed, self._slice(engine, decision)
         )
         if not decision.allowed:
@@ -221,7 +221,9 @@ class Issuance:
             return None
         return EntitySlice(digest, cedar_json(engine.entity_slice(decision.request)))
 
-    async def _commit(self, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node) -> ChainRow:
+    async def _commit(
+        self, wish: VerifiedRequest, outcome: IssuanceResult, ask: Ask, proxy: Node
+    ) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
             rows = self.recorder.rows(tx)
             _check_standing(rows, wish)
@@ -247,7 +249,9 @@ class Issuance:
         except AlreadyExists:
             raise Denied("the request was already used", reason="request_replayed") from None
 
-    def _session(self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node) -> Session:
+    def _session(
+        self, wish: VerifiedRequest, outcome: IssuanceResult, connector: Registered, proxy: Node
+    ) -> Session:
         return Session(
             uid=wish.request.session_uid,
             person_id=wish.person.id,
@@ -259,7 +263,9 @@ class Issuance:
             started_at=self.now(),
         )
 
-    def _record_proxy_decision(self, tx: ITransaction, wish: Wish, ask: Ask, proxy: Node) -> None:
+    def _record_proxy_decision(
+        self, tx: ITransaction, wish: VerifiedRequest, ask: Ask, proxy: Node
+    ) -> None:
         said = ask.proxy_decision
         self.recorder.append(
             tx,
@@ -277,7 +283,12 @@ class Issuance:
         )
 
     def _record_decision(
-        self, tx: ITransaction, wish: Wish, outcome: Outcome, ask: Ask, proxy: Node
+        self,
+        tx: ITransaction,
+        wish: VerifiedRequest,
+        outcome: IssuanceResult,
+        ask: Ask,
+        proxy: Node,
     ) -> ChainRow:
         decision = outcome.decision
         granted = outcome.connector is not None
@@ -305,16 +316,20 @@ class Issuance:
             },
         )
 
-    def _answer(self, wish: Wish, outcome: Outcome, proxy: Node, row: ChainRow) -> Answer:
+    def _answer(
+        self, wish: VerifiedRequest, outcome: IssuanceResult, proxy: Node, row: ChainRow
+    ) -> AuthorizeAnswer:
         if outcome.connector is not None:
             grant = self._grant(wish, outcome, outcome.connector, proxy, row)
             signed = self.sign_grant(encode_grant(grant))
-            return Answer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
+            return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:
             text = f"{wish.request.resource}: no connected Connector serves it"
-            return Answer(outcome.decision_id, reason=outcome.reason, text=text, may_view=True)
+            return AuthorizeAnswer(
+                outcome.decision_id, reason=outcome.reason, text=text, may_view=True
+            )
         # What may not be viewed is answered like what never was, whatever kept it closed.
-        return Answer(
+        return AuthorizeAnswer(
             outcome.decision_id,
             reason="denied",
             text=REFUSAL_TEXT,
@@ -323,7 +338,12 @@ class Issuance:
         )
 
     def _grant(
-        self, wish: Wish, outcome: Outcome, connector: Registered, proxy: Node, row: ChainRow
+        self,
+        wish: VerifiedRequest,
+        outcome: IssuanceResult,
+        connector: Registered,
+        proxy: Node,
+        row: ChainRow,
     ) -> Grant:
         issued_at_ms = int(self.now() * 1000)
         end = int(wish.certificate.not_after * 1000)
@@ -368,7 +388,7 @@ class Issuance:
         await self.refusals.write(node(proxy.id), "record a refused request", write)
 
 
-def _check_standing(rows: SignedRows, wish: Wish) -> None:
+def _check_standing(rows: SignedRows, wish: VerifiedRequest) -> None:
     """Refuse a person or certificate revoked since the facts were read."""
     issued = rows.certificate(wish.certificate.sha256)
     if issued is None or issued.revoked_at is not None:
@@ -378,7 +398,7 @@ def _check_standing(rows: SignedRows, wish: Wish) -> None:
         raise Denied("the person was revoked", reason="revoked_person")
 
 
-def _check_assignment(rows: SignedRows, wish: Wish) -> None:
+def _check_assignment(rows: SignedRows, wish: VerifiedRequest) -> None:
     """Refuse a resource that was changed, assigned anew or removed since the facts were read."""
     if wish.resource is None or not rows.is_newest_resource(wish.resource):
         raise Denied(

@@ -19,7 +19,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.admission import (
     MALFORMED,
-    Admitted,
+    AdmittedRegistration,
     Expected,
     OwnedByPeer,
     ProvenRefusal,
@@ -27,7 +27,7 @@ from svc.authority.sessions.admission import (
     divide,
     judge,
 )
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import StateUnsigned
 from svc.errors import Fault, Malformed, SvcError
@@ -37,8 +37,8 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import (
     AGAIN,
     Evict,
+    RegistrationVerdict,
     TunnelSeen,
-    Verdict,
     decode_connector_up,
     encode_connector_down,
 )
@@ -62,7 +62,7 @@ _NOT_A_VERDICT = frozenset(
 
 
 @define
-class Intake:
+class RegistrationIntake:
     """Takes registrations in and keeps each until its stream ends.
 
     Attributes:
@@ -72,7 +72,7 @@ class Intake:
     """
 
     cluster: str
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     registrations: Registrations
     store: IStore
     recorder: Recorder
@@ -162,7 +162,7 @@ class Intake:
                 lambda tx: self._record_refusal(tx, proxy, seen, refusal),
             )
             self._remember(seen.peer_node_id, answerable, refusal.reason)
-        verdict = Verdict(False, refusal.reason, refusal.text)
+        verdict = RegistrationVerdict(False, refusal.reason, refusal.text)
         await call.send(encode_connector_down(verdict))
 
     def _name(self, node_id: str) -> str:
@@ -188,7 +188,7 @@ class Intake:
             details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
         )
 
-    async def _record(self, proxy: Node, admitted: Admitted) -> Inventory:
+    async def _record(self, proxy: Node, admitted: AdmittedRegistration) -> Inventory:
         """Write it down; what the Connector is told to serve."""
         at = self.now()
 
@@ -217,7 +217,7 @@ class Intake:
         call: IRpcCall,
         proxy: Node,
         seen: TunnelSeen,
-        admitted: Admitted,
+        admitted: AdmittedRegistration,
         inventory: Inventory,
     ) -> None:
         """Keep an accepted registration until the stream ends, however it does."""
@@ -259,8 +259,8 @@ class Intake:
                 self.registrations.remove(registered)
                 self._ended(proxy, registered)
 
-    def _verdict(self, admitted: Admitted, inventory: Inventory) -> Verdict:
-        return Verdict(
+    def _verdict(self, admitted: AdmittedRegistration, inventory: Inventory) -> RegistrationVerdict:
+        return RegistrationVerdict(
             True,
             lease_secs=self.lease_secs,
             served=admitted.ids,
@@ -273,12 +273,14 @@ class Intake:
         if self.registrations.remove(registered):
             self._ended(proxy, registered)
 
-    def _is_outdated(self, admitted: Admitted) -> bool:
+    def _is_outdated(self, admitted: AdmittedRegistration) -> bool:
         """Whether the catalog changed between the judgement and its record."""
         served, _ = divide(admitted.registration, admitted.node, self.knowledge.facts)
         return served != admitted.served
 
-    def _record_accepted(self, tx: ITransaction, proxy: Node, admitted: Admitted, at: float) -> int:
+    def _record_accepted(
+        self, tx: ITransaction, proxy: Node, admitted: AdmittedRegistration, at: float
+    ) -> int:
         """Write it down; the generation of what the node is meant to serve."""
         # Who has lost its count is still told an inventory: 0 would end every check against it.
         generation = max(1, tx.inventories.generation(admitted.node.id))

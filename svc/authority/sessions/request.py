@@ -19,7 +19,7 @@ from svc.model.session.request import SessionRequest
 
 
 @frozen
-class Wish:
+class VerifiedRequest:
     """A session request that is the person's own, with what is known about it.
 
     ``resource`` is None too where the catalog's resource is of another kind: for
@@ -51,7 +51,7 @@ class Wish:
 
 
 @frozen
-class Outcome:
+class IssuanceResult:
     """What was decided about a wish.
 
     Attributes:

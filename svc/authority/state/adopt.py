@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.authority.state.recorder import Recorder, operator
 from svc.authority.state.tables import rows_now
 from svc.errors import ConfigError, Fault, SvcError
@@ -69,7 +69,7 @@ def adopt(tx: ITransaction, recorder: Recorder, actor: Actor, at: float) -> int:
 
 
 @frozen
-class Wish:
+class AdoptionRequest:
     """What an operator looked at: the fingerprint of all rows, when, and whose uid it was."""
 
     fingerprint: str
@@ -77,22 +77,22 @@ class Wish:
     uid: int
 
 
-def adoption_wish_file(path: Path) -> WishFile[Wish]:
+def adoption_wish_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
     """Where ``svc authority state adopt`` leaves that wish."""
 
-    def form_of(wish: Wish) -> Mapping[str, object]:
+    def form_of(wish: AdoptionRequest) -> Mapping[str, object]:
         return {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
 
-    def wish_of(form: Mapping[str, Any]) -> Wish:
-        return Wish(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
+    def wish_of(form: Mapping[str, Any]) -> AdoptionRequest:
+        return AdoptionRequest(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
 
     def refused(text: str) -> SvcError:
         return ConfigError(str(path), text.removeprefix(f"{path}: "))
 
-    return WishFile(path, form_of, wish_of, refused)
+    return StartupRequestFile(path, form_of, wish_of, refused)
 
 
-def adopt_wished(tx: ITransaction, recorder: Recorder, wish: Wish | None) -> None:
+def adopt_wished(tx: ITransaction, recorder: Recorder, wish: AdoptionRequest | None) -> None:
     """Put exactly the rows in force that the operator looked at.
 
     Raises:

@@ -12,10 +12,10 @@ from typing import TypeVar
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import DeferredLock
 
-from svc.audit.state.in_force import Link, StateBroken, StateLedger
-from svc.authority.state.cluster import ClusterFacts
+from svc.audit.state.in_force import StateBroken, StateLedger, VerifiedRecord
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import SignedRows
-from svc.authority.state.verify import Digests, Judge, Unsigned
+from svc.authority.state.verify import Digests, StateVerifier, Unsigned
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.cluster.node import Node, NodeState
@@ -31,18 +31,18 @@ def _nobody() -> None:
 
 
 @frozen
-class Read:
+class StoreReading:
     """What one look at the store brought."""
 
-    facts: ClusterFacts
-    links: list[Link]
+    facts: ClusterState
+    links: list[VerifiedRecord]
     unsigned: tuple[Unsigned, ...]
     stored_policy: int
     """The version the store says is in force; 0 where it names none."""
 
 
 @define
-class Knowledge:
+class ClusterStateCache:
     """Holds the current facts and tells who asked to be told of a change.
 
     Attributes:
@@ -54,12 +54,12 @@ class Knowledge:
     ledger: StateLedger
     now: Callable[[], float]
     advanced: Callable[[], object] = _nobody
-    facts: ClusterFacts = field(factory=ClusterFacts)
-    _told: list[Callable[[ClusterFacts], object]] = field(factory=list)
+    facts: ClusterState = field(factory=ClusterState)
+    _told: list[Callable[[ClusterState], object]] = field(factory=list)
     _digests: Digests = field(factory=Digests)
     _reading: DeferredLock = field(factory=DeferredLock)
 
-    def on_change(self, told: Callable[[ClusterFacts], object]) -> None:
+    def on_change(self, told: Callable[[ClusterState], object]) -> None:
         """Call *told* after every refresh that changed something."""
         self._told.append(told)
 
@@ -67,15 +67,15 @@ class Knowledge:
         """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
         return SignedRows.of(self.ledger, tx)
 
-    async def refresh(self) -> ClusterFacts:
+    async def refresh(self) -> ClusterState:
         """Read the store again; called after each change of ours."""
         return await self._read("read the cluster's facts", self._look, self._take)
 
-    async def survey(self) -> Read:
+    async def survey(self) -> StoreReading:
         """Read everything that is protected again; called at the reload pass."""
         at = self.now()
 
-        def take(read: Read) -> Read:
+        def take(read: StoreReading) -> StoreReading:
             self._take(read)
             self.ledger.forget_past(at)
             return read
@@ -98,7 +98,7 @@ class Knowledge:
     async def catch_up(self) -> None:
         """Read only the records of state; for a change that no fact comes of."""
 
-        def look(tx: ITransaction) -> list[Link]:
+        def look(tx: ITransaction) -> list[VerifiedRecord]:
             return self.ledger.ahead(tx.state, self.ledger.view)
 
         try:
@@ -106,7 +106,7 @@ class Knowledge:
         except StateBroken:
             pass  # the change is made all the same; the next pass names what is wrong
 
-    def _look(self, tx: ITransaction, sweep_at: float | None = None) -> Read:
+    def _look(self, tx: ITransaction, sweep_at: float | None = None) -> StoreReading:
         """Runs in the store's thread."""
         view, broken = self.ledger.view, list[Unsigned]()
         try:
@@ -118,14 +118,14 @@ class Knowledge:
             links, seen = [], self.ledger.known()
             end = tx.state.head()
             broken = [Unsigned(f"log:{end.n}", end.hash.hex(), view.hash.hex(), failed.text)]
-        judge = Judge(seen, self.facts, self._digests)
+        judge = StateVerifier(seen, self.facts, self._digests)
         facts = judge.facts(tx)
         if sweep_at is not None:
             judge.sweep(tx, sweep_at)
         unsigned = (*broken, *judge.unsigned.values())
-        return Read(facts, links, unsigned, judge.stored_policy)
+        return StoreReading(facts, links, unsigned, judge.stored_policy)
 
-    def _take(self, read: Read) -> ClusterFacts:
+    def _take(self, read: StoreReading) -> ClusterState:
         self._install(read.links)
         facts = read.facts
         if facts != self.facts:
@@ -134,7 +134,7 @@ class Knowledge:
                 told(facts)
         return facts
 
-    def _install(self, links: list[Link]) -> None:
+    def _install(self, links: list[VerifiedRecord]) -> None:
         if self.ledger.install(links):
             self.advanced()
 

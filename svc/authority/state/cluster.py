@@ -14,7 +14,7 @@ from svc.model.policy.version import PolicyVersion
 
 
 @frozen
-class ClusterFacts:
+class ClusterState:
     """People, nodes, catalog, policy and issuing CAs as of one moment.
 
     ``revision`` counts changes of what the policy looks at.  ``absent`` are the

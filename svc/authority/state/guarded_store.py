@@ -50,7 +50,7 @@ class _Unwatched:
 
 @implementer(IStore)
 @define
-class NoticingStore:
+class LogGuardedStore:
     """A store that tells of the records that each committed transaction left on the log.
 
     Attributes:

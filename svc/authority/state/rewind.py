@@ -24,7 +24,7 @@ from svc.audit.checkpoint.head import from_line, head_time, to_line
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.rewind import Restoration, lost_head
 from svc.audit.checkpoint.signer import HeadWriter, RunBlocking
-from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.state.anchor import StateAnchor, check_anchor
 from svc.audit.state.in_force import StateBroken, StateView
 from svc.authority.state.recorder import Recorder, operator
@@ -56,7 +56,7 @@ class NotRestored(SvcError):
 
 
 @frozen
-class RestoreWish:
+class RestoreRequest:
     """What an operator looked at, and why the log is to go on from there.
 
     Attributes:
@@ -87,12 +87,12 @@ class RestoreWish:
         return size < self.differs and time <= self.lost.head.time
 
 
-def restore_wish_file(path: Path) -> WishFile[RestoreWish]:
+def restore_wish_file(path: Path) -> StartupRequestFile[RestoreRequest]:
     """Where that wish is left."""
-    return WishFile(path, _form_of, _wish_of, NotRestored)
+    return StartupRequestFile(path, _form_of, _wish_of, NotRestored)
 
 
-def _form_of(wish: RestoreWish) -> Mapping[str, object]:
+def _form_of(wish: RestoreRequest) -> Mapping[str, object]:
     return {
         "reason": wish.reason,
         "uid": wish.uid,
@@ -105,9 +105,9 @@ def _form_of(wish: RestoreWish) -> Mapping[str, object]:
     }
 
 
-def _wish_of(form: Mapping[str, Any]) -> RestoreWish:
+def _wish_of(form: Mapping[str, Any]) -> RestoreRequest:
     lost = str(form["lost"]).encode()
-    return RestoreWish(
+    return RestoreRequest(
         reason=str(form["reason"]),
         uid=int(form["uid"]),
         lost=from_line(lost, {}) if lost else None,
@@ -145,7 +145,7 @@ def common_head(tx: ITransaction, heads: Sequence[SignedHead]) -> SignedHead | N
 
 
 @define(slots=False, eq=False)
-class Restoring(AsyncService):
+class RestoreCheck(AsyncService):
     """Comes before heads are signed and anything is written: the store is the one that is known.
 
     Attributes:
@@ -157,7 +157,7 @@ class Restoring(AsyncService):
     store: IStore
     chain: IChain
     recorder: Recorder
-    file: WishFile[RestoreWish]
+    file: StartupRequestFile[RestoreRequest]
     keeper: AnchorDirectory
     state: StateAnchor
     watch: LogWatch
@@ -208,7 +208,7 @@ class Restoring(AsyncService):
         self._seq = self.heads.restored_seq = row.seq
         _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
 
-    async def _put_aside(self, wish: RestoreWish) -> None:
+    async def _put_aside(self, wish: RestoreRequest) -> None:
         """Keep the records that are taken out beside the anchor: they may be evidence."""
         lines, after = list[bytes](), wish.good.seq
         while rows := await self.chain.rows(after + 1, ASIDE_BATCH):
@@ -229,7 +229,7 @@ class Restoring(AsyncService):
         if self._seq:
             self.file.done()
 
-    async def _is_due(self, wish: RestoreWish) -> bool:
+    async def _is_due(self, wish: RestoreRequest) -> bool:
         if wish.good != wish.end:
             # Until it was cut, or the record that says so is the end.
             end, rows = await self.chain.head(), await self.chain.rows(wish.good.seq + 1, 1)
@@ -239,7 +239,7 @@ class Restoring(AsyncService):
         rows = await self.chain.rows(size, 1)
         return not rows or rows[0].hash != wish.lost.head.last_hash
 
-    def _check(self, wish: RestoreWish) -> None:
+    def _check(self, wish: RestoreRequest) -> None:
         if wish.lost is None:
             return
         self.watch.judge(wish.lost.signed, head_time(wish.lost.head))
@@ -261,7 +261,9 @@ class Restoring(AsyncService):
         await self.run_blocking(lambda: kept.extend(self.keeper.heads()))
         return kept
 
-    def _record(self, tx: ITransaction, wish: RestoreWish, heads: Sequence[SignedHead]) -> ChainRow:
+    def _record(
+        self, tx: ITransaction, wish: RestoreRequest, heads: Sequence[SignedHead]
+    ) -> ChainRow:
         """The record; one that a life before this one wrote is taken as it is."""
         end = tx.audit.head()
         if end != wish.end:
@@ -317,7 +319,7 @@ class Restoring(AsyncService):
         await self.run_blocking(lambda: self.keeper.give_up(size))
 
 
-def _recorded(tx: ITransaction, wish: RestoreWish) -> ChainRow | None:
+def _recorded(tx: ITransaction, wish: RestoreRequest) -> ChainRow | None:
     """The last record that an earlier life wrote for this wish; None if it wrote none."""
     rows = list(tx.audit.rows(wish.good.seq + 1, 3))
     if not rows or rows[0].prev_hash != wish.good.hash:
@@ -330,7 +332,7 @@ def _recorded(tx: ITransaction, wish: RestoreWish) -> ChainRow | None:
     return rows[0] if len(rows) == 1 and _is_of(rows[0], wish) else None
 
 
-def _is_cut(row: ChainRow, wish: RestoreWish) -> bool:
+def _is_cut(row: ChainRow, wish: RestoreRequest) -> bool:
     """Whether the record says that what is wished for was taken out."""
     try:
         form = decode(row.canonical)
@@ -343,7 +345,7 @@ def _is_cut(row: ChainRow, wish: RestoreWish) -> bool:
     return isinstance(details, Mapping) and cut.items() <= dict(details).items()
 
 
-def _is_of(row: ChainRow, wish: RestoreWish) -> bool:
+def _is_of(row: ChainRow, wish: RestoreRequest) -> bool:
     """Whether the record gives up the head that is wished for."""
     found = lost_head(row.canonical)
     return found is not None and wish.lost is not None and found[1] == wish.lost.hash.hex()
@@ -361,11 +363,11 @@ def _aside(row: ChainRow) -> bytes:
 
 
 @define(slots=False, eq=False)
-class Confirmed(AsyncService):
+class RestoreConfirmation(AsyncService):
     """Comes after heads are signed and before anything is written."""
 
-    restoring: Restoring
+    restoring: RestoreCheck
 
     async def start(self) -> None:
-        """See :meth:`Restoring.confirmed`."""
+        """See :meth:`RestoreCheck.confirmed`."""
         await self.restoring.confirmed()

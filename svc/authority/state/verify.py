@@ -14,7 +14,7 @@ from typing import TypeVar
 from attrs import define, field, frozen
 
 from svc.audit.state.in_force import Seen
-from svc.authority.state.cluster import ClusterFacts
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import timed_rows
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import (
@@ -77,7 +77,7 @@ class Digests:
 
 
 @define
-class Judge:
+class StateVerifier:
     """Judges what one transaction sees.
 
     Args:
@@ -86,14 +86,14 @@ class Judge:
     """
 
     seen: Seen
-    before: ClusterFacts
+    before: ClusterState
     digests: Digests
     unsigned: dict[str, Unsigned] = field(factory=dict)
     stored_policy: int = 0
     _absent: set[str] = field(factory=set)
     _wanted: dict[str, dict[str, StateEntry]] = field(factory=dict)
 
-    def facts(self, tx: ITransaction) -> ClusterFacts:
+    def facts(self, tx: ITransaction) -> ClusterState:
         """The facts of *tx* that are in force."""
         before = self.before
         for one in self.seen.all().values():
@@ -105,7 +105,7 @@ class Judge:
         groups = {one: one for one in tx.people.groups()}
         known_groups = {one: one for one in before.groups}
         keys = {f"{one.kind}:{one.revision}": one for one in tx.keyrings.all()}
-        facts = ClusterFacts(
+        facts = ClusterState(
             people=self._good("person", people, before.people, person_entry),
             nodes=self._good("node", nodes, before.nodes, node_entry),
             catalog=self._good("resource", catalog, before.catalog, resource_entry),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from svc.model.audit.ledger import ChainRow
     from svc.model.audit.record import Head
     from svc.model.canonical import Json
-    from svc.ops.show import Found, Shown
+    from svc.ops.show import Shown, ShownRecords
     from svc.ops.store import StorePlace
     from svc.ops.verify.log import OutsideLog
 
@@ -296,7 +296,7 @@ def show_records(
     unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
     from svc.audit.log import show
-    from svc.ops.show import Found, Reading
+    from svc.ops.show import LogReader, ShownRecords
     from svc.ops.store import store_place
 
     given = [word for word in filters.values() if word is not None]
@@ -308,11 +308,11 @@ def show_records(
     select = _selection(filters)
     most = last or (MOST if filters["since"] is not None else LAST)
 
-    def look(tx: ITransaction) -> Found:
-        reading = Reading(tx)
+    def look(tx: ITransaction) -> ShownRecords:
+        reading = LogReader(tx)
         if decision_id is not None or seq is not None:
             rows = _rows(tx.audit, decision_id, seq)
-            return Found([reading.one(row) for row in rows], rows[-1].seq)
+            return ShownRecords([reading.one(row) for row in rows], rows[-1].seq)
         return reading.newest(select(tx), most)
 
     form = show.as_json if as_json else show.as_text if is_long else show.as_line
@@ -379,10 +379,10 @@ async def _follow(
         end = found.end
 
 
-def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransaction) -> Found:
-    from svc.ops.show import Reading
+def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransaction) -> ShownRecords:
+    from svc.ops.show import LogReader
 
-    return Reading(tx).after(select(tx), end)
+    return LogReader(tx).after(select(tx), end)
 
 
 def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:

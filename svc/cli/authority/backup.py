@@ -70,7 +70,7 @@ def create(
 
     Refused while a process has the store open for writing, unless --window-closed is given.
     """
-    from svc.ops.backup.create import Making, Order
+    from svc.ops.backup.create import BackupRun, Order
     from svc.ops.backup.place import backup_place
     from svc.ops.backup.sealing import read_recipients
 
@@ -85,7 +85,7 @@ def create(
         given.environ,
     )
     place = backup_place(settings, authority_state(settings))
-    made = Making(place, order, time.time, os.urandom).make()
+    made = BackupRun(place, order, time.time, os.urandom).make()
     _tell(made, as_json)
     hint(["copy it off this host, and verify the copy there with the private key"])
 
@@ -99,11 +99,11 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
 
     Status 0: the backup is valid; 6: the audit log in it does not verify; 1: any other fault.
     """
-    from svc.ops.backup.check import Verifying, read_backup
+    from svc.ops.backup.check import BackupCheck, read_backup
     from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, read_identities(identity))
-    Verifying(found, os.urandom).verify()
+    BackupCheck(found, os.urandom).verify()
     _tell(found.manifest, as_json)
 
 
@@ -142,13 +142,13 @@ def restore(
     """
     from svc.ops.backup.check import read_backup
     from svc.ops.backup.place import backup_place
-    from svc.ops.backup.restore import Restoring
+    from svc.ops.backup.restore import RestoreRun
     from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, read_identities(identity))
     settings = authority_settings(context)
     place = backup_place(settings, Path(settings.state_dir))
-    done = Restoring(found, place, time.time, os.urandom, reason.strip(), known).restore()
+    done = RestoreRun(found, place, time.time, os.urandom, reason.strip(), known).restore()
     _tell(found.manifest, as_json)
     if done is not None and done.lost is not None:
         lost = done.lost.head.tree_size - done.end.seq

@@ -105,10 +105,10 @@ def discard(context: click.Context, row: int, reason: str, as_json: bool) -> Non
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:
-    from svc.model.audit.outbox import Claim
+    from svc.model.audit.outbox import RowClaim
     from svc.model.audit.record import rfc3339
 
-    claim = Claim.of(row.row)
+    claim = RowClaim.of(row.row)
     return {
         "id": row.id,
         "reason": None if row.hold is None else row.hold.value,

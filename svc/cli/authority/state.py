@@ -46,7 +46,7 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     has none yet, and the next start adopts exactly the rows shown.  If any of them changes before
     then, the start is refused.
     """
-    from svc.authority.state.adopt import Wish, adoption_wish_file, counts, fingerprint
+    from svc.authority.state.adopt import AdoptionRequest, adoption_wish_file, counts, fingerprint
     from svc.authority.state.tables import rows_now
     from svc.compose.authority.state import WISH
     from svc.ops.store import store_place
@@ -67,7 +67,7 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     place = store_place(settings)
     place.factory.migration_status(place.url).require_current()
     entries = place.look("state adopt", look)
-    wish = Wish(fingerprint(entries), at, os.getuid())
+    wish = AdoptionRequest(fingerprint(entries), at, os.getuid())
     rows = [{"name": name, "count": count} for name, count in counts(entries).items()]
     said = {"rows": rows, "fingerprint": wish.fingerprint, "adopt": yes}
     tell(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))

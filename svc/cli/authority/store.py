@@ -28,7 +28,7 @@ from svc.errors import (
     UnknownApplied,
     UsageError,
 )
-from svc.model.store.migration import MigrationReport, Standing, report_lines, status_lines
+from svc.model.store.migration import MigrationReport, StoreStanding, report_lines, status_lines
 from svc.model.store.rehearsal import Rehearsal
 from svc.telemetry.escape import escaped
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from svc.ops.store import StorePlace
 
 _EXIT = {
-    Standing.CURRENT: 0,
-    Standing.PENDING: MigrationsPending.exit_code,
-    Standing.UNKNOWN_APPLIED: UnknownApplied.exit_code,
-    Standing.BROKEN: MigrationsBroken.exit_code,
+    StoreStanding.CURRENT: 0,
+    StoreStanding.PENDING: MigrationsPending.exit_code,
+    StoreStanding.UNKNOWN_APPLIED: UnknownApplied.exit_code,
+    StoreStanding.BROKEN: MigrationsBroken.exit_code,
 }
 
 
@@ -105,13 +105,13 @@ def migrate(
 
 def _require_backup(settings: RoleSettings, directory: Path, identity: Path | None) -> None:
     """Refuse to go on without a restore point.  Raises BackupBroken."""
-    from svc.ops.backup.check import Verifying, check_pairing, read_backup
+    from svc.ops.backup.check import BackupCheck, check_pairing, read_backup
     from svc.ops.backup.place import backup_place
     from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, () if identity is None else read_identities(identity))
     if identity is not None:
-        Verifying(found, os.urandom).verify()
+        BackupCheck(found, os.urandom).verify()
     check_pairing(found, backup_place(settings, authority_state(settings)))
 
 
@@ -128,7 +128,7 @@ def apply(
 
     with legible("migration status"):
         status = place.factory.migration_status(place.url)
-    if status.standing is Standing.CURRENT:
+    if status.standing is StoreStanding.CURRENT:
         # Nothing to wait for the store's writer for.
         report = MigrationReport((), status.level, status.count)
     else:

@@ -116,7 +116,7 @@ class LocalConnections(Factory):
 
 
 @define
-class Opened:
+class OpenedPort:
     """What came of opening one port: a port, or why there is none."""
 
     port: IListeningPort | None = None
@@ -136,7 +136,7 @@ class TcpPorts:
     whose: WhoseListener
     uid: int
 
-    async def open(self, address: str, tries: Iterator[int], factory: Factory) -> Opened:
+    async def open(self, address: str, tries: Iterator[int], factory: Factory) -> OpenedPort:
         """Listen on the first of *tries* that is free.
 
         A port that another user holds ends the search: nothing is moved to
@@ -148,10 +148,10 @@ class TcpPorts:
             except CannotListenError as error:
                 problem = self._problem(address, number, error)
                 if problem:
-                    return Opened(problem=problem)
+                    return OpenedPort(problem=problem)
             else:
-                return Opened(port, number)
-        return Opened(problem=f"no free port on {address}")
+                return OpenedPort(port, number)
+        return OpenedPort(problem=f"no free port on {address}")
 
     def _problem(self, address: str, number: int, error: CannotListenError) -> str:
         """Why not to look further; empty to try the next port."""

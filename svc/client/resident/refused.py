@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from svc.errors import SvcError
 from svc.model.audit.record import rfc3339
-from svc.ratelimit.repeats import Repeats
+from svc.ratelimit.repeats import RepeatCounter
 
 _log = Logger(namespace="svc_client")
 
@@ -18,7 +18,7 @@ KEPT = 64
 
 
 @frozen
-class Refused:
+class RecentRefusal:
     """One refusal, or the same one several times.
 
     Attributes:
@@ -44,24 +44,24 @@ class Refused:
 
 
 @define
-class Refusals:
+class RecentRefusals:
     """The newest refusals, each of them once; a log line is where a person sees one first.
 
     What a client tries again and again is counted, and is a log line once a minute.
     """
 
     now: Callable[[], float]
-    kept: deque[Refused] = field(factory=lambda: deque(maxlen=KEPT), init=False)
-    _repeats: Repeats = field(init=False)
+    kept: deque[RecentRefusal] = field(factory=lambda: deque(maxlen=KEPT), init=False)
+    _repeats: RepeatCounter = field(init=False)
 
     @_repeats.default
-    def _counting(self) -> Repeats:
-        return Repeats(self.now)
+    def _counting(self) -> RepeatCounter:
+        return RepeatCounter(self.now)
 
-    def note(self, resource: str, error: SvcError) -> Refused:
+    def note(self, resource: str, error: SvcError) -> RecentRefusal:
         """Remember and log one; returns it."""
         now = self.now()
-        refused = Refused(
+        refused = RecentRefusal(
             now,
             resource,
             error.reason,

@@ -18,7 +18,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.logger import Logger
 
-from svc.client.ended import Cuts, FarSide
+from svc.client.ended import CutSessions, FarSide
 from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.local import (
@@ -30,8 +30,8 @@ from svc.client.resident.local import (
     close_port,
     only_side,
 )
-from svc.client.resident.refused import Refusals
-from svc.client.sessions import Session, SessionDialer, Wish
+from svc.client.resident.refused import RecentRefusals
+from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import IResourceKind
 from svc.lanes.relay import Relay
@@ -86,7 +86,7 @@ class Endpoint:
 
 
 @define
-class _Open:
+class _OpenEndpoint:
     """An endpoint's ports, and what they were opened for."""
 
     endpoint: Endpoint
@@ -129,20 +129,20 @@ class Resident(AsyncService):
     tcp_guard: TcpGuard
     sockets: SocketDirectory
     unix_endpoint: Callable[[str], IStreamServerEndpoint]
-    refusals: Refusals
+    refusals: RecentRefusals
     tasks: BackgroundTasks
     moved: Callable[[], Awaitable[None]]
-    cuts: Cuts = field(init=False)
+    cuts: CutSessions = field(init=False)
     _kept: dict[str, str] = field(factory=dict, init=False)
-    _open: dict[str, _Open] = field(factory=dict, init=False)
+    _open: dict[str, _OpenEndpoint] = field(factory=dict, init=False)
     _relays: set[Relay] = field(factory=set, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
     _is_applying: bool = field(default=False, init=False)
     _has_stopped: bool = field(default=False, init=False)
 
     @cuts.default
-    def _no_cuts(self) -> Cuts:
-        return Cuts(self.refusals.now)
+    def _no_cuts(self) -> CutSessions:
+        return CutSessions(self.refusals.now)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -189,7 +189,7 @@ class Resident(AsyncService):
         if self._wanted is not None:
             self.listed(self._wanted)
 
-    async def _retried(self, there: _Open) -> bool:
+    async def _retried(self, there: _OpenEndpoint) -> bool:
         """Whether that changed anything."""
         before = there.endpoint
         if self._has_stopped or before.problem in ("", UNPROTECTED):
@@ -242,14 +242,14 @@ class Resident(AsyncService):
             (endpoint.public for endpoint in self.endpoints),
         )
 
-    def _is_same(self, there: _Open, one: Listed) -> bool:
+    def _is_same(self, there: _OpenEndpoint, one: Listed) -> bool:
         return there.endpoint.kind == one.kind and there.native == self._native(one)
 
     def _native(self, one: Listed) -> int | None:
         return self.kinds[one.kind].native_port(one.labels)
 
-    async def _make(self, one: Listed) -> _Open:
-        made = _Open(Endpoint(one.id, one.kind, one.served), self._native(one))
+    async def _make(self, one: Listed) -> _OpenEndpoint:
+        made = _OpenEndpoint(Endpoint(one.id, one.kind, one.served), self._native(one))
         await self._fill(made)
         endpoint = made.endpoint
         if endpoint.problem:
@@ -259,7 +259,7 @@ class Resident(AsyncService):
         _log.info("local endpoint", resource=one.id, address=endpoint.address)
         return made
 
-    async def _fill(self, there: _Open) -> None:
+    async def _fill(self, there: _OpenEndpoint) -> None:
         """Open what of it is not open."""
         if not there.endpoint.socket:
             await self._make_socket(there)
@@ -268,7 +268,7 @@ class Resident(AsyncService):
         elif not there.endpoint.address:
             await self._make_tcp(there, self._kept[there.endpoint.resource])
 
-    async def _make_tcp(self, made: _Open, address: str) -> None:
+    async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
         place, resource = self.place, made.endpoint.resource
         tries = ports(place.cluster, resource, made.native, place.offset)
         factory = LocalConnections(self.tcp_guard, self._begin(resource))
@@ -279,7 +279,7 @@ class Resident(AsyncService):
         made.ports.append(opened.port)
         made.endpoint = evolve(made.endpoint, address=f"{address}:{opened.number}")
 
-    async def _make_socket(self, made: _Open) -> None:
+    async def _make_socket(self, made: _OpenEndpoint) -> None:
         name = f"{made.endpoint.resource}.sock"
         factory = LocalConnections(UnixGuard(self.place.uid), self._begin(made.endpoint.resource))
         try:
@@ -311,7 +311,7 @@ class Resident(AsyncService):
         self._relays.add(relay)
         try:
             if there is not None:
-                await self._connect(Wish(resource, self.kinds[there.endpoint.kind]), relay)
+                await self._connect(SessionIntent(resource, self.kinds[there.endpoint.kind]), relay)
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
@@ -319,7 +319,7 @@ class Resident(AsyncService):
             self._relays.discard(relay)
             relay.abort()
 
-    async def _connect(self, wish: Wish, relay: Relay) -> None:
+    async def _connect(self, wish: SessionIntent, relay: Relay) -> None:
         try:
             await self._begun(wish, relay)
         except Unprocessed:
@@ -327,10 +327,10 @@ class Resident(AsyncService):
             await self.moved()
             await self._begun(wish, relay)
 
-    async def _begun(self, wish: Wish, relay: Relay) -> None:
+    async def _begun(self, wish: SessionIntent, relay: Relay) -> None:
         session = self.dialer.endpoint(wish)
         relay.right = FarSide(relay, lambda: self._cut(session))
         await session.connect(only_side(relay.right))
 
-    def _cut(self, session: Session) -> None:
+    def _cut(self, session: ClientSession) -> None:
         self.cuts.note(session.wish.resource, session.over())

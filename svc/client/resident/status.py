@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from svc.client.heads import KnownHead
 from svc.client.link import ProxyLink
 from svc.client.own_certificate import check_own, identity_status
-from svc.client.resident.refused import Refusals
+from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Resident
 from svc.errors import Malformed
 from svc.interfaces.identity import IIdentity
@@ -22,7 +22,7 @@ _REFRESH_SECS = 15.0
 
 
 @define
-class StatusDesk:
+class StatusService:
     """Answers the questions of ``svc status`` and ``svc resources list``.
 
     Attributes:
@@ -32,7 +32,7 @@ class StatusDesk:
     resident: Resident
     link: ProxyLink
     identity: IIdentity
-    refusals: Refusals
+    refusals: RecentRefusals
     clock: IReactorTime
     head: KnownHead | None = None
     renew: Callable[[], object] = bool

@@ -24,7 +24,7 @@ from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.authority.ha.lease import FencedStore
 from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import StoredChain
-from svc.authority.state.rewind import WISH, Confirmed, Restoring, restore_wish_file
+from svc.authority.state.rewind import WISH, RestoreCheck, RestoreConfirmation, restore_wish_file
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.state import anchor_key
 from svc.compose.heads import greatest_head
@@ -36,7 +36,7 @@ from svc.model.audit.record import SignedHead
 from svc.ops.store import StorePlace, store_place
 from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import AsyncService, Readiness
-from svc.runtime.threads import OwnThread
+from svc.runtime.threads import SerialThread
 
 AUDIT = (
     RolledBack.reason,
@@ -85,25 +85,25 @@ class PlaceChain:
 
 
 @define
-class AuditHeads:
+class CheckpointWiring:
     """What an Authority does with signed heads."""
 
     exchange: HeadExchange | None
     told: HeadsToTell
     watch: LogWatch
     writer: HeadWriter
-    restoring: Restoring
-    loading: Loading
+    restoring: RestoreCheck
+    loading: CheckpointLoader
     witnesses: tuple[Witness, ...]
 
     def services(self, turn: IService) -> tuple[IService, ...]:
         """In the order of their start; all but two come once it is our *turn* to write."""
-        signing = (*self.witnesses, self.writer, Confirmed(self.restoring))
+        signing = (*self.witnesses, self.writer, RestoreConfirmation(self.restoring))
         return (self.loading, self.watch, turn, self.restoring, *signing)
 
 
 @define(slots=False, eq=False)
-class Loading(AsyncService):
+class CheckpointLoader(AsyncService):
     """Comes before the watch begins to look."""
 
     keeper: AnchorDirectory
@@ -114,7 +114,7 @@ class Loading(AsyncService):
         self.told.load(self.keeper.restored())
 
 
-def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) -> AuditHeads:
+def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) -> CheckpointWiring:
     """Wire them; nothing is read before the services start.
 
     Args:
@@ -153,7 +153,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
     writer.unsigned = unsigned
     p.store.committed, p.store.watch = writer.appended, watch
     watch.appended, watch.verify, watch.keeps = writer.appended, writer.verify, _keeps(p)
-    restoring = Restoring(
+    restoring = RestoreCheck(
         FencedStore(p.opened.store, p.leadership.held),
         watch.chain,
         p.recorder,
@@ -166,7 +166,9 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
         p.runtime.now,
         _in_thread(p),
     )
-    return AuditHeads(exchange, told, watch, writer, restoring, Loading(keeper, told), witnesses)
+    return CheckpointWiring(
+        exchange, told, watch, writer, restoring, CheckpointLoader(keeper, told), witnesses
+    )
 
 
 def _exchange(p: Parts, keeper: AnchorDirectory, judge: HeadVerifier) -> HeadExchange | None:
@@ -301,6 +303,6 @@ def _sink(reactor: Any, url: str) -> object:
     scheme, _, rest = url.partition("://")
     if scheme == "file":
         # Not in the pool of all: a file on a silent host would take one thread after another.
-        own = OwnThread("witness", reactor.callFromThread)
+        own = SerialThread("witness", reactor.callFromThread)
         return FileSink(Path(rest), own, own.end)
     return HttpSink(url, Agent(reactor, connectTimeout=_CONNECT_SECS))

@@ -6,14 +6,14 @@ from attrs import define, field
 
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.spool.rows import RowMaker
-from svc.authority.ingest.admin import OutboxDesk
-from svc.authority.ingest.drain import DRAIN_SECS, Drains, OutboxDrain
+from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.ingest.drain import DRAIN_SECS, LastDrain, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.own import OwnSpool
-from svc.authority.ingest.queue import OutboxIntake
-from svc.authority.ingest.watch import WATCH_SECS, OutboxWatch, QueueMeters
+from svc.authority.ingest.queue import QueueIntake
+from svc.authority.ingest.watch import WATCH_SECS, QueueMeters, QueueWatch
 from svc.authority.limits import AskRates
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask
@@ -27,17 +27,17 @@ class AuditQueue:
         heads: Tells what a signed head covers; set once it is made.
     """
 
-    drains: Drains
-    watch: OutboxWatch
-    desk: OutboxDesk
-    intake: OutboxIntake
+    drains: LastDrain
+    watch: QueueWatch
+    desk: QueueAdmin
+    intake: QueueIntake
     own: OwnSpool
     watching: PeriodicTask
     draining: PeriodicTask
     heads: HeadWriter | None = field(default=None, init=False)
 
 
-def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
+def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> AuditQueue:
     """Wire it."""
     clock, now = p.runtime.reactor, p.runtime.now
     counters = {
@@ -45,8 +45,9 @@ def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
         for one in Hold
     }
     keys = OriginKeys(knowledge)
-    drains = Drains(
-        OutboxDrain(p.store, p.recorder, keys, now, lambda reason: counters[reason].inc()), p.tasks
+    drains = LastDrain(
+        QueueConsumer(p.store, p.recorder, keys, now, lambda reason: counters[reason].inc()),
+        p.tasks,
     )
     meters = QueueMeters(
         p.metrics.gauge("svc_audit_outbox_depth").set,
@@ -55,7 +56,7 @@ def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
         p.metrics.counter("svc_audit_outbox_missing_total").inc,
     )
     # Every instance watches, whoever leads; so past the lease.
-    watch = OutboxWatch(p.opened.store, now, meters)
+    watch = QueueWatch(p.opened.store, now, meters)
     maker = RowMaker(
         p.identity.principal.id,
         p.identity_store.audit_key(),
@@ -72,8 +73,8 @@ def audit_queue(p: Parts, knowledge: Knowledge, rates: AskRates) -> AuditQueue:
     queue = AuditQueue(
         drains,
         watch,
-        OutboxDesk(p.store, p.recorder, now),
-        OutboxIntake(p.store, now, covered, drains.arrived, rates),
+        QueueAdmin(p.store, p.recorder, now),
+        QueueIntake(p.store, now, covered, drains.arrived, rates),
         OwnSpool(p.opened.store, maker),
         PeriodicTask(clock, WATCH_SECS, watch.watch, "watch over the audit queue"),
         PeriodicTask(clock, DRAIN_SECS, drains.turn, "drain of the audit queue"),

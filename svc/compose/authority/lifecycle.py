@@ -14,20 +14,20 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.control import ControlService
-from svc.authority.enroll.issuers import IssuersInForce
-from svc.authority.enroll.rotation import PurposesInForce
+from svc.authority.enroll.issuers import IssuerRotation
+from svc.authority.enroll.rotation import SigningKeyRotation
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.admin import PolicyDesk
+from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.state.adopt import adoption_wish_file
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import StateUnsigned, node_now
 from svc.authority.state.unsigned import UnsignedRows
-from svc.compose.authority.parts import Parts, Serving
-from svc.compose.authority.state import WISH, StateBeginning, anchor_key, origin_key
+from svc.compose.authority.parts import Parts, ServingState
+from svc.compose.authority.state import WISH, StateStartup, anchor_key, origin_key
 from svc.compose.authority.store import AwaitedStore
 from svc.compose.drop_ins import plugin_records
 from svc.compose.listeners.rpc import RpcListener
@@ -75,7 +75,7 @@ class AuthorityRole(AsyncMultiService):
 
 
 @define(slots=False, eq=False)
-class StoreLife(AsyncService):
+class StoreLifecycle(AsyncService):
     """Comes first: the store answers before anything uses it, and is closed after all that does."""
 
     store: AwaitedStore
@@ -92,19 +92,19 @@ class StoreLife(AsyncService):
 
 
 @define(slots=False, eq=False)
-class Beginning(AsyncService):
+class Startup(AsyncService):
     """What an Authority does between opening its store and serving, and again and again after."""
 
     parts: Parts
     role: AuthorityRole
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     policy: PolicyInForce
-    policies: PolicyDesk
+    policies: PolicyAdmin
     ends: SessionEnds
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
     unsigned: UnsignedRows
-    issuers: IssuersInForce
+    issuers: IssuerRotation
 
     async def start(self) -> None:
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
@@ -220,7 +220,7 @@ class Serves(AsyncService):
     """
 
     role: AuthorityRole
-    serving: Serving
+    serving: ServingState
 
     async def start(self) -> None:
         """Say so."""
@@ -228,20 +228,20 @@ class Serves(AsyncService):
         self.role.ready.met(LISTENERS)
 
 
-def state_beginning(p: Parts) -> StateBeginning:
+def state_beginning(p: Parts) -> StateStartup:
     """How this Authority comes to go by the records of its store."""
     wish = adoption_wish_file(p.state / "anchor" / WISH)
-    return StateBeginning(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
+    return StateStartup(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
 
 
-def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
+def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
     """The issuing CAs of ``keys/``, as the store's revisions say."""
     runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
 
     def load(kind: str) -> IssuingAuthority:
         return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
 
-    return IssuersInForce(
+    return IssuerRotation(
         p.desk,
         knowledge,
         p.store,
@@ -253,7 +253,7 @@ def issuers_in_force(p: Parts, knowledge: Knowledge) -> IssuersInForce:
     )
 
 
-def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
+def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
     """The keys of ``keys/`` that this Authority signs with itself."""
     runtime, desk = p.runtime, p.desk
 
@@ -270,7 +270,7 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> PurposesInForce:
             for kind, one in desk.keys.issuers.items()
         }
 
-    return PurposesInForce(
+    return SigningKeyRotation(
         p.keys,
         issuers,
         load,
@@ -288,7 +288,7 @@ def _key_sha256(identity: TransportIdentity) -> bytes:
 
 async def status_of(
     p: Parts,
-    knowledge: Knowledge,
+    knowledge: ClusterStateCache,
     policy: PolicyInForce,
     registrations: Registrations,
     control: ControlService,

@@ -9,13 +9,13 @@ from attrs import define
 from svc import __version__
 from svc.authority.control import FORWARDED, ControlService
 from svc.authority.enroll.bootstrap import Enrollment
-from svc.authority.enroll.renew import RenewalDesk
-from svc.authority.ha.forward import Served
+from svc.authority.enroll.renew import NodeRenewal
+from svc.authority.ha.forward import ForwardedMethod
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.peers import Peers, serve_private
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.interfaces.rpc import Admit, Peer, RpcService
-from svc.messages.control import Lanes
+from svc.messages.control import AuthorityGreeting
 from svc.messages.forward import LEADER_METHOD
 from svc.model.principal import NODE_ROLES, Role
 from svc.pki.tls import ClientCertificates, server_context
@@ -38,27 +38,27 @@ def made_listeners(p: Parts) -> dict[str, RpcListener]:
     }
 
 
-def lanes_of(p: Parts, listeners: Mapping[str, RpcListener]) -> Lanes:
+def lanes_of(p: Parts, listeners: Mapping[str, RpcListener]) -> AuthorityGreeting:
     """What this Authority says of itself to a Proxy that greets it."""
 
     def port(name: str) -> int:
         listener = listeners.get(name)
         return 0 if listener is None else getattr(listener.listener.bound, "port", 0)
 
-    return Lanes(
+    return AuthorityGreeting(
         p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
     )
 
 
 @define
-class Doors:
+class ListenerGates:
     """Gives each listener what it serves, while we lead and until then."""
 
     parts: Parts
     peers: Peers
     listeners: Mapping[str, RpcListener]
 
-    def open(self, control: ControlService, enrollment: Enrollment, renewals: RenewalDesk) -> None:
+    def open(self, control: ControlService, enrollment: Enrollment, renewals: NodeRenewal) -> None:
         """Serve from the start of the listeners on."""
         p, required = self.parts, ClientCertificates.REQUIRED
         proxies, nodes = self._shown({Role.PROXY}), self._shown(NODE_ROLES)
@@ -109,7 +109,7 @@ class Doors:
         p, peers = self.parts, self.peers
         for method in forwarded:
             serve = service.methods[method.rpartition("/")[2]]
-            peers.forwarded.methods[method] = Served(admit, serve)
+            peers.forwarded.methods[method] = ForwardedMethod(admit, serve)
         both = p.serving.forwarded(service, forwarded, peers.forwarding.serve)
         return rpc_server(
             p.runtime,

@@ -9,16 +9,16 @@ from attrs import define, evolve
 
 from svc.audit.state.anchor import StateKeeper
 from svc.authority.ha.lease import Leadership
-from svc.authority.state.guarded_store import NoticingStore
+from svc.authority.state.guarded_store import LogGuardedStore
 from svc.authority.state.recorder import Recorder
-from svc.compose.authority.store import Opened
+from svc.compose.authority.store import OpenedStore
 from svc.compose.drop_ins import Kinds
 from svc.config import RoleSettings
 from svc.errors import ConfigError, LeaseLost, Unavailable
 from svc.interfaces.rpc import Admit, IRpcCall, Peer, RpcService, Serve
 from svc.model.certificate import CertificateFacts
 from svc.ops.backup.place import RESTORING
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
@@ -34,7 +34,7 @@ _NONE: Mapping[str, Admit] = MappingProxyType({})
 
 
 @define
-class Serving:
+class ServingState:
     """Whether callers are served; until it is our turn they are told who leads."""
 
     leadership: Leadership
@@ -84,7 +84,7 @@ class Serving:
 
 
 @define
-class OwnLeaf:
+class LeafRenewal:
     """How an Authority renews its own certificate.
 
     Attributes:
@@ -92,8 +92,8 @@ class OwnLeaf:
     """
 
     identity: TransportIdentity
-    desk: EnrollmentDesk
-    serving: Serving
+    desk: CertificateIssuer
+    serving: ServingState
     recorded: Callable[[CertificateFacts, bytes], Awaitable[tuple[bytes, ...]]]
 
     async def renew(self, csr: bytes) -> tuple[bytes, ...]:
@@ -124,11 +124,11 @@ class Parts:
     words: Vocabulary
     identity_store: IdentityStore
     identity: TransportIdentity
-    desk: EnrollmentDesk
-    opened: Opened
+    desk: CertificateIssuer
+    opened: OpenedStore
     leadership: Leadership
-    serving: Serving
-    store: NoticingStore
+    serving: ServingState
+    store: LogGuardedStore
     recorder: Recorder
     keeper: StateKeeper
     tasks: BackgroundTasks
@@ -160,7 +160,7 @@ def load_cluster_keys(
 
 
 def own_identity(
-    runtime: Runtime, settings: RoleSettings, desk: EnrollmentDesk, store: IdentityStore
+    runtime: Runtime, settings: RoleSettings, desk: CertificateIssuer, store: IdentityStore
 ) -> TransportIdentity:
     """This Authority's own leaf: the one on disk, or a new one signed by itself."""
     if store.exists:

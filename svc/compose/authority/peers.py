@@ -11,13 +11,13 @@ from twisted.logger import Logger
 from svc.authority.ha.forward import (
     MAX_IN_FLIGHT,
     ForwardedCalls,
-    Forwarding,
+    Forwarder,
     ForwardMeters,
     authority_of,
 )
 from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.ha.membership import Membership, leader_service
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.lifecycle import MEMBERSHIP
 from svc.compose.authority.parts import Parts
 from svc.compose.listeners.limits import told_of, wire_limits
@@ -25,7 +25,7 @@ from svc.compose.listeners.rpc import RpcListener, rpc_server
 from svc.config import RoleSettings
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, Peer, RpcService
-from svc.messages.forward import LEADER_METHOD, ROOM, Claim
+from svc.messages.forward import LEADER_METHOD, ROOM, LeaderClaim
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.cluster.lease import Member
 from svc.model.cluster.node import NodeState
@@ -55,7 +55,7 @@ class Peers:
 
     membership: Membership | None
     route: LeaderRoute
-    forwarding: Forwarding
+    forwarding: Forwarder
     forwarded: ForwardedCalls
     leader: RpcService
 
@@ -66,7 +66,10 @@ class Peers:
 
 
 def make_peers(
-    p: Parts, knowledge: Knowledge, ready: Readiness, stopped_by: Callable[[SvcError], object]
+    p: Parts,
+    knowledge: ClusterStateCache,
+    ready: Readiness,
+    stopped_by: Callable[[SvcError], object],
 ) -> Peers:
     """Wire what one Authority is to the others."""
     membership = _membership(p, ready, stopped_by) if p.opened.is_shared else None
@@ -86,7 +89,7 @@ def make_peers(
     return Peers(
         membership,
         route,
-        Forwarding(route, clock, meters),
+        Forwarder(route, clock, meters),
         forwarded,
         leader_service(lambda: _claim(p)),
     )
@@ -142,14 +145,14 @@ def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], obj
     )
 
 
-def _claim(p: Parts) -> Claim:
+def _claim(p: Parts) -> LeaderClaim:
     lease, me = p.leadership.lease, p.identity.principal.id
     if lease is None or not p.serving.is_on:
-        return Claim(False, 0, p.leadership.leader, me)
-    return Claim(True, lease.epoch, p.leadership.owner, me)
+        return LeaderClaim(False, 0, p.leadership.leader, me)
+    return LeaderClaim(True, lease.epoch, p.leadership.owner, me)
 
 
-def _not_revoked(knowledge: Knowledge) -> Callable[[Principal], object]:
+def _not_revoked(knowledge: ClusterStateCache) -> Callable[[Principal], object]:
     def check(principal: Principal) -> None:
         # Who has never led is in no registry; its certificate says that it is an Authority.
         node = knowledge.facts.nodes.get(principal.id)

@@ -17,30 +17,30 @@ from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
 from svc.authority.control import ControlService
 from svc.authority.enroll.bootstrap import Enrollment
-from svc.authority.enroll.issuers import IssuersInForce
-from svc.authority.enroll.renew import RenewalDesk
+from svc.authority.enroll.issuers import IssuerRotation
+from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.lease import FencedStore, Leadership
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.admin import PolicyDesk
-from svc.authority.policy.publish import Publishing
-from svc.authority.policy.reload import Following
+from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.publish import PolicyPublisher
+from svc.authority.policy.reload import ChangeFollower
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import WINDOW_SECS, LastSummary, RefusalRecords
-from svc.authority.registry.catalog import CatalogDesk
-from svc.authority.registry.members import MemberDesk
+from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
-from svc.authority.sessions.register import Intake
-from svc.authority.state.cache import Knowledge
-from svc.authority.state.guarded_store import NoticingStore
+from svc.authority.sessions.register import RegistrationIntake
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.guarded_store import LogGuardedStore
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.unsigned import UnsignedRows
 from svc.authority.state.write_probe import WRITES, StoreWrites
-from svc.compose.authority.checkpoints import AUDIT, AuditHeads, audit_heads
+from svc.compose.authority.checkpoints import AUDIT, CheckpointWiring, audit_heads
 from svc.compose.authority.ingest import AuditQueue, audit_queue
 from svc.compose.authority.lifecycle import (
     LEADER,
@@ -49,21 +49,27 @@ from svc.compose.authority.lifecycle import (
     POLICY,
     STORE,
     AuthorityRole,
-    Beginning,
     Serves,
-    StoreLife,
+    Startup,
+    StoreLifecycle,
     issuers_in_force,
     purposes_in_force,
     state_beginning,
     status_of,
 )
-from svc.compose.authority.listeners import Doors, lanes_of, made_listeners
-from svc.compose.authority.parts import OwnLeaf, Parts, Serving, load_cluster_keys, own_identity
+from svc.compose.authority.listeners import ListenerGates, lanes_of, made_listeners
+from svc.compose.authority.parts import (
+    LeafRenewal,
+    Parts,
+    ServingState,
+    load_cluster_keys,
+    own_identity,
+)
 from svc.compose.authority.peers import advice_of, make_peers, owner_of
 from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import origin_key
 from svc.compose.authority.store import open_store
-from svc.compose.authority.turns import Standing, Turn
+from svc.compose.authority.turns import LeaderGate, StoreReadiness
 from svc.compose.budgets import authority_rates
 from svc.compose.drop_ins import load_kinds
 from svc.compose.listeners.rpc import RpcListener, control_listener, rpc_server
@@ -73,7 +79,7 @@ from svc.errors import SvcError
 from svc.model.audit.events import check_catalogue
 from svc.model.signing import Purpose
 from svc.pki.audit_signatures import origin_verifier
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
 from svc.pki.renewal import RenewalLoop
 from svc.policy.guard import PolicyGuard
@@ -106,7 +112,7 @@ def make_authority(
     )
     check_catalogue(facts=words.terms.facts, actions=words.terms.actions)
     keys = load_cluster_keys(runtime, settings, state)
-    desk = EnrollmentDesk(
+    desk = CertificateIssuer(
         keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
     )
     identity_store = IdentityStore(state.path, crash_point=runtime.crash_point)
@@ -129,7 +135,7 @@ def make_authority(
         not opened.is_shared,
         settings.store_lease_secs,
     )
-    store = NoticingStore(FencedStore(opened.store, leadership.held))
+    store = LogGuardedStore(FencedStore(opened.store, leadership.held))
     tasks = BackgroundTasks()
     keeper = StateKeeper(recorder.ledger, StateAnchor(state / "anchor"), tasks, _in_thread(runtime))
     parts = Parts(
@@ -145,7 +151,7 @@ def make_authority(
         desk,
         opened,
         leadership,
-        Serving(leadership),
+        ServingState(leadership),
         store,
         recorder,
         keeper,
@@ -155,21 +161,21 @@ def make_authority(
 
 
 @define
-class Rooms:
+class SharedServices:
     """What several services of an Authority share."""
 
-    knowledge: Knowledge
+    knowledge: ClusterStateCache
     registrations: Registrations
     publisher: SnapshotPublisher
     policy: PolicyInForce
     operators: Operators
-    policies: PolicyDesk
+    policies: PolicyAdmin
     ends: SessionEnds
-    renewals: RenewalDesk
+    renewals: NodeRenewal
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
-    issuers: IssuersInForce
+    issuers: IssuerRotation
 
 
 def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
@@ -182,7 +188,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
     control = _control(p, rooms, listeners, queue, heads, writes)
-    Doors(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
+    ListenerGates(p, peers, listeners).open(control, _enrollment(p, rooms), rooms.renewals)
     admin = _admin(p, rooms, control, role, queue)
     server = rpc_server(
         p.runtime,
@@ -193,7 +199,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         listener="state_dir",
     )
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
-    begin = Beginning(
+    begin = Startup(
         p,
         role,
         rooms.knowledge,
@@ -205,7 +211,7 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         rooms.unsigned,
         rooms.issuers,
     )
-    turn = Turn(
+    turn = LeaderGate(
         p.leadership,
         heads.exchange,
         role.ready,
@@ -216,11 +222,13 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         queue.own,
     )
     for service in (
-        StoreLife(p.opened.store, clock, _in_thread(p.runtime)),
+        StoreLifecycle(p.opened.store, clock, _in_thread(p.runtime)),
         p.tasks,
         p.leadership,
         *peers.services,
-        Standing(p.opened.store, p.leadership, ready, clock, peers.route.is_there, writes.look),
+        StoreReadiness(
+            p.opened.store, p.leadership, ready, clock, peers.route.is_there, writes.look
+        ),
         *_renewals(p, rooms.renewals, heads.writer),
         queue.watching,
         *heads.services(turn),
@@ -241,21 +249,23 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     return role
 
 
-def _enrollment(p: Parts, rooms: Rooms) -> Enrollment:
+def _enrollment(p: Parts, rooms: SharedServices) -> Enrollment:
     clock, now = p.runtime.reactor, p.runtime.now
     return Enrollment(p.desk, rooms.knowledge, p.store, p.recorder, now, clock, rooms.refusals)
 
 
-def _follower(p: Parts, rooms: Rooms, stopped_by: Callable[[SvcError], object]) -> Follower:
+def _follower(
+    p: Parts, rooms: SharedServices, stopped_by: Callable[[SvcError], object]
+) -> Follower:
     stored = p.metrics.gauge("svc_policy_version_stored")
     return Follower(
         state_beginning(p), rooms.knowledge, rooms.policy, rooms.issuers, stored.set, stopped_by
     )
 
 
-def _rooms(p: Parts) -> Rooms:
+def _rooms(p: Parts) -> SharedServices:
     clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
-    knowledge = Knowledge(p.store, p.recorder.ledger, now, p.keeper.advanced)
+    knowledge = ClusterStateCache(p.store, p.recorder.ledger, now, p.keeper.advanced)
     registrations = Registrations()
     publisher = SnapshotPublisher(
         cluster,
@@ -265,7 +275,7 @@ def _rooms(p: Parts) -> Rooms:
         p.leadership.epoch,
     )
     applied = p.metrics.gauge("svc_policy_version_applied")
-    publishing = Publishing(cluster, publisher, _in_thread(p.runtime), applied.set)
+    publishing = PolicyPublisher(cluster, publisher, _in_thread(p.runtime), applied.set)
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
         cluster,
@@ -277,12 +287,12 @@ def _rooms(p: Parts) -> Rooms:
     )
     knowledge.on_change(publishing.facts_changed)
     knowledge.on_change(registrations.follow)
-    knowledge.on_change(Following(policy, knowledge, p.tasks).changed)
+    knowledge.on_change(ChangeFollower(policy, knowledge, p.tasks).changed)
     operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
-    policies = PolicyDesk(knowledge, policy, operators, p.store, p.recorder, now)
+    policies = PolicyAdmin(knowledge, policy, operators, p.store, p.recorder, now)
     ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
-    renewals = RenewalDesk(
+    renewals = NodeRenewal(
         p.desk,
         knowledge,
         p.identity.verifier,
@@ -292,7 +302,7 @@ def _rooms(p: Parts) -> Rooms:
         lambda node_id: registrations.evict(node_id, "cloned_node"),
         rates.renewals,
     )
-    return Rooms(
+    return SharedServices(
         knowledge,
         registrations,
         publisher,
@@ -310,10 +320,10 @@ def _rooms(p: Parts) -> Rooms:
 
 def _control(
     p: Parts,
-    rooms: Rooms,
+    rooms: SharedServices,
     listeners: dict[str, RpcListener],
     queue: AuditQueue,
-    heads: AuditHeads,
+    heads: CheckpointWiring,
     writes: StoreWrites,
 ) -> ControlService:
     clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
@@ -343,7 +353,7 @@ def _control(
         p.runtime.traces.note,
         may_grant=may_grant,
     )
-    intake = Intake(
+    intake = RegistrationIntake(
         cluster,
         rooms.knowledge,
         rooms.registrations,
@@ -381,9 +391,9 @@ def _control(
 
 
 def _admin(
-    p: Parts, rooms: Rooms, control: ControlService, role: AuthorityRole, queue: AuditQueue
+    p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
 ) -> AdminService:
-    members = MemberDesk(
+    members = MemberAdmin(
         rooms.knowledge,
         rooms.registrations,
         p.store,
@@ -394,7 +404,7 @@ def _admin(
         p.settings.identity.join_token_secs,
         rooms.ends.revoked,
     )
-    catalog = CatalogDesk(
+    catalog = CatalogAdmin(
         rooms.knowledge, rooms.registrations, p.kinds.by_name, p.store, p.recorder, p.runtime.now
     )
 
@@ -436,10 +446,10 @@ def _in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[o
 
 
 def _renewals(
-    p: Parts, renewals: RenewalDesk, heads: HeadWriter
+    p: Parts, renewals: NodeRenewal, heads: HeadWriter
 ) -> tuple[RenewalLoop, PeriodicTask]:
     """Of our own leaf, and of the keys that we sign with."""
-    own = OwnLeaf(p.identity, p.desk, p.serving, renewals.renew)
+    own = LeafRenewal(p.identity, p.desk, p.serving, renewals.renew)
     leaf = RenewalLoop(
         p.identity,
         p.identity_store,

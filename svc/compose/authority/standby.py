@@ -13,10 +13,10 @@ from collections.abc import Callable
 from attrs import define
 from twisted.logger import Logger
 
-from svc.authority.enroll.issuers import IssuersInForce
+from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.state.cache import Knowledge
-from svc.compose.authority.state import StateBeginning
+from svc.authority.state.cache import ClusterStateCache
+from svc.compose.authority.state import StateStartup
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 
 _log = Logger(namespace="svc_authority")
@@ -31,10 +31,10 @@ class Follower:
         stopped_by: Told when the store is not of this build any more.
     """
 
-    beginning: StateBeginning
-    knowledge: Knowledge
+    beginning: StateStartup
+    knowledge: ClusterStateCache
     policy: PolicyInForce
-    issuers: IssuersInForce
+    issuers: IssuerRotation
     stored: Callable[[int], object]
     stopped_by: Callable[[SvcError], object]
     _line: int = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from attrs import define
 
 from svc.audit.checkpoint.head import AnchorKey
-from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.state.anchor import StateAnchor, StateKeeper, check_anchor
-from svc.audit.state.in_force import BATCH, Link, OriginKey, StateLedger, StateView
-from svc.authority.state.adopt import Wish, adopt_wished
+from svc.audit.state.in_force import BATCH, OriginKey, StateLedger, StateView, VerifiedRecord
+from svc.authority.state.adopt import AdoptionRequest, adopt_wished
 from svc.authority.state.recorder import Recorder
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.signing import Purpose
@@ -44,7 +44,7 @@ def anchor_key(keys: ClusterKeys) -> AnchorKey:
 
 
 @define
-class StateBeginning:
+class StateStartup:
     """How an Authority comes to go by the records of its store, before it does anything else."""
 
     store: IStore
@@ -52,7 +52,7 @@ class StateBeginning:
     anchor: StateAnchor
     keeper: StateKeeper
     recorder: Recorder
-    wish: WishFile[Wish]
+    wish: StartupRequestFile[AdoptionRequest]
 
     async def begin(self) -> None:
         """Verify what came after the checkpoint; take over an older store where that was asked for.
@@ -83,7 +83,7 @@ class StateBeginning:
     async def _verify(self) -> None:
         """Go on to the newest record, some at a time: a store answers within its time."""
 
-        def look(tx: ITransaction) -> list[Link]:
+        def look(tx: ITransaction) -> list[VerifiedRecord]:
             return self.ledger.ahead(tx.state, self.ledger.view, BATCH)
 
         links = [await self.store.read("verify the records of state", look)]

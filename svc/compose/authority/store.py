@@ -22,7 +22,7 @@ from svc.config import RoleSettings
 from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.model.audit.record import chain_hash
-from svc.model.store.migration import Standing
+from svc.model.store.migration import StoreStanding
 from svc.plugin import Loaded, load
 from svc.runtime.context import Runtime
 
@@ -142,7 +142,7 @@ class _Waiting:
 
 
 @define
-class Opened:
+class OpenedStore:
     """The store as it was opened at start, or as it will be.
 
     Attributes:
@@ -159,7 +159,7 @@ class Opened:
         return self.store.migrated
 
 
-def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
+def open_store(runtime: Runtime, settings: RoleSettings) -> OpenedStore:
     """The store, migrated where the configuration lets us.
 
     Raises:
@@ -185,7 +185,7 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> Opened:
             raise
     except MigrationsPending:
         pass  # what is waited for is said by whoever waits
-    return Opened(store, factory.is_shared, loaded)
+    return OpenedStore(store, factory.is_shared, loaded)
 
 
 def _open(
@@ -193,7 +193,7 @@ def _open(
 ) -> tuple[IStore, tuple[str, ...]]:
     status = factory.migration_status(url)
     migrated: tuple[str, ...] = ()
-    if status.standing is Standing.PENDING and settings.store_auto_migrate:
+    if status.standing is StoreStanding.PENDING and settings.store_auto_migrate:
         report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
         migrated = report.applied
     needs = StoreNeeds(

@@ -19,7 +19,7 @@ from svc.interfaces.store import IReadOnlyStore
 from svc.model.audit.events import AUTHORITY_DOUBT, AUTHORITY_STANDBY
 from svc.model.audit.record import Event
 from svc.model.canonical import Json
-from svc.model.cluster.lease import Lease
+from svc.model.cluster.lease import LeaderLease
 from svc.runtime.services import AsyncService, PeriodicTask, Readiness, bounded
 
 CHECK_SECS = 5.0
@@ -30,7 +30,7 @@ _log = Logger(namespace="svc_authority")
 
 
 @define(slots=False, eq=False)
-class Turn(AsyncService):
+class LeaderGate(AsyncService):
     """What comes after it starts once this Authority leads.
 
     Until then its ports forward what can be forwarded and answer every other call with who
@@ -112,7 +112,7 @@ class Turn(AsyncService):
 
 
 @define(slots=False, eq=False)
-class Standing(AsyncService):
+class StoreReadiness(AsyncService):
     """Whether the store answers and is written to, and the leader is reached: readiness follows.
 
     Attributes:
@@ -155,7 +155,7 @@ class Standing(AsyncService):
             await self.write()
         self._say(await self.is_leader_there())
 
-    def _led_or_not(self, lease: Lease | None) -> None:
+    def _led_or_not(self, lease: LeaderLease | None) -> None:
         """Said at once of ourselves; another one is looked for by the next check."""
         self._say(lease is not None)
 

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 from svc.compose.listeners.accept import FewAtOnce
 from svc.config import Address
 from svc.runtime import durable
-from svc.runtime.services import Listener
+from svc.runtime.services import BoundPort
 
 
 @define(slots=False, eq=False)
@@ -26,7 +26,7 @@ class ListeningFile(Service):
     """
 
     path: Path
-    listeners: Mapping[str, Listener]
+    listeners: Mapping[str, BoundPort]
 
     def startService(self) -> None:
         """Write the file whole."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from svc.config import RoleSettings
-from svc.rpc.disconnect_log import Endings
+from svc.rpc.disconnect_log import DisconnectLog
 from svc.wire.limits import WireLimits
 
 
@@ -31,4 +31,4 @@ def told_of(clock: IReactorTime, dialed: str, address: str) -> Callable[[str, st
     Args:
         dialed: The key that names whom we dial.
     """
-    return Endings(clock, dialed).of(address)
+    return DisconnectLog(clock, dialed).of(address)

@@ -25,12 +25,12 @@ from svc.interfaces.rpc import Admit, RpcService
 from svc.lanes.front import FrontFactory
 from svc.lanes.meeting import Meetings
 from svc.pki.tls import ServerTLS
-from svc.rpc.disconnect_log import Endings
-from svc.rpc.server.connection_limits import Crowd
+from svc.rpc.disconnect_log import DisconnectLog
+from svc.rpc.server.connection_limits import ConnectionLimits
 from svc.rpc.server.server import RpcServerFactory, admit_all
 from svc.rpc.server.tls import TlsServerFactory
 from svc.runtime.context import Runtime
-from svc.runtime.services import AsyncService, Listener
+from svc.runtime.services import AsyncService, BoundPort
 from svc.wire.limits import WireLimits, anonymous
 
 
@@ -42,7 +42,7 @@ class RpcListener(AsyncService):
     ends the start; connections that come before the server is there are closed.
     """
 
-    listener: Listener
+    listener: BoundPort
     late: LateFactory
     drain_secs: float
 
@@ -117,7 +117,7 @@ def rpc_listener(
     """A listener on TCP, for a server that is given to its ``late`` factory."""
     late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
     endpoint = server_endpoint(runtime.reactor, address)
-    listener = Listener(key, str(address), endpoint, late)
+    listener = BoundPort(key, str(address), endpoint, late)
     return RpcListener(listener, late, settings.limits.drain_secs)
 
 
@@ -141,7 +141,7 @@ def rpc_server(
         limits: Of its connections, where they are not the configured ones.
     """
     limits = limits or wire_limits(settings)
-    crowd = Crowd(
+    crowd = ConnectionLimits(
         runtime.reactor,
         settings.limits.max_connections,
         settings.limits.max_connections_per_address,
@@ -159,7 +159,7 @@ def rpc_server(
         anonymous(limits),
         settings.limits.handshake_secs,
         crowd,
-        Endings(runtime.reactor, listener),
+        DisconnectLog(runtime.reactor, listener),
     )
 
 
@@ -201,5 +201,5 @@ def control_listener(
     path = directory / "control.sock"
     endpoint = ControlSocketEndpoint(runtime.reactor, directory)
     return RpcListener(
-        Listener("state_dir", str(path), endpoint, late), late, settings.limits.drain_secs
+        BoundPort("state_dir", str(path), endpoint, late), late, settings.limits.drain_secs
     )

@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from svc.compose.listeners.rpc import RpcListener
-from svc.runtime.services import AsyncMultiService, Listener
+from svc.runtime.services import AsyncMultiService, BoundPort
 
 
 async def end(tree: AsyncMultiService) -> None:
@@ -23,12 +23,12 @@ async def end(tree: AsyncMultiService) -> None:
         await maybeDeferred(listener.stopService)
 
 
-def bound(tree: Any) -> Iterator[Listener]:
+def bound(tree: Any) -> Iterator[BoundPort]:
     """Every listener of a tree, the ones below it included."""
     for service in tree:
         if isinstance(service, RpcListener):
             yield service.listener
-        elif isinstance(service, Listener):
+        elif isinstance(service, BoundPort):
             yield service
         elif isinstance(service, AsyncMultiService):
             yield from bound(service)

@@ -29,7 +29,7 @@ _LONGEST_WORD = 64
 
 
 @frozen
-class Claim:
+class RowClaim:
     """What a row says of itself, believed by nobody: to show it and to find it by."""
 
     origin: str = ""
@@ -39,7 +39,7 @@ class Claim:
     event_id: str = ""
 
     @classmethod
-    def of(cls, row: SpoolRow) -> Claim:
+    def of(cls, row: SpoolRow) -> RowClaim:
         """What *row* says, as far as it says it in the form of a row."""
         try:
             form = decode(row.canonical)

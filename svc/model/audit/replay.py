@@ -24,7 +24,7 @@ GAP_SECS = 600.0
 """A hole that stays so long is told."""
 
 
-class Standing(Enum):
+class RowStanding(Enum):
     """What a row is to the memory of its spool."""
 
     NEW = "new"
@@ -92,27 +92,27 @@ class SpoolMemory:
                 return max(n, hole.first - 1)
         return max(n, self.high)
 
-    def standing(self, n: int, prev: bytes, row_hash: bytes) -> Standing:
+    def standing(self, n: int, prev: bytes, row_hash: bytes) -> RowStanding:
         """What the row *n* is, that names *prev* and has *row_hash* itself."""
         if n <= self.high:
             hole = self._hole_of(n)
             if hole is None:
-                return Standing.REPLAYED
+                return RowStanding.REPLAYED
             before = hole.before if n == hole.first else None
             after = hole.after if n == hole.last else None
         else:
             if self.closed is not None and n > self.closed:
-                return Standing.BROKEN
+                return RowStanding.BROKEN
             before, after = (self.top if n == self.high + 1 else None), None
         fits = before in (None, prev) and after in (None, row_hash)
-        return Standing.NEW if fits else Standing.BROKEN
+        return RowStanding.NEW if fits else RowStanding.BROKEN
 
     def _hole_of(self, n: int) -> Hole | None:
         return next((hole for hole in self.holes if hole.first <= n <= hole.last), None)
 
 
 @frozen
-class Accepted:
+class ReplayedRow:
     """What accepting a row made of the memory.
 
     Attributes:
@@ -132,7 +132,7 @@ def accept(
     row_hash: bytes,
     at: float,
     most: int | None = MAX_HOLES,
-) -> Accepted:
+) -> ReplayedRow:
     """The memory once the row *n* was accepted; its standing is ``NEW``.
 
     Args:
@@ -172,13 +172,13 @@ def beside(memory: SpoolMemory, n: int, prev: bytes, row_hash: bytes) -> SpoolMe
     return evolve(memory, holes=holes, top=row_hash if n == memory.high else memory.top)
 
 
-def announce(memory: SpoolMemory, last: int, at: float) -> Accepted:
+def announce(memory: SpoolMemory, last: int, at: float) -> ReplayedRow:
     """The memory once the origin has said that it still keeps the spool, up to row *last*.
 
     What of it has not come is awaited from now on, as a hole.
     """
     if last <= memory.high:
-        return Accepted(memory)
+        return ReplayedRow(memory)
     hole = Hole(memory.high + 1, last, memory.top, None, at)
     return _bounded(
         evolve(memory, high=last, top=None, holes=(*memory.holes, hole)), False, MAX_HOLES
@@ -207,10 +207,10 @@ def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _bounded(memory: SpoolMemory, filled: bool, most: int | None) -> Accepted:
+def _bounded(memory: SpoolMemory, filled: bool, most: int | None) -> ReplayedRow:
     if most is None or len(memory.holes) <= most:
-        return Accepted(memory, filled)
+        return ReplayedRow(memory, filled)
     oldest = min(memory.holes, key=lambda hole: (hole.since, hole.first))
     kept = tuple(hole for hole in memory.holes if hole is not oldest)
     first = oldest.first if memory.given_up is None else min(oldest.first, memory.given_up)
-    return Accepted(evolve(memory, holes=kept, given_up=first), filled, oldest)
+    return ReplayedRow(evolve(memory, holes=kept, given_up=first), filled, oldest)

@@ -19,7 +19,7 @@ from attrs import frozen
 
 
 @frozen
-class Lease:
+class LeaderLease:
     """The lease as it stands in the store.
 
     Attributes:
@@ -54,10 +54,10 @@ class Watch:
             monotonic clock.
     """
 
-    lease: Lease | None = None
+    lease: LeaderLease | None = None
     since: float = 0.0
 
-    def saw(self, lease: Lease, at: float) -> Watch:
+    def saw(self, lease: LeaderLease, at: float) -> Watch:
         """The watch after another look at the time *at*."""
         return self if lease == self.lease else Watch(lease, at)
 

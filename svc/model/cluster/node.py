@@ -74,7 +74,7 @@ class TokenRole(Enum):
 
 
 @frozen
-class JoinToken:
+class TokenRecord:
     """A one-use right to join; the secret itself is never kept.
 
     ``bound_to`` is the node name or person id the token is good for, or None
@@ -94,7 +94,7 @@ class JoinToken:
 class KeptToken:
     """A token as the store keeps it; ``spent_at`` is None while it can be spent."""
 
-    token: JoinToken
+    token: TokenRecord
     spent_at: float | None = None
 
 
@@ -119,9 +119,9 @@ class ExpectedKey:
     used_at: float | None = None
 
     @property
-    def token(self) -> JoinToken:
+    def token(self) -> TokenRecord:
         """What joining by it gives: as much as a token of the same words."""
-        return JoinToken(self.id, b"", self.role, self.expires_at, self.name, self.names)
+        return TokenRecord(self.id, b"", self.role, self.expires_at, self.name, self.names)
 
 
 class Spending(Enum):
@@ -143,10 +143,10 @@ class SpentToken:
     """The outcome of one attempt, and the token where its id is known."""
 
     outcome: Spending
-    token: JoinToken | None = None
+    token: TokenRecord | None = None
 
 
-class Renewal(Enum):
+class RegistryRenewal(Enum):
     """What became of the registry's side of a renewal.
 
     ``REPEATED`` is a node that did not get its answer and asks again with the

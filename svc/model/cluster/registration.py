@@ -76,7 +76,7 @@ class Withheld:
 
 
 @frozen
-class Accepted:
+class AcceptedRegistration:
     """The registration stands for ``lease_secs`` and as long as it is renewed."""
 
     lease_secs: int

@@ -52,7 +52,7 @@ class SessionEnd:
     state: SessionState = SessionState.ENDED
 
 
-class Ending(Enum):
+class ReportedEnd(Enum):
     """What the store knew of a session that is reported as ended."""
 
     WAS_OPEN = "was_open"

@@ -15,7 +15,7 @@ from attrs import frozen
 from svc.errors import MigrationsBroken, MigrationsPending, UnknownApplied
 
 
-class Standing(Enum):
+class StoreStanding(Enum):
     """What a store is to this build; only ``CURRENT`` may be opened."""
 
     CURRENT = "current"
@@ -46,7 +46,7 @@ class AppliedMigration:
 class MigrationStatus:
     """The comparison: ``ids`` are the migrations that make it what it is."""
 
-    standing: Standing
+    standing: StoreStanding
     ids: tuple[str, ...] = ()
     level: str = ""
     count: int = 0
@@ -54,7 +54,7 @@ class MigrationStatus:
     def advanced(self) -> MigrationStatus:
         """The status once the first of the pending migrations is applied."""
         level, *pending = self.ids
-        standing = Standing.PENDING if pending else Standing.CURRENT
+        standing = StoreStanding.PENDING if pending else StoreStanding.CURRENT
         return MigrationStatus(standing, tuple(pending), level, self.count + 1)
 
     def require_current(self) -> None:
@@ -66,17 +66,17 @@ class MigrationStatus:
             MigrationsPending: exit code 3.
         """
         names = ", ".join(self.ids)
-        if self.standing is Standing.UNKNOWN_APPLIED:
+        if self.standing is StoreStanding.UNKNOWN_APPLIED:
             raise UnknownApplied(
                 f"store: it holds migrations this build does not know ({names}); "
                 "run the build that applied them, or a newer one"
             )
-        if self.standing is Standing.BROKEN:
+        if self.standing is StoreStanding.BROKEN:
             raise MigrationsBroken(
                 f"store: its ledger has a gap or a changed checksum ({names}); "
                 "restore the store and its keys from the backup of before"
             )
-        if self.standing is Standing.PENDING:
+        if self.standing is StoreStanding.PENDING:
             raise MigrationsPending(
                 f"store: {len(self.ids)} migrations are pending ({names}); "
                 "run: svc authority store migrate"
@@ -104,20 +104,20 @@ def compare(
     checksums = {each.id: each.checksum for each in known}
     unknown = tuple(row.id for row in applied if row.id not in checksums)
     if unknown:
-        return MigrationStatus(Standing.UNKNOWN_APPLIED, unknown, level, len(applied))
+        return MigrationStatus(StoreStanding.UNKNOWN_APPLIED, unknown, level, len(applied))
     have = {row.id: row.checksum for row in applied}
     reach = max((place for place, each in enumerate(known, 1) if each.id in have), default=0)
     broken = tuple(each.id for each in known[:reach] if have.get(each.id) != each.checksum)
     if broken:
-        return MigrationStatus(Standing.BROKEN, broken, level, len(applied))
+        return MigrationStatus(StoreStanding.BROKEN, broken, level, len(applied))
     pending = tuple(each.id for each in known[reach:])
-    standing = Standing.PENDING if pending else Standing.CURRENT
+    standing = StoreStanding.PENDING if pending else StoreStanding.CURRENT
     return MigrationStatus(standing, pending, level, len(applied))
 
 
 def status_lines(status: MigrationStatus) -> list[str]:
     """What ``store migrate --check`` prints."""
-    if status.standing is Standing.CURRENT:
+    if status.standing is StoreStanding.CURRENT:
         return ["current"]
     word = status.standing.value.replace("_", "-")
     return [f"{word}: {name}" for name in status.ids]

@@ -27,7 +27,7 @@ from svc.ops.backup import manifest as form
 from svc.ops.backup.archive import unpack
 from svc.ops.backup.classes import standings
 from svc.ops.backup.manifest import KeptFile, Manifest, SealedFile, stamp_of
-from svc.ops.backup.place import BackupPlace, Material, facts_of, load_material, own_within
+from svc.ops.backup.place import AuthorityFiles, BackupPlace, facts_of, load_material, own_within
 from svc.ops.backup.sealing import opened
 from svc.store.copy.log import CopiedLog
 
@@ -136,7 +136,7 @@ def read_backup(directory: Path, identities: Sequence[Any] = ()) -> Backup:
 
 
 @define
-class Verifying:
+class BackupCheck:
     """One verification.
 
     Args:
@@ -156,7 +156,7 @@ class Verifying:
             material = self.unpacked(lambda file: None if file.sort in _IN_BULK else scratch)
             self._verify_log(material)
 
-    def unpacked(self, below: Callable[[KeptFile], Path | None]) -> Material:
+    def unpacked(self, below: Callable[[KeptFile], Path | None]) -> AuthorityFiles:
         """Unpack files below the directories that *below* gives, and check what is of keys."""
         manifest = self.backup.manifest
         tops: set[Path] = set()
@@ -175,7 +175,7 @@ class Verifying:
         (top,) = tops  # keys are among them, and are never in bulk
         return self._material(top, own)
 
-    def _material(self, top: Path, own: str) -> Material:
+    def _material(self, top: Path, own: str) -> AuthorityFiles:
         manifest = self.backup.manifest
         try:
             material = load_material(
@@ -201,7 +201,7 @@ class Verifying:
             )
         return material
 
-    def _verify_log(self, material: Material) -> None:
+    def _verify_log(self, material: AuthorityFiles) -> None:
         manifest = self.backup.manifest
         tip, checkpoint = material.state_anchor.tip(), material.state_anchor.checkpoint()
         known = [each for each in (tip, _head_of(checkpoint)) if each is not None and each.n]

@@ -22,7 +22,7 @@ from svc import __version__
 from svc.errors import BackupBroken, ConfigError, Fault, StoreUnavailable, SvcError
 from svc.interfaces.copies import IStoreCopy
 from svc.model.audit.record import SignedHead, chain_hash
-from svc.model.store.migration import MigrationStatus, Standing
+from svc.model.store.migration import MigrationStatus, StoreStanding
 from svc.ops.backup import manifest as form
 from svc.ops.backup.archive import Packer, Source
 from svc.ops.backup.classes import standings
@@ -55,7 +55,7 @@ class Order:
 
 
 @define
-class Making:
+class BackupRun:
     """One backup being made."""
 
     place: BackupPlace
@@ -221,7 +221,7 @@ class Compressed:
 def _require_store(status: MigrationStatus) -> None:
     if not status.level:
         raise StoreUnavailable("store: does not exist; there is nothing to back up")
-    if status.standing not in (Standing.CURRENT, Standing.PENDING):
+    if status.standing not in (StoreStanding.CURRENT, StoreStanding.PENDING):
         status.require_current()
 
 

@@ -98,7 +98,7 @@ class BackupPlace:
 
 
 @frozen
-class Material:
+class AuthorityFiles:
     """Keys, identity and anchor of one Authority, that go together."""
 
     keys: ClusterKeys
@@ -135,7 +135,7 @@ def backup_place(settings: RoleSettings, own: Path) -> BackupPlace:
 
 def load_material(
     directory: Path, cluster: str, uid: int, at: float, entropy: Callable[[int], bytes]
-) -> Material:
+) -> AuthorityFiles:
     """Read and check everything that an Authority's start would, as of *at*.
 
     Raises:
@@ -148,7 +148,7 @@ def load_material(
             str(directory / "trust" / "root.pem"), f"differs from the root in {directory / 'keys'}"
         )
     anchor = directory / "anchor"
-    return Material(
+    return AuthorityFiles(
         keys,
         identity.principal.id,
         AnchorDirectory(anchor),

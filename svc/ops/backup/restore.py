@@ -20,23 +20,23 @@ from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.latest import GREATEST
 from svc.audit.checkpoint.rewind import restorations
-from svc.audit.checkpoint.startup_request import WishFile
+from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.anchor import check_anchor
 from svc.audit.state.in_force import StateView
-from svc.authority.state.rewind import WISH, RestoreWish, restore_wish_file
+from svc.authority.state.rewind import WISH, RestoreRequest, restore_wish_file
 from svc.errors import AlreadyExists, AuditBroken, BackupBroken
 from svc.interfaces.copies import IStoreFilling
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
-from svc.ops.backup.check import Backup, Verifying
+from svc.ops.backup.check import Backup, BackupCheck
 from svc.ops.backup.place import (
     CONFIGURATION,
     KEPT,
     RESTORING,
     STATE,
+    AuthorityFiles,
     BackupPlace,
-    Material,
     own_within,
 )
 from svc.ops.verify.rows import batches, personal_of
@@ -53,7 +53,7 @@ def _no_crash(name: str) -> None:
 
 
 @define
-class Restoring:
+class RestoreRun:
     """One restore.
 
     Args:
@@ -71,7 +71,7 @@ class Restoring:
     known: Sequence[Path] = ()
     crash_point: Callable[[str], object] = _no_crash
 
-    def restore(self) -> RestoreWish | None:
+    def restore(self) -> RestoreRequest | None:
         """Put it back; what the next start is asked for, where records are given up.
 
         Raises:
@@ -103,7 +103,7 @@ class Restoring:
     def _staged(self) -> Path:
         return self.place.own / RESTORING
 
-    def _restored(self, within: str) -> RestoreWish | None:
+    def _restored(self, within: str) -> RestoreRequest | None:
         is_new = not self.place.own.exists()
         if not self._was_whole():
             self._require_empty()
@@ -158,7 +158,7 @@ class Restoring:
         """Everything beside its place, verified; then the store's commit."""
         shutil.rmtree(self._staged, ignore_errors=True)
         files.make_private_directory(self._staged)
-        material = Verifying(self.backup, self.entropy).unpacked(lambda file: self._staged)
+        material = BackupCheck(self.backup, self.entropy).unpacked(lambda file: self._staged)
         self._require_apart()
         self.crash_point("unpacked")
         witnesses, beyond = self._known_heads(material)
@@ -168,7 +168,7 @@ class Restoring:
             self.crash_point("filled")
             if beyond is not None:
                 end = ChainHead(manifest.store.records, bytes.fromhex(manifest.store.last_hash))
-                wish = RestoreWish(
+                wish = RestoreRequest(
                     reason=self.reason,
                     uid=os.getuid(),
                     lost=beyond,
@@ -184,7 +184,7 @@ class Restoring:
             filling.commit()
         self.crash_point("committed")
 
-    def _wish(self, within: str) -> WishFile[RestoreWish]:
+    def _wish(self, within: str) -> StartupRequestFile[RestoreRequest]:
         """Where the next start finds that it is to go on from an older store."""
         return restore_wish_file(self._staged / within / "anchor" / WISH)
 
@@ -199,7 +199,7 @@ class Restoring:
                 )
 
     def _fill(
-        self, filling: IStoreFilling, material: Material, witnesses: Mapping[int, SignedHead]
+        self, filling: IStoreFilling, material: AuthorityFiles, witnesses: Mapping[int, SignedHead]
     ) -> None:
         manifest, tx = self.backup.manifest, filling.tx
         with self.backup.store() as lines:
@@ -222,7 +222,9 @@ class Restoring:
         anchor = material.state_anchor
         check_anchor(tx.state, anchor.checkpoint() or StateView(), anchor.tip())
 
-    def _known_heads(self, material: Material) -> tuple[dict[int, SignedHead], SignedHead | None]:
+    def _known_heads(
+        self, material: AuthorityFiles
+    ) -> tuple[dict[int, SignedHead], SignedHead | None]:
         """Heads known outside the backup that its log must bear out, and the greatest beyond it.
 
         Raises:
@@ -264,7 +266,7 @@ class Restoring:
         for path in self.known:
             yield from heads_given(path)()
 
-    def _bring(self, within: str) -> RestoreWish | None:
+    def _bring(self, within: str) -> RestoreRequest | None:
         """Bring the files to their place; the keys come last.  May be run again and again."""
         own, staged = self.place.own, self._staged
         ours, all_roles = staged / within, staged / STATE

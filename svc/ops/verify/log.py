@@ -16,7 +16,7 @@ from attrs import frozen
 from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.rewind import standing
-from svc.audit.log.covered import Entry, entries, prove_consistency, prove_inclusion
+from svc.audit.log.covered import CoveredRow, entries, prove_consistency, prove_inclusion
 from svc.audit.log.export import consistency, inclusion
 from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
 from svc.config import RoleSettings
@@ -90,7 +90,7 @@ class OutsideLog:
             return self.store.look("audit verify", lambda tx: tx.audit.head().seq)
         return 0
 
-    def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[Entry]]:
+    def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[CoveredRow]]:
         """The newest head, and the entries past *after* that it covers."""
         head = self.head()
         return head, entries(self._reader(personal=personal), head, after)

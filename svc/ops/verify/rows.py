@@ -54,14 +54,14 @@ def checked_in_parallel(
             here, there = context.Pipe(duplex=False)
             ends.append(here)
             turns = range(FIRST_SEQ + number * turn, size + 1, jobs * turn)
-            ours = Turns(store, size, turn)
+            ours = LogParts(store, size, turn)
             worker = context.Process(
                 target=ours.work, args=(turns, there, tuple(ends)), daemon=True
             )
             worker.start()
             workers.append(worker)
             there.close()
-        yield Turns(store, size, turn).joined(ends)
+        yield LogParts(store, size, turn).joined(ends)
     finally:
         for end in ends:
             end.close()
@@ -71,7 +71,7 @@ def checked_in_parallel(
 
 
 @frozen
-class Turns:
+class LogParts:
     """The log in parts of equal length, the last one excepted.
 
     Attributes:

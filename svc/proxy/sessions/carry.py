@@ -19,10 +19,10 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawEnd, IRpcCall
 from svc.interfaces.transport import ICarriedSession
-from svc.lanes.join import Joined, join_streams
+from svc.lanes.join import RelayedBytes, join_streams
 from svc.lanes.meeting import Meeting
 from svc.lanes.splice import Splice, SpliceEnded
-from svc.messages.control import Answer, Ended
+from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import encode_opened
 from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
 from svc.model.session.session import DIRECT, IN_TUNNEL
@@ -54,7 +54,7 @@ class Carried(Protocol):
         on_moved: Called when it has moved to a direct lane.
     """
 
-    def __init__(self, call: IRpcCall, grant: Signed, answer: Answer) -> None:
+    def __init__(self, call: IRpcCall, grant: Signed, answer: AuthorizeAnswer) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
         self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
@@ -62,7 +62,7 @@ class Carried(Protocol):
         self.on_moved: Callable[[], object] = lambda: None
         self._last_word = LastWord()
         self._carry: IRpcCall | None = None
-        self._joined = Joined(0, 0)
+        self._joined = RelayedBytes(0, 0)
         self._meeting: Deferred[Splice] | None = None
         self._lane: Splice | None = None
         self._was_offered = False
@@ -70,24 +70,24 @@ class Carried(Protocol):
         self._is_breaking = False
         self._call = call
         self._opened = open_frame(encode_opened(grant, answer.decision_id))
-        self._joining: Deferred[Joined] | None = None
+        self._joining: Deferred[RelayedBytes] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
 
     @property
-    def counted(self) -> Joined:
+    def counted(self) -> RelayedBytes:
         """Bytes that passed, from the client and from the Connector, in whatever lane."""
         up, down = (0, 0) if self._lane is None else self._lane.passed
-        return Joined(self._joined.from_first + up, self._joined.from_second + down)
+        return RelayedBytes(self._joined.from_first + up, self._joined.from_second + down)
 
     @property
     def lane(self) -> str:
         """Which lane carries its bytes, or did last."""
         return IN_TUNNEL if self._lane is None else DIRECT
 
-    def as_ended(self, uid: str, reason: str) -> Ended:
+    def as_ended(self, uid: str, reason: str) -> CountedEnd:
         """Its end as Authority is told of it."""
         passed = self.counted
-        return Ended(uid, reason, passed.from_first, passed.from_second, self.lane)
+        return CountedEnd(uid, reason, passed.from_first, passed.from_second, self.lane)
 
     @property
     def connection(self) -> object:
@@ -136,7 +136,7 @@ class Carried(Protocol):
         if not self._carry_over.called:
             self._carry_over.errback(_broken(reason))
 
-    async def _join(self, carry: IRpcCall) -> Joined:
+    async def _join(self, carry: IRpcCall) -> RelayedBytes:
         # The client learns its grant before any byte of the target.
         await self._call.send(self._opened)
         return await join_streams(
@@ -146,7 +146,7 @@ class Carried(Protocol):
             watch=self._last_word.passed,
         )
 
-    def _count(self, joined: Joined) -> None:
+    def _count(self, joined: RelayedBytes) -> None:
         self._joined = joined
 
     def _moved(self, lane: Splice) -> None:
@@ -168,7 +168,7 @@ class Carried(Protocol):
         elif self._join_is_over:
             self._finish()
 
-    def _closed(self, _joined: Joined) -> None:
+    def _closed(self, _joined: RelayedBytes) -> None:
         self._joining = None
         self._join_is_over = True
         said = self._last_word.reason

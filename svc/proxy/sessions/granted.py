@@ -12,7 +12,7 @@ from svc.errors import SvcError, Unavailable
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
-from svc.messages.control import Answer, ProxyDecision
+from svc.messages.control import AuthorizeAnswer, ProxyDecision
 from svc.messages.session import decode_grant
 from svc.model.principal import Principal
 from svc.model.session.grant import Grant
@@ -25,7 +25,7 @@ _OURS = frozenset({"unknown_node", "revoked_node"})
 
 
 @frozen
-class Opening:
+class PendingSession:
     """One session on its way; its span ends when it is open, or refused.
 
     Attributes:
@@ -49,10 +49,10 @@ class Granted:
 
     signed: Signed
     grant: Grant
-    answer: Answer
+    answer: AuthorizeAnswer
 
 
-def read_granted(answer: Answer, request: SessionRequest) -> Granted | None:
+def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | None:
     """The grant of an answer, read once; None where there is none.
 
     Raises:

@@ -15,7 +15,7 @@ from attrs import define, field
 from svc.model.audit.record import Actor
 from svc.model.principal import Principal
 from svc.ratelimit.bucket import Rate
-from svc.ratelimit.limits import Budget, Refusals
+from svc.ratelimit.limits import Budget, RefusalPolicy
 
 _COSTS = {"Open": 1.0, "Why": 1.0, "List": 10.0, "Lane": 0.2}
 """In opens: a list is a decision on each resource there is, a lane is for a session paid for."""
@@ -36,7 +36,7 @@ class PersonRates:
     _undecided: Counter[str] = field(factory=Counter, init=False)
 
     @classmethod
-    def of(cls, refusals: Refusals, opens: Rate, denials: Rate) -> PersonRates:
+    def of(cls, refusals: RefusalPolicy, opens: Rate, denials: Rate) -> PersonRates:
         """With these rates for each person."""
         return cls(
             Budget.of("opens", refusals, opens.per_minute, opens.burst),
@@ -95,7 +95,7 @@ class ConnectorRates:
     messages: Budget
 
     @classmethod
-    def of(cls, refusals: Refusals, calls: Rate) -> ConnectorRates:
+    def of(cls, refusals: RefusalPolicy, calls: Rate) -> ConnectorRates:
         """With this rate of registrations for each Connector."""
         return cls(
             Budget.of("registrations", refusals, calls.per_minute, calls.burst),

@@ -21,9 +21,9 @@ from svc.interfaces.tracing import Span, Spans, no_span
 from svc.interfaces.transport import OpenOrder
 from svc.messages.control import (
     AUTHORIZE_METHOD,
-    Answer,
     Ask,
-    Ended,
+    AuthorizeAnswer,
+    CountedEnd,
     ask_message,
     read_answer,
 )
@@ -40,7 +40,7 @@ from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.granted import (
     Granted,
-    Opening,
+    PendingSession,
     as_told,
     peer_chain,
     read_granted,
@@ -216,7 +216,9 @@ class SessionOpens:
         finally:
             del self._open[request.session_uid]
 
-    async def _decided(self, call: IRpcCall, person: CertificateFacts, span: Span) -> Opening:
+    async def _decided(
+        self, call: IRpcCall, person: CertificateFacts, span: Span
+    ) -> PendingSession:
         """Read what is asked and decide it; a denial is charged before anything is awaited."""
         data, signature = decode_open(await read_open(call, self.clock, "session"))
         request = decode_request(data)
@@ -235,7 +237,7 @@ class SessionOpens:
         if decision.decision != "allow":
             # Before Authority answers: others of the person may be on their way already.
             self.rates.denied(person.principal)
-        return Opening(
+        return PendingSession(
             person.principal,
             peer_chain(call),
             data,
@@ -247,7 +249,7 @@ class SessionOpens:
             person.not_after,
         )
 
-    async def _granted(self, opening: Opening) -> Granted:
+    async def _granted(self, opening: PendingSession) -> Granted:
         """Ask Authority; where nothing is granted, no end of it is owed but a doubtful one."""
         try:
             return await self._authorize(opening)
@@ -255,7 +257,7 @@ class SessionOpens:
             self.reports.not_owed(opening.request.session_uid)
             raise
 
-    async def _authorize(self, opening: Opening) -> Granted:
+    async def _authorize(self, opening: PendingSession) -> Granted:
         """Ask Authority.
 
         Raises:
@@ -289,15 +291,15 @@ class SessionOpens:
             raise self._refused(answer, opening.span)
         return granted
 
-    def _count_denied(self, opening: Opening) -> None:
+    def _count_denied(self, opening: PendingSession) -> None:
         if opening.decision.decision == "allow":
             self.rates.denied(opening.person)
 
-    def _never_opened(self, opening: Opening) -> None:
+    def _never_opened(self, opening: PendingSession) -> None:
         """Authority may have written the session down before it, or the client, went away."""
-        self.reports.ended(Ended(opening.request.session_uid, "not_opened"))
+        self.reports.ended(CountedEnd(opening.request.session_uid, "not_opened"))
 
-    def _refused(self, answer: Answer, span: Span) -> SvcError:
+    def _refused(self, answer: AuthorizeAnswer, span: Span) -> SvcError:
         span.note(decision="not_served" if answer.reason in _MISSES else "deny")
         details = {"decision_id": answer.decision_id}
         if answer.reason in _MISSES:
@@ -309,7 +311,7 @@ class SessionOpens:
             details["policies"] = ",".join(answer.policies)
         return Denied(answer.text, reason=answer.reason or "denied", details=details)
 
-    async def _serve(self, call: IRpcCall, opening: Opening, granted: Granted) -> None:
+    async def _serve(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> None:
         """Open the lane and carry; Authority is told the end once, whatever it is."""
         carried = Carried(call, granted.signed, granted.answer)
         reason = "failed"
@@ -331,7 +333,7 @@ class SessionOpens:
             else:
                 self.reports.ended(ended)
 
-    async def _open_lane(self, opening: Opening, granted: Granted, carried: Carried) -> None:
+    async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
         if isinstance(tunnel, Miss):
             self.meters.missed("open", tunnel.value)
@@ -353,7 +355,7 @@ class SessionOpens:
         carried.tunnel = tunnel
         await tunnel.endpoint(order).connect(Once(carried))
 
-    async def _carry(self, opening: Opening, granted: Granted, carried: Carried) -> None:
+    async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
         left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
         word = grant_ending(granted.grant.end_before_ms, opening.certificate_end)
@@ -379,7 +381,7 @@ class SessionOpens:
     def _is_assigned(self, grant: Grant) -> bool:
         return self.routes.still_assigned(grant.connector_id, grant.assigned)
 
-    def _live_one(self, opening: Opening, grant: Grant, carried: Carried) -> Live:
+    def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(
             lambda: self._check(opening, grant),
             carried.break_off,
@@ -391,7 +393,7 @@ class SessionOpens:
         if not self._is_assigned(grant):
             raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
 
-    def _check(self, opening: Opening, grant: Grant) -> None:
+    def _check(self, opening: PendingSession, grant: Grant) -> None:
         """Whether a session may go on: by what is frozen in it, and what holds now."""
         self.check_not_revoked(opening.person)
         self._check_assigned(grant)

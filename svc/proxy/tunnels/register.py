@@ -32,13 +32,13 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
-from svc.model.cluster.registration import Accepted, Registration
+from svc.model.cluster.registration import AcceptedRegistration, Registration
 from svc.model.principal import Principal
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proxy.tunnels.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
-from svc.proxy.tunnels.verdicts import Asking, Standing
+from svc.proxy.tunnels.verdicts import AcknowledgedRegistration, PendingRegistration
 from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
@@ -60,7 +60,7 @@ MAX_UNSENT = 512
 
 
 @define(eq=False)
-class Outbox:
+class DownQueue:
     """What is still to be said to one Connector, in order, bounded."""
 
     call: IRpcCall
@@ -93,7 +93,7 @@ class Outbox:
 
 
 @define(eq=False)
-class Registering:
+class RegistrationCall:
     """See the module.
 
     Attributes:
@@ -108,10 +108,10 @@ class Registering:
     _over: Deferred[EndReason] = field(factory=Deferred)
     _answer: Deferred[Signed] | None = None
     _silenced: SvcError | None = None
-    _outbox: Outbox = field(init=False)
+    _outbox: DownQueue = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._outbox = Outbox(self.call, self._tasks, self._end)
+        self._outbox = DownQueue(self.call, self._tasks, self._end)
 
     @property
     def node_id(self) -> str:
@@ -137,7 +137,7 @@ class Registering:
 
     # -- registration
 
-    async def _registered(self) -> Standing:
+    async def _registered(self) -> AcknowledgedRegistration:
         """Everything up to the tunnel's place in the route table.
 
         Raises:
@@ -165,7 +165,7 @@ class Registering:
         return standing
 
     def _register(
-        self, registration: Registration, standing: Standing, *, takes_lanes: bool
+        self, registration: Registration, standing: AcknowledgedRegistration, *, takes_lanes: bool
     ) -> None:
         if self._silenced is not None:
             raise self._silenced
@@ -190,14 +190,14 @@ class Registering:
         self.call.keep_alive(service.times.keepalive_interval, service.times.keepalive_timeout)
         self._accept(standing)
 
-    def _accept(self, standing: Standing) -> None:
+    def _accept(self, standing: AcknowledgedRegistration) -> None:
         lease = max(1, int(self.service.times.lease))
         verdict = standing.verdict
-        self._outbox.say(Accepted(lease, verdict.withheld, verdict.inventory))
+        self._outbox.say(AcceptedRegistration(lease, verdict.withheld, verdict.inventory))
 
-    async def _round(self) -> tuple[Standing, Registration]:
+    async def _round(self) -> tuple[AcknowledgedRegistration, Registration]:
         """Challenge, registration, verdict; over a new stream to Authority."""
-        asking = Asking.begin(self.service, self.node_id)
+        asking = PendingRegistration.begin(self.service, self.node_id)
         try:
             self._outbox.say(await asking.challenge())
             signed = await self._signed()
@@ -228,14 +228,14 @@ class Registering:
 
     # -- while it is registered
 
-    async def _keep(self, standing: Standing) -> None:
+    async def _keep(self, standing: AcknowledgedRegistration) -> None:
         """Follow Authority for as long as the tunnel lives; a tunnel is never left unfollowed."""
         try:
             await self._follow(standing)
         finally:
             self._end(EndReason.TRANSPORT_ERROR)
 
-    async def _follow(self, standing: Standing) -> None:
+    async def _follow(self, standing: AcknowledgedRegistration) -> None:
         failures = 0
         while not self._over.called:
             began = self.service.clock.seconds()
@@ -266,7 +266,7 @@ class Registering:
         _log.warn("tunnel evicted", node=self.node_id, reason=evicted.reason)
         self._end(EndReason.EVICTED)
 
-    async def _again(self, failures: int) -> Standing | None:
+    async def _again(self, failures: int) -> AcknowledgedRegistration | None:
         """Register anew once Authority is back, without a redial; a refusal then is an eviction."""
         while True:
             if failures > 1:

@@ -24,7 +24,7 @@ from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.limits import ConnectorRates
 from svc.proxy.tunnels.queue import RegistrationQueue
 from svc.proxy.tunnels.refusals import RelayStreams
-from svc.proxy.tunnels.register import Registering
+from svc.proxy.tunnels.register import RegistrationCall
 from svc.proxy.uplink.link import AuthorityLink
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
@@ -76,7 +76,7 @@ class TunnelService:
         return self.verifier.verify(peer.chain, {Role.CONNECTOR}).principal
 
     async def _register(self, call: IRpcCall) -> None:
-        await Registering(self, call, self.node_of(call)).run()
+        await RegistrationCall(self, call, self.node_of(call)).run()
 
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.

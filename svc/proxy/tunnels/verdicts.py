@@ -19,8 +19,8 @@ from svc.messages.control import (
     REGISTER_METHOD,
     ConnectorDown,
     Evict,
+    RegistrationVerdict,
     TunnelSeen,
-    Verdict,
     decode_connector_down,
     encode_connector_up,
 )
@@ -38,11 +38,11 @@ _log = Logger(namespace="svc_proxy")
 
 
 @frozen
-class Standing:
+class AcknowledgedRegistration:
     """An accepted registration: it stands as long as its stream."""
 
     stream: IRpcStream
-    verdict: Verdict
+    verdict: RegistrationVerdict
 
     async def until_over(self) -> Evict | None:
         """Wait until Authority takes it back, or is away (None)."""
@@ -60,7 +60,7 @@ class Standing:
 
 
 @define(eq=False)
-class Asking:
+class PendingRegistration:
     """One question, from its stream to its verdict."""
 
     stream: IRpcStream
@@ -71,7 +71,7 @@ class Asking:
     seconds: float
 
     @classmethod
-    def begin(cls, service: TunnelService, node_id: str) -> Asking:
+    def begin(cls, service: TunnelService, node_id: str) -> PendingRegistration:
         """Over a new stream.
 
         Raises:
@@ -93,19 +93,19 @@ class Asking:
             raise self._unreachable(Unavailable("Authority sent no challenge"))
         return said
 
-    async def verdict(self, signed: Signed) -> Standing:
+    async def verdict(self, signed: Signed) -> AcknowledgedRegistration:
         """What Authority says to a signed registration.
 
         Raises:
             SvcError: its refusal; counted as ``refused``.
         """
         said = await self._asked(signed)
-        if not isinstance(said, Verdict):
+        if not isinstance(said, RegistrationVerdict):
             raise self._unreachable(Unavailable("Authority did not decide in time"))
         if not said.accepted:
             self.streams.outcome("refused")
             raise refusal_of(said.reason or "malformed_registration", said.text)
-        return Standing(self.stream, said)
+        return AcknowledgedRegistration(self.stream, said)
 
     def over(self) -> None:
         """Nobody waits for the verdict any more.  Idempotent."""

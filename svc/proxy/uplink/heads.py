@@ -15,7 +15,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.checkpoint.latest import GreatestHead, Taken, parse_head
+from svc.audit.checkpoint.latest import LatestCheckpoint, Taken, parse_head
 from svc.audit.spool.refusals import disk_full
 from svc.errors import AuditBroken, SvcError, Unavailable
 from svc.runtime import durable
@@ -34,7 +34,7 @@ def _nobody(_: str) -> None:
 
 
 @define
-class AuditHeads:
+class KnownCheckpoints:
     """What this Proxy knows of the log.
 
     Attributes:
@@ -42,7 +42,7 @@ class AuditHeads:
             once.  Told with each head that comes, because it may have failed the time before.
     """
 
-    greatest: GreatestHead
+    greatest: LatestCheckpoint
     clock: IReactorTime
     restored: Callable[[str], object] = _nobody
     _behind_since: float | None = field(default=None, init=False)

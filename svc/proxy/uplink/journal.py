@@ -23,7 +23,7 @@ from svc.audit.spool.framing import Framed, framed, frames
 from svc.audit.spool.refusals import disk_full
 from svc.audit.spool.spool import InThread
 from svc.errors import Malformed, SvcError, Unavailable
-from svc.messages.control import Ended, ended_message, read_ended
+from svc.messages.control import CountedEnd, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.runtime import durable
 from svc.runtime.services import BackgroundTasks
@@ -45,7 +45,7 @@ _SLACK = 1000
 class Owed:
     """An end, and whose place it takes among those that wait; empty where nobody's."""
 
-    ended: Ended
+    ended: CountedEnd
     person_id: str = ""
 
 

@@ -25,7 +25,7 @@ from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.control import (
     HELLO_METHOD,
     MAX_SESSIONS,
-    Lanes,
+    AuthorityGreeting,
     hello_message,
     read_lanes,
 )
@@ -97,7 +97,7 @@ class AuthorityLink(Service):
     dial_secs: float = 15.0
     pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
     head: Callable[[], bytes] = bytes
-    lanes: Lanes | None = None
+    lanes: AuthorityGreeting | None = None
     member: Any = None
     revoked: Callable[[], object] = lambda: None
     _followed: _Followed | None = None
@@ -345,7 +345,7 @@ class AuthorityLink(Service):
         await self._first_frame(stream)
         return stream
 
-    async def _greet(self, channel: IRpcChannel) -> Lanes:
+    async def _greet(self, channel: IRpcChannel) -> AuthorityGreeting:
         claimed = islice(self.claims(), MAX_SESSIONS)
         request = hello_message(self.version, self.instance_id, claimed, self.head())
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
@@ -398,5 +398,5 @@ class AuthorityLink(Service):
             told()
 
 
-def _authority_id(lanes: Lanes | None) -> str:
+def _authority_id(lanes: AuthorityGreeting | None) -> str:
     return "" if lanes is None else lanes.authority_id

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.messages.forward import LEADER_METHOD, Claim, read_claim
+from svc.messages.forward import LEADER_METHOD, LeaderClaim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.proxy.uplink.link import AuthorityLink
 from svc.runtime.services import BackgroundTasks, PeriodicTask, bounded
@@ -91,7 +91,7 @@ class PoolProbes(Service):
             pool.heard(at, claim.epoch)
         self.link.look_elsewhere()
 
-    async def _asked(self, at: int) -> Claim:
+    async def _asked(self, at: int) -> LeaderClaim:
         in_use = self.link.channel_to(at)
         if in_use is not None:
             self._leave(at)
@@ -130,7 +130,7 @@ class PoolProbes(Service):
             )
 
 
-async def _ask(channel: IRpcChannel) -> Claim:
+async def _ask(channel: IRpcChannel) -> LeaderClaim:
     answer = await channel.unary(
         LEADER_METHOD, pb.LeaderRequest(), pb.LeaderResponse, timeout=PATIENCE_SECS
     )

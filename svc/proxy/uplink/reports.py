@@ -23,21 +23,21 @@ from google.protobuf.message import Message
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.spool.quota import Room
+from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.refusals import full
 from svc.errors import Fault, SpoolFull, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.control import (
     DEPARTED_METHOD,
     END_METHOD,
+    CountedEnd,
     Departure,
-    Ended,
     departure_message,
     ended_message,
 )
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.uplink.journal import END_BYTES, EndsJournal, Owed
-from svc.ratelimit.quota import Shares
+from svc.ratelimit.quota import FairQuota
 from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
@@ -74,15 +74,15 @@ class Reports:
     answered: Callable[[str], object]
     clock: IReactorTime
     journal: EndsJournal
-    room: Room
+    room: SpoolQuota
     writable: Callable[[], object]
     _notices: deque[Departure] = field(factory=deque)
-    _ends: deque[Ended] = field(factory=deque)
-    _places: Shares = field(factory=lambda: Shares(MAX_ENDS))
+    _ends: deque[CountedEnd] = field(factory=deque)
+    _places: FairQuota = field(factory=lambda: FairQuota(MAX_ENDS))
     _owed: dict[str, str] = field(factory=dict)
     _shared: set[str] = field(factory=set)
-    _ending: dict[str, Ended] = field(factory=dict)
-    _left: dict[str, Ended] = field(factory=dict)
+    _ending: dict[str, CountedEnd] = field(factory=dict)
+    _left: dict[str, CountedEnd] = field(factory=dict)
     _moved: dict[str, None] = field(factory=dict)
     _untold: dict[str, None] = field(factory=dict)
     _delivering: bool = False
@@ -162,7 +162,7 @@ class Reports:
         self._moved.pop(uid, None)
         self._untold.pop(uid, None)
 
-    def left_behind(self, ended: Ended) -> None:
+    def left_behind(self, ended: CountedEnd) -> None:
         """The departure notice that names this session comes in the same turn."""
         self._forget_lane(ended.session_uid)
         self._left[ended.session_uid] = ended
@@ -182,11 +182,11 @@ class Reports:
                 self._add(one)
         self.deliver()
 
-    def _as_counted(self, uid: str, reason: str) -> Ended:
+    def _as_counted(self, uid: str, reason: str) -> CountedEnd:
         counted = self._left.pop(uid, None) or self._ending.get(uid)
-        return counted or Ended(uid, f"tunnel_{reason}")
+        return counted or CountedEnd(uid, f"tunnel_{reason}")
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: CountedEnd) -> None:
         """Queue one end."""
         self._forget_lane(ended.session_uid)
         self._add(ended)
@@ -198,7 +198,7 @@ class Reports:
             self._delivering = True
             self.tasks.spawn("deliver reports", self._deliver())
 
-    def _add(self, ended: Ended) -> None:
+    def _add(self, ended: CountedEnd) -> None:
         if len(self._ends) >= MAX_ENDS:
             _log.error("report of a session's end dropped", session=ended.session_uid)
             return
@@ -206,7 +206,7 @@ class Reports:
         self._ends.append(ended)
         self._write_down(ended)
 
-    def _write_down(self, ended: Ended) -> None:
+    def _write_down(self, ended: CountedEnd) -> None:
         self.journal.add(Owed(ended, self._owed.get(ended.session_uid, "")))
 
     def _free(self, uid: str) -> None:

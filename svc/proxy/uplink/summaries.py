@@ -20,7 +20,7 @@ from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.record import Actor, AuditRecord, rfc3339
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id
-from svc.ratelimit.counter import OTHERS, Refused, Tally
+from svc.ratelimit.counter import OTHERS, RefusalCounter, RefusedCount
 
 _log = Logger(namespace="svc_proxy")
 
@@ -37,7 +37,7 @@ class RefusalSummaries:
         now: Seconds since the epoch.
     """
 
-    tally: Tally
+    tally: RefusalCounter
     sink: IAuditSink
     origin: str
     now: Callable[[], float]
@@ -53,14 +53,14 @@ class RefusalSummaries:
         writing = [Deferred.fromCoroutine(self._write(one)) for one in self.tally.take()]
         await gatherResults(writing, consumeErrors=True)
 
-    async def _write(self, one: Refused) -> None:
+    async def _write(self, one: RefusedCount) -> None:
         try:
             await self.sink.write(self._record(one))
         except SvcError as e:
             _log.warn("what was refused is written later", reason=e.reason)
             self.tally.put_back([one])
 
-    def _record(self, one: Refused) -> AuditRecord:
+    def _record(self, one: RefusedCount) -> AuditRecord:
         details: dict[str, Json] = {
             "count": one.count,
             "since": rfc3339(one.first),

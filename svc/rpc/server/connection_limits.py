@@ -23,7 +23,7 @@ LOG_SECONDS = 10.0
 
 
 @define
-class Crowd:
+class ConnectionLimits:
     """Who is connected to one listener.
 
     Attributes:

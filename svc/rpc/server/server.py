@@ -26,13 +26,13 @@ from svc.interfaces.rpc import (
 from svc.interfaces.tracing import Traced
 from svc.rpc.call import Told
 from svc.rpc.connection import HANDSHAKE_SECONDS, WireProtocol, ignore
-from svc.rpc.disconnect_log import Endings, logged_too
+from svc.rpc.disconnect_log import DisconnectLog, logged_too
 from svc.rpc.peer import host_of
 from svc.rpc.server.call import ServerCall, draining
-from svc.rpc.server.connection_limits import Crowd
-from svc.rpc.shutdown import Leaving
+from svc.rpc.server.connection_limits import ConnectionLimits
+from svc.rpc.shutdown import GracefulShutdown
 from svc.wire.connection import Connection
-from svc.wire.events import Event, GoingAway, Opened
+from svc.wire.events import CallOpened, Event, GoingAway
 from svc.wire.limits import WireLimits
 
 _log = Logger(namespace="svc_rpc")
@@ -56,7 +56,7 @@ class ServerConnection(WireProtocol):
         )
         self._factory = factory
         self.host = host
-        self._leaving = Leaving(self, self._after)
+        self._leaving = GracefulShutdown(self, self._after)
         self._was_called = False
         self._is_unnamed = False
 
@@ -81,7 +81,7 @@ class ServerConnection(WireProtocol):
 
     def opened(self, event: Event) -> None:
         """Find, admit and start a call."""
-        if not isinstance(event, Opened) or event.stream.is_over:
+        if not isinstance(event, CallOpened) or event.stream.is_over:
             return
         self._was_called = True
         call = ServerCall(self, event.stream, event.head)
@@ -184,8 +184,8 @@ class RpcServerFactory(Factory):
     traced: Traced | None = None
     anonymous: WireLimits | None = None
     handshake_secs: float = HANDSHAKE_SECONDS
-    crowd: Crowd = field()
-    endings: Endings | None = None
+    crowd: ConnectionLimits = field()
+    endings: DisconnectLog | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)
@@ -193,8 +193,8 @@ class RpcServerFactory(Factory):
     _drained: Deferred[None] | None = field(init=False, default=None)
 
     @crowd.default
-    def _usual(self) -> Crowd:
-        return Crowd(self.clock)
+    def _usual(self) -> ConnectionLimits:
+        return ConnectionLimits(self.clock)
 
     def __attrs_post_init__(self) -> None:
         for service in self.services:

@@ -40,7 +40,7 @@ from svc.errors import SvcError
 from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
 from svc.rpc.peer import host_of
-from svc.rpc.tls_output import Outlet
+from svc.rpc.tls_output import CiphertextOutlet
 
 _READ_BYTES = 1 << 15
 _RECORD_BYTES = 1 << 14
@@ -52,7 +52,7 @@ _SLACK = 1 << 12
 """Room for what OpenSSL adds by itself: the rest of a handshake, alerts, new keys."""
 
 
-class Handshake(Typed):
+class JudgedHandshake(Typed):
     """One connection's OpenSSL side and its judge."""
 
     @property
@@ -67,7 +67,7 @@ class Handshake(Typed):
         """
 
 
-Begin = Callable[[], Handshake]
+Begin = Callable[[], JudgedHandshake]
 """Makes what one connection needs; never blocks."""
 
 
@@ -91,9 +91,9 @@ class TlsServer(Protocol):
         self._begin = begin
         self._under_way = under_way
         self._source = source
-        self._handshake: Handshake | None = None
+        self._handshake: JudgedHandshake | None = None
         self._tls: SSL.Connection | None = None
-        self._outlet: Outlet | None = None
+        self._outlet: CiphertextOutlet | None = None
         self._early: list[bytes] = []
         self._is_secured = False
         self._is_over = False
@@ -104,7 +104,7 @@ class TlsServer(Protocol):
 
     def connectionMade(self) -> None:
         """Connect the protocol above."""
-        self._outlet = Outlet(self.transport)
+        self._outlet = CiphertextOutlet(self.transport)
         self.inner.makeConnection(self)
 
     def dataReceived(self, data: bytes) -> None:

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from svc.errors import Malformed
 from svc.interfaces.copies import CopyHead
-from svc.model.store.migration import AppliedMigration, Standing
+from svc.model.store.migration import AppliedMigration, StoreStanding
 from svc.store.copy.lines import LEDGER_TABLE, CopyReader, Table, in_order
 from svc.store.migrate import Migration, status_of
 from svc.store.sql.statements import Statements, storable
@@ -67,7 +67,7 @@ def _make_schema(target: FilledInto, head: CopyHead, migrations: Sequence[Migrat
         # Each database has files of its own for a migration; the ids are the same.
         applied = [evolve(each, checksum=ours.get(each.id, "")) for each in applied]
     status = status_of(migrations, applied)
-    if status.standing not in (Standing.CURRENT, Standing.PENDING):
+    if status.standing not in (StoreStanding.CURRENT, StoreStanding.PENDING):
         status.require_current()
     target.statements.change(target.ledger)
     for migration, row in zip(migrations, applied, strict=False):

@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from svc.errors import RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.store import ChainHash
 from svc.store.engine.jobs import Job
-from svc.store.postgres.connect import LOCKS, WRITING, Connector
+from svc.store.postgres.connect import LOCKS, WRITING, PostgresDialer
 from svc.store.postgres.connection import (
     PostgresConnection,
     PostgresStatements,
@@ -73,7 +73,7 @@ class PostgresWriteBatch:
             this process may not write (a fencing token that is no longer the newest).
     """
 
-    _connector: Connector
+    _connector: PostgresDialer
     _chain_hash: ChainHash
     _crash_point: Callable[[str], None]
     _seconds: Callable[[], float]
@@ -109,7 +109,7 @@ class PostgresWriteBatch:
         self._fail(claimed, StoreUnavailable("store: it was interrupted again and again"))
 
     def adopt(self, connection: PostgresConnection) -> None:
-        """Write over *connection*, which holds what :meth:`Connector.to_write` takes."""
+        """Write over *connection*, which holds what :meth:`PostgresDialer.to_write` takes."""
         self._db = PostgresStatements(connection)
         self._transaction = Transaction(self._db, self._chain_hash, self._head, self._appended)
 
@@ -280,7 +280,7 @@ class PostgresWriteBatch:
 class PostgresReadBatch:
     """One snapshot a job, over a connection that refuses to write."""
 
-    _connector: Connector
+    _connector: PostgresDialer
     _chain_hash: ChainHash
     _seconds: Callable[[], float]
     _limit: float

@@ -105,7 +105,7 @@ def holder(connection: PostgresConnection) -> str:
 
 
 @define(eq=False)
-class Connector:
+class PostgresDialer:
     """Makes connections; after a failure it lets some time pass before the next attempt.
 
     Args:

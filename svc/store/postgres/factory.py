@@ -27,7 +27,7 @@ from svc.interfaces.store import (
     ITransaction,
     StoreNeeds,
 )
-from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.migration import MigrationReport, MigrationStatus, StoreStanding
 from svc.model.store.rehearsal import Rehearsal
 from svc.store.engine.lock import POLL_SECS, pause
 from svc.store.engine.readers import Readers
@@ -39,7 +39,7 @@ from svc.store.postgres.connect import (
     LEDGER,
     LOCKS,
     SERVING,
-    Connector,
+    PostgresDialer,
     connect,
     holder,
     read_ledger,
@@ -54,7 +54,7 @@ from svc.store.postgres.copy import (
     PostgresCopy,
     PostgresFilling,
 )
-from svc.store.postgres.rehearsal import Rehearsing
+from svc.store.postgres.rehearsal import PostgresRehearsal
 from svc.store.postgres.url import SCHEME, DatabasePlace, database_place
 from svc.store.sql.statements import Statements
 
@@ -131,7 +131,7 @@ class PostgresFactory:
             while True:
                 # Before the wait, and each time again: another one may have done it.
                 status = status_of(migrations, read_ledger(statements))
-                if status.standing is not Standing.PENDING:
+                if status.standing is not StoreStanding.PENDING:
                     status.require_current()
                     return MigrationReport((), status.level, status.count)
                 if take_serving(connection, alone=True):
@@ -167,7 +167,9 @@ class PostgresFactory:
         place, migrations = database_place(url), self._migrations()
         with self._connected(place, "rehearsing", "rehearse", MIGRATION_SECS) as connection:
             connection.deadline = self.seconds() + MIGRATION_SECS
-            return Rehearsing(connection, migrations, binary_version, now, monotonic).rehearse()
+            return PostgresRehearsal(
+                connection, migrations, binary_version, now, monotonic
+            ).rehearse()
 
     def open(self, url: str, needs: StoreNeeds) -> IStore:
         """See :class:`IStoreFactory`."""
@@ -177,7 +179,7 @@ class PostgresFactory:
         def status(statements: Statements) -> MigrationStatus:
             return status_of(migrations, read_ledger(statements))
 
-        connector = Connector(place, self.seconds, status, secs)
+        connector = PostgresDialer(place, self.seconds, status, secs)
         writing = PostgresWriteBatch(
             connector, needs.chain_hash, needs.crash_point, self.seconds, secs
         )
@@ -186,7 +188,10 @@ class PostgresFactory:
         readers = Readers(needs.call_from_thread)
         looking: list[Batch] = [
             PostgresReadBatch(
-                Connector(place, self.seconds, status, secs), needs.chain_hash, self.seconds, secs
+                PostgresDialer(place, self.seconds, status, secs),
+                needs.chain_hash,
+                self.seconds,
+                secs,
             )
             for _ in range(READERS)
         ]

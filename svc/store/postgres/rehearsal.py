@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 
 from attrs import define
 
-from svc.model.store.migration import Standing
+from svc.model.store.migration import StoreStanding
 from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused, status_of
 from svc.store.postgres.connect import LEDGER, read_ledger
@@ -41,7 +41,7 @@ class SavepointDatabase(PostgresStatements):
 
 
 @define
-class Rehearsing:
+class PostgresRehearsal:
     """One rehearsal over one connection; whoever made the connection closes it.
 
     Args:
@@ -65,7 +65,7 @@ class Rehearsing:
         db = SavepointDatabase(self.connection)
         self.connection.ask("BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE")
         status = status_of(self.migrations, read_ledger(db))
-        if status.standing is not Standing.PENDING:
+        if status.standing is not StoreStanding.PENDING:
             status.require_current()
         self._require_right(db)
         started = self.seconds()

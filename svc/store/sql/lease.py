@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import LeaseLost
 from svc.interfaces.facets import ILease
-from svc.model.cluster.lease import Lease, Member
+from svc.model.cluster.lease import LeaderLease, Member
 from svc.store.sql.statements import Statements
 
 
@@ -18,31 +18,31 @@ class LeaseRow:
 
     _db: Statements
 
-    def held(self) -> Lease:
+    def held(self) -> LeaderLease:
         """See :class:`ILease`."""
         row = self._db.one("SELECT epoch, owner, instance, beats FROM lease")
         assert row is not None, "a migration puts the row there and nothing removes it"
-        return Lease(*row)
+        return LeaderLease(*row)
 
-    def take(self, owner: str, instance: str, seen: Lease) -> Lease | None:
+    def take(self, owner: str, instance: str, seen: LeaderLease) -> LeaderLease | None:
         """See :class:`ILease`."""
-        return self._replace(seen, Lease(seen.epoch + 1, owner, instance))
+        return self._replace(seen, LeaderLease(seen.epoch + 1, owner, instance))
 
-    def beat(self, mine: Lease) -> Lease | None:
+    def beat(self, mine: LeaderLease) -> LeaderLease | None:
         """See :class:`ILease`."""
         return self._replace(mine, evolve(mine, beats=mine.beats + 1))
 
-    def leave(self, mine: Lease) -> bool:
+    def leave(self, mine: LeaderLease) -> bool:
         """See :class:`ILease`."""
-        return self._replace(mine, Lease(mine.epoch)) is not None
+        return self._replace(mine, LeaderLease(mine.epoch)) is not None
 
-    def require(self, mine: Lease) -> None:
+    def require(self, mine: LeaderLease) -> None:
         """See :class:`ILease`."""
         held = self.held()
         if held.is_free or held.epoch != mine.epoch or not held.is_of(mine.owner, mine.instance):
             raise LeaseLost(held.owner)
 
-    def _replace(self, old: Lease, new: Lease) -> Lease | None:
+    def _replace(self, old: LeaderLease, new: LeaderLease) -> LeaderLease | None:
         changed = self._db.change(
             "UPDATE lease SET epoch = ?, owner = ?, instance = ?, beats = ?"
             " WHERE epoch = ? AND owner = ? AND instance = ? AND beats = ?",

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
-from svc.model.cluster.node import Leaf, Node, NodeState, Publication, Renewal
+from svc.model.cluster.node import Leaf, Node, NodeState, Publication, RegistryRenewal
 from svc.store.sql.inventories import begin_inventory
 from svc.store.sql.statements import Row, Statements
 
@@ -103,21 +103,21 @@ class Nodes:
         sql = "UPDATE nodes SET state = 'revoked', revoked_at = ? WHERE id = ? AND state = 'active'"
         return bool(self._db.change(sql, at, node_id))
 
-    def renewed(self, node_id: str, from_generation: int, leaf: Leaf) -> Renewal:
+    def renewed(self, node_id: str, from_generation: int, leaf: Leaf) -> RegistryRenewal:
         """See :class:`INodes`."""
         if self._take(node_id, leaf, from_generation, from_generation + 1):
-            return Renewal.RENEWED
+            return RegistryRenewal.RENEWED
         node = self.get(node_id)
         if node is None:
-            return Renewal.UNKNOWN
+            return RegistryRenewal.UNKNOWN
         if node.state is NodeState.REVOKED:
-            return Renewal.REVOKED
+            return RegistryRenewal.REVOKED
         asks_again = (
             from_generation == node.generation - 1 and leaf.key_sha256 == node.leaf.key_sha256
         )
         if asks_again and self._take(node_id, leaf, node.generation, node.generation):
-            return Renewal.REPEATED
-        return Renewal.CLONE
+            return RegistryRenewal.REPEATED
+        return RegistryRenewal.CLONE
 
     def seen(self, node_id: str, at: float, version: str) -> None:
         """See :class:`INodes`."""

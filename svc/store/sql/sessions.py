@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ISessions
-from svc.model.session.session import Ending, Session, SessionEnd, SessionState
+from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = (
@@ -64,7 +64,7 @@ class Sessions:
         if not added:
             raise AlreadyExists("store: this session uid was used before")
 
-    def end(self, uid: str, end: SessionEnd) -> Ending:
+    def end(self, uid: str, end: SessionEnd) -> ReportedEnd:
         """See :class:`ISessions`."""
         ended = self._db.change(
             "UPDATE sessions SET state = ?, ended_at = ?, end_reason = ?, bytes_up = ?,"
@@ -77,8 +77,8 @@ class Sessions:
             uid,
         )
         if ended:
-            return Ending.WAS_OPEN
-        return Ending.UNKNOWN if self.get(uid) is None else Ending.ALREADY_ENDED
+            return ReportedEnd.WAS_OPEN
+        return ReportedEnd.UNKNOWN if self.get(uid) is None else ReportedEnd.ALREADY_ENDED
 
     def get(self, uid: str) -> Session | None:
         """See :class:`ISessions`."""

@@ -9,15 +9,15 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ITokens
-from svc.model.cluster.node import JoinToken, KeptToken, Spending, SpentToken, TokenRole
+from svc.model.cluster.node import KeptToken, Spending, SpentToken, TokenRecord, TokenRole
 from svc.store.sql.statements import Row, Statements
 
 _COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"
 
 
-def _token(row: Row) -> JoinToken:
+def _token(row: Row) -> TokenRecord:
     token_id, secret_sha256, role, expires_at, bound_to, names = row
-    return JoinToken(
+    return TokenRecord(
         token_id,
         bytes(secret_sha256),
         TokenRole(role),
@@ -34,7 +34,7 @@ class Tokens:
 
     _db: Statements
 
-    def add(self, token: JoinToken, at: float) -> None:
+    def add(self, token: TokenRecord, at: float) -> None:
         """See :class:`ITokens`."""
         added = self._db.change(
             "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at,"
@@ -65,7 +65,7 @@ class Tokens:
         won = self._mark_spent(token_id, at)
         return SpentToken(Spending.SPENT if won else Spending.ALREADY_SPENT, token)
 
-    def waiting(self, at: float) -> tuple[JoinToken, ...]:
+    def waiting(self, at: float) -> tuple[TokenRecord, ...]:
         """See :class:`ITokens`."""
         rows = self._db.all(
             f"SELECT {_COLUMNS} FROM join_tokens WHERE spent_at IS NULL AND expires_at > ?"

@@ -23,7 +23,7 @@ from svc.interfaces.store import (
     IStoreFactory,
     StoreNeeds,
 )
-from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.migration import MigrationReport, MigrationStatus, StoreStanding
 from svc.model.store.rehearsal import Rehearsal
 from svc.store.engine.lock import holder, pause, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
@@ -84,7 +84,7 @@ class SqliteFactory:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         before = self.migration_status(url)
-        if before.standing not in (Standing.CURRENT, Standing.PENDING):
+        if before.standing not in (StoreStanding.CURRENT, StoreStanding.PENDING):
             before.require_current()
         lock = wait_for_lock(lock_path(path), "migrating", wait_secs, now, monotonic, self.pause)
         if lock is None:
@@ -109,7 +109,7 @@ class SqliteFactory:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         status = self.migration_status(url)
-        if status.standing is not Standing.PENDING:
+        if status.standing is not StoreStanding.PENDING:
             status.require_current()
         try:
             return rehearse_file(path, migrations, binary_version, now, monotonic)

@@ -12,19 +12,19 @@ from attrs import evolve
 from svc.errors import AlreadyExists, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import (
-    JoinToken,
     KeptToken,
     Leaf,
     Node,
     NodeState,
-    Renewal,
+    RegistryRenewal,
     Spending,
+    TokenRecord,
     TokenRole,
 )
 from svc.model.cluster.person import IssuedCertificate, Person, PersonState
 from svc.model.cluster.resource import Resource, Undeclared
 
-TOKEN = JoinToken("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
+TOKEN = TokenRecord("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
 NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
 NODE = evolve(NODE, names=("a.example", "b.example"))
 OTHER = evolve(NODE, id="n2", name="edge2", audit_key=b"b" * 32)
@@ -151,7 +151,13 @@ class FacetContract:
         gone, here = NodeState.REVOKED, NodeState.ACTIVE
         self.assertEqual(
             await self.store.run("revoke", revoke),
-            (True, False, [("n1", gone), ("n3", here), ("n2", here)], "n3", Renewal.REVOKED),
+            (
+                True,
+                False,
+                [("n1", gone), ("n3", here), ("n2", here)],
+                "n3",
+                RegistryRenewal.REVOKED,
+            ),
         )
 
     async def test_a_generation_renews_once(self: Any) -> None:
@@ -173,7 +179,13 @@ class FacetContract:
         told, generation, leaf = await self.store.run("renew", renew)
         self.assertEqual(
             told,
-            [Renewal.UNKNOWN, Renewal.RENEWED, Renewal.CLONE, Renewal.REPEATED, Renewal.CLONE],
+            [
+                RegistryRenewal.UNKNOWN,
+                RegistryRenewal.RENEWED,
+                RegistryRenewal.CLONE,
+                RegistryRenewal.REPEATED,
+                RegistryRenewal.CLONE,
+            ],
         )
         self.assertEqual((generation, leaf), (2, evolve(second, serial="03")))
 

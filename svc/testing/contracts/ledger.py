@@ -14,8 +14,8 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead, EntitySlice, PersonalValue
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyState
-from svc.model.cluster.lease import Lease, Member
-from svc.model.session.session import Ending, Session, SessionEnd, SessionState
+from svc.model.cluster.lease import LeaderLease, Member
+from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
 
 SESSION = Session("u1", "p1", "db1", "tcp", "n1", "x1", "d1", 20.0)
 
@@ -77,7 +77,9 @@ class LedgerContract:
             return told, tx.sessions.get("u1")
 
         told, session = await self.store.run("end", end)
-        self.assertEqual(told, [Ending.WAS_OPEN, Ending.ALREADY_ENDED, Ending.UNKNOWN])
+        self.assertEqual(
+            told, [ReportedEnd.WAS_OPEN, ReportedEnd.ALREADY_ENDED, ReportedEnd.UNKNOWN]
+        )
         self.assertEqual(
             session,
             evolve(
@@ -191,31 +193,31 @@ class LedgerContract:
 
         def story(tx: ITransaction) -> None:
             free = tx.lease.held()
-            self.assertEqual(free, Lease())
+            self.assertEqual(free, LeaderLease())
             mine = tx.lease.take("n1", "i1", free)
-            assert mine == Lease(1, "n1", "i1", 0)
+            assert mine == LeaderLease(1, "n1", "i1", 0)
             self.assertIsNone(tx.lease.take("n2", "i2", free), "it is not as seen any more")
             later = tx.lease.beat(mine)
-            assert later == Lease(1, "n1", "i1", 1)
+            assert later == LeaderLease(1, "n1", "i1", 1)
             self.assertIsNone(tx.lease.beat(mine), "that beat was counted")
             self.assertIsNone(tx.lease.take("n2", "i2", mine), "it has beaten since")
             tx.lease.require(mine)
             theirs = tx.lease.take("n2", "i2", later)
-            assert theirs == Lease(2, "n2", "i2", 0)
+            assert theirs == LeaderLease(2, "n2", "i2", 0)
             self.assertFalse(tx.lease.leave(later))
             self.assertEqual(tx.lease.held(), theirs)
             self.assertTrue(tx.lease.leave(theirs))
-            self.assertEqual(tx.lease.held(), Lease(2))
+            self.assertEqual(tx.lease.held(), LeaderLease(2))
 
         await self.store.run("lease", story)
-        for lease in (Lease(1, "n1", "i1", 1), Lease(2, "n2", "i2"), Lease(2)):
+        for lease in (LeaderLease(1, "n1", "i1", 1), LeaderLease(2, "n2", "i2"), LeaderLease(2)):
             with self.assertRaises(LeaseLost):
                 await self.store.run("write", lambda tx, one=lease: tx.lease.require(one))
 
     async def test_one_epoch_twice(self: Any) -> None:
         """Of two that began one epoch, because the store was put back, one writes."""
 
-        def begin(tx: ITransaction) -> Lease:
+        def begin(tx: ITransaction) -> LeaderLease:
             taken = tx.lease.take("n1", "i1", tx.lease.held())
             assert taken is not None
             kept = tx.lease.beat(taken)
@@ -229,7 +231,7 @@ class LedgerContract:
             evolve(held, instance="i2"),
             evolve(held, epoch=2),
             evolve(held, epoch=0),
-            Lease(1),
+            LeaderLease(1),
         ):
             with self.assertRaises(LeaseLost) as lost:
                 await self.store.run("write", lambda tx, one=other: tx.lease.require(one))

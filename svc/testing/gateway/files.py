@@ -22,7 +22,7 @@ from svc.testing.gateway.settings import (
     PROXY,
     ROLES,
     SHORT,
-    Target,
+    GatewayTarget,
     numbers_of,
     toml,
 )
@@ -38,12 +38,12 @@ FIRST_CONNECTOR = "c1"
 """What ``svc init`` calls the Connector of ``svc all``."""
 
 
-def needs_label(target: Target) -> bool:
+def needs_label(target: GatewayTarget) -> bool:
     """Whether ``svc init --all``, which takes no labels, cannot put it into the catalog."""
     return bool(target.labels) or is_foreign(target)
 
 
-def is_foreign(target: Target) -> bool:
+def is_foreign(target: GatewayTarget) -> bool:
     """Whether its kind is a drop-in's, which ``svc init`` knows nothing of."""
     return target.kind not in KINDS
 
@@ -69,7 +69,7 @@ class Files:
         """Whether one process plays the three roles."""
         return self.layout == ALL
 
-    def init(self, targets: Sequence[Target]) -> None:
+    def init(self, targets: Sequence[GatewayTarget]) -> None:
         """Let ``svc init`` make it; then give each role the numbers of the test."""
         public, authority, *_ = map(str, free_ports())
         words = ["--cluster", self.cluster, "--public-port", public, "--authority-port", authority]
@@ -128,7 +128,7 @@ class Files:
         self._tables[name] = dict(table)
         self.config(name).write_text(toml(table), "utf-8")
 
-    def add_connector(self, name: str, targets: Iterable[Target]) -> None:
+    def add_connector(self, name: str, targets: Iterable[GatewayTarget]) -> None:
         """Configure another Connector than the one that ``svc init`` made."""
         self.state(name).mkdir(mode=0o700)
         own = {
@@ -174,7 +174,7 @@ class Files:
         self.write(PROXY, self.table(PROXY) | known)
 
 
-def _offered(targets: Iterable[Target]) -> list[dict[str, str]]:
+def _offered(targets: Iterable[GatewayTarget]) -> list[dict[str, str]]:
     return [{"id": one.id, "kind": one.kind, "address": one.address} for one in targets]
 
 

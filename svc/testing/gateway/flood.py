@@ -20,14 +20,14 @@ from typing import Any
 from twisted.internet import task
 from twisted.internet.defer import Deferred, gatherResults
 
-from svc.client.sessions import SessionDialer, Wish
+from svc.client.sessions import SessionDialer, SessionIntent
 from svc.compose.client import client_settings, load_person
 from svc.errors import SvcError
 from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.model.signing import Purpose
 from svc.rpc.frames import open_frame
 from svc.runtime.context import Runtime
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child
 
 GRANTED = "granted"
@@ -36,7 +36,9 @@ GRANTED = "granted"
 class Flood:
     """What is asked, and what was answered."""
 
-    def __init__(self, channel: Any, dialer: SessionDialer, wish: Wish, calls: int) -> None:
+    def __init__(
+        self, channel: Any, dialer: SessionDialer, wish: SessionIntent, calls: int
+    ) -> None:
         self._channel = channel
         self._dialer = dialer
         self._wish = wish
@@ -73,7 +75,7 @@ async def flood(reactor: Any, wanted: Namespace) -> None:
     runtime = Runtime(reactor, time.time, os.urandom, os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
     channel = await side.connect()
-    wish = Wish(wanted.resource, side.kinds.by_name["tcp"])
+    wish = SessionIntent(wanted.resource, side.kinds.by_name["tcp"])
     made = Flood(channel, side.dialer(lambda: channel), wish, wanted.calls)
     telling = task.LoopingCall(made.tell)
     telling.clock = reactor
@@ -92,7 +94,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
     return Deferred.fromCoroutine(flood(reactor, parser.parse_args(words)))
 
 
-def start_flood(person: Person, resource: str, *words: str) -> Child:
+def start_flood(person: GatewayPerson, resource: str, *words: str) -> Child:
     """Start it as this person."""
     command = [sys.executable, "-m", "svc.testing.gateway.flood", resource, *words]
     child = Child("flood", command, person.home, person.home / "flood.log")

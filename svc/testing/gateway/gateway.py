@@ -22,7 +22,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.testing.gateway.files import FIRST_CONNECTOR, Files, free_ports, needs_label
-from svc.testing.gateway.person import Person
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import (
     ALL,
@@ -31,7 +31,7 @@ from svc.testing.gateway.settings import (
     POLICY,
     PROXY,
     SHORT,
-    Target,
+    GatewayTarget,
 )
 
 _PUBLIC_NAMES = ("--public-name", "localhost", "--public-name", "127.0.0.1")
@@ -52,7 +52,7 @@ class Gateway:
     environ: dict[str, dict[str, str]]
     roles: dict[str, Child] = field(factory=dict)
     pin: str = ""
-    people: list[Person] = field(factory=list)
+    people: list[GatewayPerson] = field(factory=list)
 
     @property
     def everyone(self) -> tuple[Child, ...]:
@@ -175,17 +175,17 @@ class Gateway:
         """Put a policy in force."""
         self.operator("policy", "set", "-", stdin=text.encode())
 
-    def add_resource(self, target: Target, connector: str = CONNECTOR) -> None:
+    def add_resource(self, target: GatewayTarget, connector: str = CONNECTOR) -> None:
         """Add to the catalog what a Connector's configuration offers."""
         labels = [word for label in target.labels for word in ("--label", label)]
         node = FIRST_CONNECTOR if self.files.is_one else connector
         self.operator("resources", "add", target.id, "--kind", target.kind, "--node", node, *labels)
 
-    def add_person(self, name: str, *groups: str, proxy: str = PROXY) -> Person:
+    def add_person(self, name: str, *groups: str, proxy: str = PROXY) -> GatewayPerson:
         """A person who has joined on this machine, and uses that Proxy; no resident runs yet."""
         words = [word for group in groups for word in ("--group", group)] + ["--create-groups"]
         token = self.operator("persons", "add", name, *words).stdout.strip()
-        person = Person(name, self.directory / f"home-{name}", self.files.cluster)
+        person = GatewayPerson(name, self.directory / f"home-{name}", self.files.cluster)
         person.join(self.listening(self.child(proxy).name)["public"], self.pin, token)
         self.people.append(person)
         return person
@@ -239,7 +239,7 @@ class Gateway:
         self.start(self.make_child(name, PROXY).name)
         return public
 
-    def make_connector(self, targets: Iterable[Target], name: str = CONNECTOR) -> None:
+    def make_connector(self, targets: Iterable[GatewayTarget], name: str = CONNECTOR) -> None:
         """Let a Connector join through the Proxy, start it, and fill the catalog."""
         offered = tuple(targets)
         if name != CONNECTOR:
@@ -286,7 +286,7 @@ class Gateway:
 
 
 def make_gateway(
-    targets: Iterable[Target] = (),
+    targets: Iterable[GatewayTarget] = (),
     *,
     layout: str = "four",
     policy: str | None = POLICY,
@@ -321,7 +321,7 @@ def make_gateway(
 
 
 def init_gateway(
-    targets: Iterable[Target] = (),
+    targets: Iterable[GatewayTarget] = (),
     *,
     layout: str = "four",
     numbers: Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command
 
 
 @define(eq=False, slots=False)
-class Person:
+class GatewayPerson:
     """One person.
 
     Attributes:

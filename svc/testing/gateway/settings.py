@@ -47,7 +47,7 @@ SHORT: Mapping[str, Any] = {
 
 
 @frozen
-class Target:
+class GatewayTarget:
     """One resource as a Connector's configuration and the catalog have it."""
 
     id: str

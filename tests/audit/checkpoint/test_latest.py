@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.latest import MAX_HEAD, GreatestHead, Taken
+from svc.audit.checkpoint.latest import MAX_HEAD, LatestCheckpoint, Taken
 from svc.errors import SvcError
 from svc.model.audit.record import RestoredProof, SignedHead
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
@@ -27,8 +27,8 @@ class GreatestTests(SynchronousTestCase):
         self.heads = heads_over(self.log.log, 3, 8, 12, hours=1)
         self.greatest = self.opened()
 
-    def opened(self) -> GreatestHead:
-        greatest = GreatestHead(self.path, judge, "demo.example", "log")
+    def opened(self) -> LatestCheckpoint:
+        greatest = LatestCheckpoint(self.path, judge, "demo.example", "log")
         greatest.load()
         return greatest
 

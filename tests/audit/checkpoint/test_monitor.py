@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LOOK_SECS, LogWatch
 from svc.audit.checkpoint.rewind import restoration
 from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
@@ -53,7 +53,7 @@ class WatchCase(SynchronousTestCase):
         self.start(self.watch)
 
     def made(self, **more: Any) -> LogWatch:
-        greatest = GreatestHead(self.path, self.judge, "demo.example", "log")
+        greatest = LatestCheckpoint(self.path, self.judge, "demo.example", "log")
         return LogWatch(
             self.log, self.keeper, greatest, self.judge, self.clock, told=self.told.append, **more
         )

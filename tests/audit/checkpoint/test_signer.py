@@ -18,7 +18,7 @@ from svc.audit.checkpoint.signer import (
     HeadsUnsigned,
     HeadWriter,
 )
-from svc.audit.checkpoint.writer_position import OwnEnd
+from svc.audit.checkpoint.writer_position import WriterPosition
 from svc.audit.log.verify import stretches, verify
 from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.audit import IChain
@@ -66,7 +66,7 @@ class HeadWriterTests(SynchronousTestCase):
 
     def test_only_what_is_ours(self) -> None:
         """A head covers what was taken over and what was written here, and nothing past it."""
-        own = OwnEnd()
+        own = WriterPosition()
         self.log.fill(3, short_record)
         writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
         self.assertEqual(self.sizes(), [3])
@@ -81,7 +81,7 @@ class HeadWriterTests(SynchronousTestCase):
 
     def test_not_what_was_written(self) -> None:
         """Where another record stands in the place of ours nothing is signed."""
-        own = OwnEnd()
+        own = WriterPosition()
         writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
         self.log.fill(1, short_record)
         own.committed(ChainHead(1, b"x" * 32))
@@ -232,7 +232,7 @@ class HeadWriterTests(SynchronousTestCase):
             (evolve(ANCHOR, begins_at=1e9), "audit_key_not_begun"),
         ):
             self.setUp()
-            own = OwnEnd()
+            own = WriterPosition()
             writer = self.started(ours=lambda own=own: own.to_sign, took_over=own.take_over)
             writer.key = bad
             self.log.fill(1, short_record)
@@ -308,7 +308,7 @@ class HeadWriterTests(SynchronousTestCase):
 
     def test_between_heads(self) -> None:
         """A record altered long before the next head is due is found by the next look."""
-        own = OwnEnd()
+        own = WriterPosition()
         numbers = {"every": 1000, "after": 3600.0}
         writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over, **numbers)
         for count in (1, 3):

@@ -33,7 +33,7 @@ from svc.audit.checkpoint.witness import (
 from svc.audit.checkpoint.witness_http import MAX_ANSWER, HttpSink
 from svc.errors import AuditBroken, Unavailable
 from svc.interfaces.audit import IHeadSink
-from svc.runtime.threads import OwnThread
+from svc.runtime.threads import SerialThread
 from svc.testing.contracts.head_sink import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
 
@@ -122,7 +122,7 @@ class SilentTests(TestCase):
         self.heads = heads_over(log.log, *range(1, 10))
 
     def sink(self, path: Path) -> FileSink:
-        own = OwnThread("witness of a test", reactor.callFromThread)
+        own = SerialThread("witness of a test", reactor.callFromThread)
 
         def in_thread(call: Any) -> Any:
             def held() -> Any:

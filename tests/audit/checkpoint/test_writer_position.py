@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.checkpoint.writer_position import ForeignRecord, OwnEnd
+from svc.audit.checkpoint.writer_position import ForeignRecord, WriterPosition
 from svc.model.audit.ledger import ChainHead, ChainRow
 
 DONE, KEPT, UNDONE = "done", "kept", "undone"
@@ -18,7 +18,7 @@ DONE, KEPT, UNDONE = "done", "kept", "undone"
 class Story:
     """A log, what this Authority does with it, and what somebody else puts behind it."""
 
-    own: OwnEnd = field(factory=OwnEnd)
+    own: WriterPosition = field(factory=WriterPosition)
     log: list[ChainRow] = field(factory=list)
     made: int = 0
 

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.log.covered import Entry, entries
+from svc.audit.log.covered import CoveredRow, entries
 from svc.audit.log.record import seal
 from svc.audit.log.siem import cef, splunk_hec
 from svc.model.audit.record import Actor, AuditRecord
@@ -34,7 +34,7 @@ def fields_of(line: str) -> tuple[list[str], dict[str, str]]:
 class SiemTests(SynchronousTestCase):
     """CEF and Splunk's events."""
 
-    def entry(self, made: AuditRecord, *, personal: bool = False) -> Entry:
+    def entry(self, made: AuditRecord, *, personal: bool = False) -> CoveredRow:
         """The record as an export reads it."""
         log = MemoryLog()
         log.append(seal(made, log.entropy, FACTS))

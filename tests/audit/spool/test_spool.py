@@ -14,7 +14,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from svc.audit.spool.disk import Entry, SpoolFiles
+from svc.audit.spool.disk import SpoolEntry, SpoolFiles
 from svc.audit.spool.framing import Damaged, Framed, framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
 from svc.audit.spool.segments import DAMAGED, KEPT_ASIDE
@@ -166,7 +166,7 @@ class FilesTests(FilesCase):
     def test_unrecordable(self) -> None:
         """A record that may not be written is refused alone, and leaves no hole."""
         odd_one = evolve(record("odd"), details={"nobody_classified": 1})
-        entries = [Entry(record("a")), Entry(odd_one), Entry(record("b"))]
+        entries = [SpoolEntry(record("a")), SpoolEntry(odd_one), SpoolEntry(record("b"))]
         first, odd, last = self.spool.commit(entries)
         self.assertEqual((first, last), (None, None))
         self.assertEqual(odd and odd.reason, "audit_unrecordable")
@@ -241,7 +241,7 @@ class FullTests(FilesCase):
     def fill(self, holder: str | None) -> int:
         """Write until it is refused; how many were written."""
         for number in range(10_000):
-            [refusal] = self.spool.commit([Entry(record("r", 900), holder)])
+            [refusal] = self.spool.commit([SpoolEntry(record("r", 900), holder)])
             if refusal is not None:
                 self.assertIsInstance(refusal, SpoolFull)
                 self.assertEqual(refusal.reason, "audit_spool_full")

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.enroll.bootstrap import Enrollment
-from svc.authority.enroll.renew import RenewalDesk
-from svc.authority.registry.members import MemberDesk
+from svc.authority.enroll.renew import NodeRenewal
+from svc.authority.registry.members import MemberAdmin
 from svc.authority.state.recorder import operator
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
@@ -18,7 +18,7 @@ from svc.model.audit.spool import prove_audit_key
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.token import make_token
 from svc.model.principal import NODE_ROLES, Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
@@ -32,12 +32,12 @@ ROOT = operator(0)
 class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
-        self.desk = EnrollmentDesk(house.world.keys)
+        self.desk = CertificateIssuer(house.world.keys)
         self.sent_at_ms = 0
         self.enrollment = Enrollment(
             self.desk, house.knowledge, house.store, house.recorder, house.now, house.clock
         )
-        self.members = MemberDesk(
+        self.members = MemberAdmin(
             house.knowledge,
             house.registrations,
             house.store,
@@ -338,8 +338,8 @@ class RenewalTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
         self.revoked: list[str] = []
-        self.desk = RenewalDesk(
-            EnrollmentDesk(house.world.keys),
+        self.desk = NodeRenewal(
+            CertificateIssuer(house.world.keys),
             house.knowledge,
             house.world.verifier,
             house.store,

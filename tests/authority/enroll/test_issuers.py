@@ -10,12 +10,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.issuers import IssuersInForce, in_force
-from svc.authority.state.cache import Knowledge
+from svc.authority.enroll.issuers import IssuerRotation, in_force
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import rows_now
 from svc.errors import ConfigError
 from svc.pki.audit_signatures import origin_verifier
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer
 from svc.pki.profile import DAY
@@ -29,11 +29,11 @@ class Place:
 
     def __init__(self, house: House, keys: Path, ledger: StateLedger) -> None:
         self.house, self.keys = house, keys
-        self.desk = EnrollmentDesk(load_keys(keys, house.now, house.entropy))
+        self.desk = CertificateIssuer(load_keys(keys, house.now, house.entropy))
         self.root = self.desk.keys.root
-        self.knowledge = Knowledge(house.store, ledger, house.now)
+        self.knowledge = ClusterStateCache(house.store, ledger, house.now)
         self.stale: dict[str, bool] = {}
-        self.issuers = IssuersInForce(
+        self.issuers = IssuerRotation(
             self.desk,
             self.knowledge,
             house.store,

@@ -13,8 +13,8 @@ from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.rotation import URGENT_SECS, PurposesInForce
-from svc.authority.state.cache import Knowledge
+from svc.authority.enroll.rotation import URGENT_SECS, SigningKeyRotation
+from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.guarded_store import StoredChain
 from svc.compose.authority.state import anchor_key, origin_key
 from svc.errors import SvcError
@@ -64,8 +64,8 @@ class PurposeTests(SynchronousTestCase):
         self.taken: list[str] = []
         self.followed = self.follower(self.load)
 
-    def follower(self, load: Callable[[PurposeKey], PurposeKey | None]) -> PurposesInForce:
-        return PurposesInForce(
+    def follower(self, load: Callable[[PurposeKey], PurposeKey | None]) -> SigningKeyRotation:
+        return SigningKeyRotation(
             self.keys, dict, load, self.house.now, in_line, self.took, self.ends.__setitem__
         )
 
@@ -102,7 +102,7 @@ class PurposeTests(SynchronousTestCase):
         found = verify(stretches([rows]), self.anchor.heads(), self.judge)
         self.assertEqual(found.anchored, len(rows))
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = Knowledge(self.house.store, ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now)
         self.assertEqual(value_of(knowledge.survey()).unsigned, ())
         return sum(1 for _ in self.anchor.heads())
 
@@ -160,7 +160,7 @@ class PurposeTests(SynchronousTestCase):
 
     def check_state_only(self) -> Any:
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = Knowledge(self.house.store, ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now)
         return value_of(knowledge.survey()).unsigned
 
     def test_not_taken(self) -> None:

@@ -13,15 +13,15 @@ from svc.authority.ha.forward import (
     MAX_HELD_BYTES,
     MAX_IN_FLIGHT,
     ForwardedCalls,
-    Forwarding,
+    ForwardedMethod,
+    Forwarder,
     ForwardMeters,
-    Served,
 )
 from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.ha.membership import leader_service
 from svc.errors import Denied, Fault, LeaseLost, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
-from svc.messages.forward import Claim, Forwarded, forward_message, read_forward
+from svc.messages.forward import Forwarded, LeaderClaim, forward_message, read_forward
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
@@ -54,7 +54,7 @@ class Asked(Call):
 
     method = METHOD
 
-    def __init__(self, forwarding: Forwarding, peer: Peer, request: bytes) -> None:
+    def __init__(self, forwarding: Forwarder, peer: Peer, request: bytes) -> None:
         super().__init__(peer)
         self.outcome: list[Any] = []
         self.give(request, None)
@@ -80,17 +80,17 @@ class TwoAuthorities(SynchronousTestCase):
         self.answer: Any = b"answer"
         self.dials: list[str] = []
         self.refusal: SvcError | None = None
-        self.claim = Claim(True, 3, "a1", "n1")
+        self.claim = LeaderClaim(True, 3, "a1", "n1")
         self.counts = {"forwarded": 0, "failed": 0}
         self.forwarded = ForwardedCalls(self.world.verifier, self.check)
-        self.forwarded.methods[METHOD] = Served(self.admit, streaming(self.serve))
+        self.forwarded.methods[METHOD] = ForwardedMethod(self.admit, streaming(self.serve))
         self.clock = Clock()
         self.connect(leader_service(lambda: self.claim))
         lease: Any = Lease()
         self.lease = lease
         self.route = LeaderRoute(lease, self.dial, self.pair.clock)
         meters = ForwardMeters(lambda: self.count("forwarded"), lambda: self.count("failed"))
-        self.forwarding = Forwarding(self.route, self.pair.clock, meters)
+        self.forwarding = Forwarder(self.route, self.pair.clock, meters)
 
     def connect(self, membership: RpcService, **limits: int) -> None:
         """The connection that is dialed from now on."""
@@ -335,9 +335,9 @@ class RouteTests(TwoAuthorities):
     def test_checks(self) -> None:
         """The route stands while the leader answers as such; who leads needs none."""
         self.assertTrue(self.successResultOf(self.is_there()))
-        self.claim = Claim(False, 0, "a3", "n1")
+        self.claim = LeaderClaim(False, 0, "a3", "n1")
         self.assertFalse(self.successResultOf(self.is_there()), "it leads no more")
-        self.claim = Claim(True, 4, "a1", "n1")
+        self.claim = LeaderClaim(True, 4, "a1", "n1")
         self.lease.leader = ""
         self.assertFalse(self.successResultOf(self.is_there()))
         self.lease.lease = object()

@@ -18,7 +18,7 @@ from svc.authority.ha.lease import BEATS, TERM_SECS, FencedStore, Leadership
 from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
-from svc.model.cluster.lease import Lease
+from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
 
 _T = TypeVar("_T")
@@ -75,7 +75,7 @@ class Member:
     clock: Clock
     alone: bool = False
     leadership: Leadership = field(init=False)
-    told: list[Lease | None] = field(factory=list)
+    told: list[LeaderLease | None] = field(factory=list)
     superseded: list[str] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -220,7 +220,7 @@ class LeadingTests(World):
         writing = a.write()
 
         def fail_over(tx: Any) -> None:
-            self.assertIsNotNone(tx.lease._replace(tx.lease.held(), Lease()))
+            self.assertIsNotNone(tx.lease._replace(tx.lease.held(), LeaderLease()))
 
         self.successResultOf(Deferred.fromCoroutine(self.store.run("fail over", fail_over)))
         self.after(2 * BEAT_SECS)
@@ -236,7 +236,7 @@ class LeadingTests(World):
     def test_answer_lost(self) -> None:
         """Who took the lease without hearing so goes on with it at its next look."""
         a = Member("a", Cut(self.store), self.clock)
-        taken = self.store.run("take", lambda tx: tx.lease.take("a", "a-1", Lease()))
+        taken = self.store.run("take", lambda tx: tx.lease.take("a", "a-1", LeaderLease()))
         self.successResultOf(Deferred.fromCoroutine(taken))
         self.successResultOf(a.leadership.startService())
         self.assertEqual(a.leadership.epoch(), 1)

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.policy.admin import FIRST_POLICY, PolicyDesk
+from svc.authority.policy.admin import FIRST_POLICY, PolicyAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.recorder import operator
 from svc.errors import Denied, SvcError, Unauthenticated
@@ -39,7 +39,7 @@ class Desk(SynchronousTestCase):
         self.operators = Operators(
             CLUSTER, 7, lambda: house.policy.engine, house.store, house.recorder, house.now
         )
-        self.desk = PolicyDesk(
+        self.desk = PolicyAdmin(
             house.knowledge, house.policy, self.operators, house.store, house.recorder, house.now
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.policy.reload import Following
+from svc.authority.policy.reload import ChangeFollower
 from svc.messages.snapshot import decode_snapshot
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import House, value_of
@@ -19,7 +19,7 @@ class FollowingTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = House()
         self.tasks = BackgroundTasks()
-        following = Following(self.house.policy, self.house.knowledge, self.tasks)
+        following = ChangeFollower(self.house.policy, self.house.knowledge, self.tasks)
         self.house.knowledge.on_change(following.changed)
 
     def group(self, name: str) -> None:

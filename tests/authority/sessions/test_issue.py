@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.errors import Fault
-from svc.messages.control import Answer, answer_message
+from svc.messages.control import AuthorizeAnswer, answer_message
 from svc.messages.session import decode_grant
 from svc.model.cluster.resource import Resource
 from svc.model.principal import Role
@@ -23,10 +23,10 @@ class IssuanceTests(SynchronousTestCase):
         self.issuance = self.house.issuance()
         self.proxy = self.house.row(self.house.proxy)
 
-    def authorize(self, *args: Any, **fields: Any) -> Answer:
+    def authorize(self, *args: Any, **fields: Any) -> AuthorizeAnswer:
         ask = self.house.ask(*args, **fields)
         answer = value_of(self.issuance.authorize(ask, self.proxy))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, AuthorizeAnswer)
         return answer
 
     def refused(self, ask: Any) -> str:

@@ -8,16 +8,16 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.registry.catalog import CatalogDesk
-from svc.authority.registry.members import MemberDesk
-from svc.authority.sessions.register import Intake
+from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.members import MemberAdmin
+from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.recorder import operator
 from svc.errors import SvcError
 from svc.messages.control import (
     AGAIN,
     Evict,
+    RegistrationVerdict,
     TunnelSeen,
-    Verdict,
     decode_connector_down,
     decode_connector_up,
     encode_connector_up,
@@ -41,7 +41,7 @@ class IntakeTests(SynchronousTestCase):
         self.house = House()
         self.tasks = BackgroundTasks()
         house = self.house
-        self.intake = Intake(
+        self.intake = RegistrationIntake(
             CLUSTER,
             house.knowledge,
             house.registrations,
@@ -95,13 +95,13 @@ class IntakeTests(SynchronousTestCase):
         signature = sign(by.key, Purpose.REGISTRATION, data)
         return encode_connector_up(Signed(data, signature, by.chain))
 
-    def verdict(self, holder: Holder | None = None, **fields: Any) -> Verdict:
+    def verdict(self, holder: Holder | None = None, **fields: Any) -> RegistrationVerdict:
         """What a whole registration comes to."""
         self.call, self.serving, nonce = self.begin(holder)
         fields = {"nonce": nonce, **fields}
         self.call.give(self.signed(fields.pop("nonce"), holder, **fields))
         said = decode_connector_down(self.call.sent[1])
-        assert isinstance(said, Verdict)
+        assert isinstance(said, RegistrationVerdict)
         return said
 
     def declared(self, *pairs: tuple[str, str]) -> tuple[DeclaredResource, ...]:
@@ -198,7 +198,7 @@ class IntakeTests(SynchronousTestCase):
             call, _, _ = self.begin()
             call.give(garbage)
             said = decode_connector_down(call.sent[1])
-            assert isinstance(said, Verdict)
+            assert isinstance(said, RegistrationVerdict)
             self.assertEqual(said.reason, "malformed_registration")
 
     @proves("G-LOG-08", "G-TUN-08")
@@ -257,7 +257,7 @@ class IntakeTests(SynchronousTestCase):
         forged = evolve_signature(self.signed(nonce), sign_by=other)
         call.give(forged)
         said = decode_connector_down(call.sent[1])
-        assert isinstance(said, Verdict)
+        assert isinstance(said, RegistrationVerdict)
         self.assertEqual(said.reason, "bad_signature")
         (record,) = self.house.records("tunnel.refused")
         self.assertEqual(record["actor"]["id"], self.house.proxy.id)
@@ -267,7 +267,7 @@ class IntakeTests(SynchronousTestCase):
         call, _, nonce = self.begin(self.house.node(Role.CONNECTOR, "conn2"))
         call.give(self.signed(nonce, self.house.connector))
         said = decode_connector_down(call.sent[1])
-        assert isinstance(said, Verdict)
+        assert isinstance(said, RegistrationVerdict)
         self.assertEqual(said.reason, "malformed_registration")
 
     def test_refusals_are_recorded_once_a_change(self) -> None:
@@ -344,7 +344,7 @@ class IntakeTests(SynchronousTestCase):
 
     def revoke(self, name: str) -> int:
         house = self.house
-        desk = MemberDesk(
+        desk = MemberAdmin(
             house.knowledge,
             house.registrations,
             house.store,
@@ -406,15 +406,15 @@ class IntakeTests(SynchronousTestCase):
         call.give(self.signed(nonce, resources=self.declared(("db1", "tcp"), ("extra", "tcp"))))
         self.successResultOf(serving)
         verdict, again = map(decode_connector_down, call.sent[-2:])
-        self.assertTrue(isinstance(verdict, Verdict) and verdict.accepted)
+        self.assertTrue(isinstance(verdict, RegistrationVerdict) and verdict.accepted)
         self.assertEqual(again, Evict(AGAIN))
         self.assertIsNotNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
         self.house.clock.advance(10)
         self.assertIsNone(self.house.registrations.serving(self.db1, self.house.proxy.id))
 
-    def catalog(self) -> CatalogDesk:
+    def catalog(self) -> CatalogAdmin:
         house = self.house
-        return CatalogDesk(
+        return CatalogAdmin(
             house.knowledge, house.registrations, KINDS, house.store, house.recorder, house.now
         )
 

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
-from svc.authority.state.guarded_store import NoticingStore
+from svc.authority.state.guarded_store import LogGuardedStore
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead
@@ -27,7 +27,7 @@ class NoticingTests(SynchronousTestCase):
     def test_records(self) -> None:
         """It tells how many records a transaction left; nothing of one that left none or failed."""
         told: list[int] = []
-        store = NoticingStore(memory_store(chain_hash), told.append)
+        store = LogGuardedStore(memory_store(chain_hash), told.append)
 
         def appending(count: int) -> Callable[[ITransaction], int]:
             def append(tx: ITransaction) -> int:
@@ -52,7 +52,7 @@ class NoticingTests(SynchronousTestCase):
         told: list[AuditBroken | None] = []
         watch = _watch(self.mktemp(), told)
         inner = memory_store(chain_hash)
-        store = NoticingStore(inner, watch=watch)
+        store = LogGuardedStore(inner, watch=watch)
         done: list[str] = []
 
         def append(tx: ITransaction) -> None:
@@ -84,7 +84,7 @@ class NoticingTests(SynchronousTestCase):
         told: list[AuditBroken | None] = []
         watch = _watch(self.mktemp(), told)
         inner = memory_store(chain_hash)
-        store = NoticingStore(inner, watch=watch)
+        store = LogGuardedStore(inner, watch=watch)
         watch.own.take_over(ChainHead())
 
         def append(tx: ITransaction) -> None:
@@ -121,7 +121,7 @@ class NoticingTests(SynchronousTestCase):
                 raise StoreUnavailable("no answer", reason="store_outcome_unknown")
 
         deaf: Any = Deaf()
-        store = NoticingStore(deaf, watch=watch)
+        store = LogGuardedStore(deaf, watch=watch)
         writing = store.run("write", lambda tx: tx.audit.append(b"{}"))
         self.failureResultOf(Deferred.fromCoroutine(writing), StoreUnavailable)
         store.store = inner
@@ -132,6 +132,6 @@ class NoticingTests(SynchronousTestCase):
 
 
 def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
-    greatest, clock = GreatestHead(Path(path), judge, "demo.example", "log"), Clock()
+    greatest, clock = LatestCheckpoint(Path(path), judge, "demo.example", "log"), Clock()
     reactor: Any = clock
     return LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, reactor, told=told.append)

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.head import AnchorKey, to_line
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.rewind import restoration, standing
 from svc.audit.checkpoint.signer import HeadWriter, run_inline
@@ -22,7 +22,7 @@ from svc.audit.state.anchor import StateAnchor
 from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import StoredChain
 from svc.authority.state.recorder import node
-from svc.authority.state.rewind import NotRestored, RestoreWish, Restoring, restore_wish_file
+from svc.authority.state.rewind import NotRestored, RestoreCheck, RestoreRequest, restore_wish_file
 from svc.errors import SvcError
 from svc.model.audit.events import ROLE_START
 from svc.model.audit.ledger import ChainHead
@@ -55,11 +55,11 @@ class RestoringTests(SynchronousTestCase):
         self.key = AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain)
         self.told = HeadsToTell()
 
-    def parts(self) -> tuple[LogWatch, HeadWriter, Restoring]:
+    def parts(self) -> tuple[LogWatch, HeadWriter, RestoreCheck]:
         """What a start makes anew."""
         clock, now = self.world.clock, self.world.now
         chain, tasks = StoredChain(self.store), BackgroundTasks()
-        greatest = GreatestHead(self.base / "greatest", self.judge, CLUSTER, CLUSTER)
+        greatest = LatestCheckpoint(self.base / "greatest", self.judge, CLUSTER, CLUSTER)
         self.told = HeadsToTell()
         self.told.load(self.keeper.restored())
         watch = LogWatch(chain, self.keeper, greatest, self.judge, clock, self.told.restorations)
@@ -76,7 +76,7 @@ class RestoringTests(SynchronousTestCase):
             tasks,
             told=self.told.signed,
         )
-        restoring = Restoring(
+        restoring = RestoreCheck(
             self.store,
             chain,
             self.writes,
@@ -91,7 +91,7 @@ class RestoringTests(SynchronousTestCase):
         )
         return watch, writer, restoring
 
-    def begin(self, *, crash: bool = False) -> Restoring:
+    def begin(self, *, crash: bool = False) -> RestoreCheck:
         """Start as far as to the first record of this life."""
         watch, writer, restoring = self.parts()
         self.done(_started(watch))
@@ -169,7 +169,7 @@ class RestoringTests(SynchronousTestCase):
         row = self.rows()[-1]
         lost = lost or self.newest()
         end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
-        wish = RestoreWish(WHY, 7, lost, size, end, end)
+        wish = RestoreRequest(WHY, 7, lost, size, end, end)
         restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
 
     def record(self) -> dict[str, Any]:
@@ -322,7 +322,7 @@ class RestoringTests(SynchronousTestCase):
         watch, _, restoring = self.parts()
         watch.judge = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
-        wish = RestoreWish(WHY, 0, late, 5, end, end)
+        wish = RestoreRequest(WHY, 0, late, 5, end, end)
         error = self.assertRaises(NotRestored, restoring._check, wish)
         self.assertIn("the clock of this host", error.text)
 

@@ -19,7 +19,7 @@ from svc.interfaces.store import IStore
 from svc.model.audit.events import STORE_RESTORED
 from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
 from svc.pki.keyring import create_cluster
@@ -94,7 +94,7 @@ class KeptPlace(EmptyPlace, LoggedPlace):
         self.key = key_file(case)
         keys = create_cluster(self.state / "keys", cluster, time.time, Counted())
         enroll_authority(
-            EnrollmentDesk(keys, 86400.0, 86400.0), IdentityStore(self.state), time.time
+            CertificateIssuer(keys, 86400.0, 86400.0), IdentityStore(self.state), time.time
         )
         IdentityStore(self.state).audit_key()
         self.writes, self.world = recorder(), World(cluster)

@@ -431,7 +431,7 @@ class RestoreTests(BackupCase):
 
         settings = load_settings(str(target.config), "authority", {})
         found = read_backup(out, read_identities(key))
-        restore.Restoring(
+        restore.RestoreRun(
             found, backup_place(settings, target.state), lambda: 0.0, os.urandom, crash_point=crash
         ).restore()
 

@@ -15,12 +15,12 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.ended import Cuts
+from svc.client.ended import CutSessions
 from svc.client.resident.control import SOCKET, ControlFactory, ask_resident
 from svc.client.resident.local import SocketDirectory, UnixGuard
-from svc.client.resident.refused import Refusals
+from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Endpoint
-from svc.client.resident.status import StatusDesk
+from svc.client.resident.status import StatusService
 from svc.errors import ConfigError, Denied, Malformed, SvcError
 from svc.model.certificate import CertificateRefused
 from tests.client.memory import DECISION
@@ -223,7 +223,7 @@ class Residence:
 
     endpoints = (Endpoint("db1", "tcp", True, "127.64.3.7:15432", "run/db1.sock"),)
     sessions = 3
-    cuts = Cuts(lambda: 1_900_000_000.0)
+    cuts = CutSessions(lambda: 1_900_000_000.0)
 
 
 class StatusTests(SynchronousTestCase):
@@ -232,10 +232,10 @@ class StatusTests(SynchronousTestCase):
         self.link = Link()
         resident: Any = Residence()
         link: Any = self.link
-        self.refusals = Refusals(lambda: 1_900_000_000.0)
+        self.refusals = RecentRefusals(lambda: 1_900_000_000.0)
         cluster = Cluster()
         self.person = cluster.person
-        self.desk = StatusDesk(resident, link, cluster.person, self.refusals, self.clock)
+        self.desk = StatusService(resident, link, cluster.person, self.refusals, self.clock)
 
     def ask(self, **question: Any) -> Deferred[dict[str, Any]]:
         return Deferred.fromCoroutine(self.desk.answer(question))

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.addresses import addresses
 from svc.client.resident.local import TcpGuard, TcpPorts
-from svc.client.resident.refused import Refusals
+from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Place, Resident
 from svc.errors import Denied, SvcError, Unavailable
 from svc.kinds.ssh import ssh
@@ -58,7 +58,7 @@ class ResidentCase(SynchronousTestCase):
         self.holder: int | None = None
         self.moves: list[str] = []
         self.tasks = BackgroundTasks()
-        self.refusals = Refusals(lambda: 5.0)
+        self.refusals = RecentRefusals(lambda: 5.0)
         self.state = Path(self.mktemp())
         self.state.mkdir(mode=0o700)
         self.resident = self.make()

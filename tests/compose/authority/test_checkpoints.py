@@ -14,7 +14,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.compose.authority.checkpoints import head_sinks
@@ -46,7 +46,7 @@ class SilentTests(TestCase):
         path = Path(self.mktemp())
         path.write_bytes(to_line(head) + b"\n")
         sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.pipes, path)])
-        greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
+        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
         watch = LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, self.clock, sources=sinks)
         asked = Deferred.fromCoroutine(watch.ask_witnesses())
         await sinks[-1].run_blocking(lambda: None)

@@ -13,9 +13,9 @@ from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger, StateView
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.adopt import adoption_wish_file
-from svc.authority.state.cache import Knowledge
+from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.standby import Follower
-from svc.compose.authority.state import StateBeginning
+from svc.compose.authority.state import StateStartup
 from svc.model.audit.record import chain_hash
 from svc.pki.audit_signatures import origin_verifier
 from svc.policy.engine import CompiledPolicy
@@ -29,7 +29,7 @@ class Issuers:
     """Nothing of the issuing CAs is followed here."""
 
     async def follow(self, *, leads: bool) -> None:
-        """As :class:`svc.authority.enroll.issuers.IssuersInForce`."""
+        """As :class:`svc.authority.enroll.issuers.IssuerRotation`."""
 
 
 class FollowerTests(SynchronousTestCase):
@@ -43,10 +43,12 @@ class FollowerTests(SynchronousTestCase):
         self.anchor = StateAnchor(Path(self.mktemp()))
         self.tasks = BackgroundTasks()
         self.keeper = keeper = StateKeeper(ledger, self.anchor, self.tasks)
-        self.knowledge = Knowledge(self.house.store, ledger, self.house.now, keeper.advanced)
+        self.knowledge = ClusterStateCache(
+            self.house.store, ledger, self.house.now, keeper.advanced
+        )
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        beginning = StateBeginning(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        beginning = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
         self.policy = PolicyInForce(
             CLUSTER,
             WORDS,

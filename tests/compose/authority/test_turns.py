@@ -18,18 +18,18 @@ from svc.audit.spool.rows import RowMaker
 from svc.authority.ha.lease import TERM_SECS, Leadership
 from svc.authority.ingest.own import OwnSpool
 from svc.compose.authority.lifecycle import LEADER, LISTENERS, POLICY, STORE
-from svc.compose.authority.parts import OwnLeaf, Serving
-from svc.compose.authority.turns import CHECK_SECS, Standing, Turn
+from svc.compose.authority.parts import LeafRenewal, ServingState
+from svc.compose.authority.turns import CHECK_SECS, LeaderGate, StoreReadiness
 from svc.compose.listeners.rpc import LateFactory, RpcListener
 from svc.errors import LeaseLost, SvcError, Unavailable
 from svc.interfaces.rpc import RpcService
 from svc.model.audit.events import AUTHORITY_DOUBT
 from svc.model.audit.record import chain_hash
 from svc.model.certificate import CertificateFacts
-from svc.model.cluster.lease import Lease
+from svc.model.cluster.lease import LeaderLease
 from svc.model.cluster.node import Leaf, Node
 from svc.model.principal import Role
-from svc.pki.enroll import EnrollmentDesk
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.runtime.services import Readiness
@@ -51,7 +51,7 @@ class TurnTests(SynchronousTestCase):
         self.clock: Any = Clock()
         self.store = memory_store(chain_hash)
         self.way = Cut(self.store)
-        self.change(lambda tx: tx.lease.take("them", "t1", Lease()))
+        self.change(lambda tx: tx.lease.take("them", "t1", LeaderLease()))
         self.leadership = Leadership(self.way, "us", "u1", self.clock)
         self.ready = Readiness(STORE, LEADER, POLICY, LISTENERS)
         late = LateFactory(self.clock, 16)
@@ -60,7 +60,7 @@ class TurnTests(SynchronousTestCase):
         self.ended: list[SvcError] = []
         self.key = ed25519.Ed25519PrivateKey.generate()
         maker = RowMaker(US, self.key, Sealer(os.urandom), self.clock.seconds, os.urandom)
-        self.turn = Turn(
+        self.turn = LeaderGate(
             self.leadership,
             None,
             self.ready,
@@ -72,7 +72,7 @@ class TurnTests(SynchronousTestCase):
         )
         self.passes = 0
         self.writes = 0
-        self.standing = Standing(
+        self.standing = StoreReadiness(
             self.way, self.leadership, self.ready, self.clock, self.is_there, self.write
         )
         self.successResultOf(self.leadership.startService())
@@ -247,7 +247,7 @@ class TurnTests(SynchronousTestCase):
     @proves("G-HA-01")
     def test_callers_are_told_who_leads(self) -> None:
         """Until it is our turn a call is refused with the leader's id; then it is admitted."""
-        serving, admitted = Serving(self.leadership), list[str]()
+        serving, admitted = ServingState(self.leadership), list[str]()
         admit = serving.guarded(lambda method, peer: admitted.append(method))
         nobody: Any = None
         refusal = self.assertRaises(LeaseLost, admit, "/a/B", nobody)
@@ -259,7 +259,7 @@ class TurnTests(SynchronousTestCase):
     @proves("G-HA-01", "G-OPEN-50")
     def test_what_is_answered_meanwhile(self) -> None:
         """Until it is our turn some methods are forwarded or answered, each with its admission."""
-        serving, asked = Serving(self.leadership), list[str]()
+        serving, asked = ServingState(self.leadership), list[str]()
         nobody: Any = None
 
         def serve(name: str) -> Any:
@@ -293,14 +293,14 @@ class TurnTests(SynchronousTestCase):
 
     def test_our_own_leaf(self) -> None:
         """Who stands by renews its certificate by itself; who leads has it on record."""
-        world, serving = World(), Serving(self.leadership)
+        world, serving = World(), ServingState(self.leadership)
         identity, recorded = world.identity(Role.AUTHORITY), list[int]()
 
         async def record(facts: CertificateFacts, csr: bytes) -> tuple[bytes, ...]:
             recorded.append(facts.generation)
             return ()
 
-        own = OwnLeaf(identity, EnrollmentDesk(world.keys, 600, 600), serving, record)
+        own = LeafRenewal(identity, CertificateIssuer(world.keys, 600, 600), serving, record)
         key = new_key()
 
         def renew() -> Deferred[tuple[bytes, ...]]:
@@ -320,7 +320,9 @@ class TurnTests(SynchronousTestCase):
         """A check that fails is no failure of the start."""
         self.way.is_cut = True
         ready = Readiness(STORE, LEADER)
-        standing = Standing(self.way, self.leadership, ready, self.clock, self.is_there, self.write)
+        standing = StoreReadiness(
+            self.way, self.leadership, ready, self.clock, self.is_there, self.write
+        )
         self.successResultOf(standing.startService())
         self.assertEqual(ready.missing, (STORE,))
 

@@ -14,8 +14,8 @@ from svc.model.audit.replay import (
     GAP_SECS,
     MAX_HOLES,
     Hole,
+    RowStanding,
     SpoolMemory,
-    Standing,
     accept,
     announce,
     beside,
@@ -35,7 +35,7 @@ def hash_of(n: int) -> bytes:
 
 def arrive(memory: SpoolMemory, n: int, at: float = 0.0, most: int | None = None) -> SpoolMemory:
     """The memory after the true row *n*, which is new to it."""
-    assert memory.standing(n, hash_of(n - 1), hash_of(n)) is Standing.NEW
+    assert memory.standing(n, hash_of(n - 1), hash_of(n)) is RowStanding.NEW
     return accept(memory, n, hash_of(n - 1), hash_of(n), at, most).memory
 
 
@@ -59,7 +59,7 @@ class OracleTests(SynchronousTestCase):
             row = b"another" if sort == "hash" else hash_of(n)
             standing = memory.standing(n, prev, row)
             self.assertIs(standing, self.expected(accepted, n, sort))
-            if standing is Standing.NEW and sort == "true":
+            if standing is RowStanding.NEW and sort == "true":
                 memory = accept(memory, n, prev, row, 0.0, None).memory
                 accepted.add(n)
         high = max(accepted, default=0)
@@ -74,15 +74,15 @@ class OracleTests(SynchronousTestCase):
             self.assertEqual(memory.through(n), last)
 
     @staticmethod
-    def expected(accepted: set[int], n: int, sort: str) -> Standing:
+    def expected(accepted: set[int], n: int, sort: str) -> RowStanding:
         """What the set says."""
         if n in accepted:
-            return Standing.REPLAYED
+            return RowStanding.REPLAYED
         if sort == "prev" and (n == 1 or n - 1 in accepted):
-            return Standing.BROKEN
+            return RowStanding.BROKEN
         if sort == "hash" and n + 1 in accepted:
-            return Standing.BROKEN
-        return Standing.NEW
+            return RowStanding.BROKEN
+        return RowStanding.NEW
 
     @given(order=st.permutations(range(1, ROWS + 1)), most=st.integers(1, 4))
     def test_bounded(self, order: list[int], most: int) -> None:
@@ -91,7 +91,7 @@ class OracleTests(SynchronousTestCase):
         given_up: list[Hole] = []
         for n in (*order, *order):
             standing = memory.standing(n, hash_of(n - 1), hash_of(n))
-            if standing is Standing.NEW:
+            if standing is RowStanding.NEW:
                 self.assertNotIn(n, accepted)
                 result = accept(memory, n, hash_of(n - 1), hash_of(n), float(n), most)
                 memory = result.memory
@@ -123,7 +123,7 @@ class MemoryTests(SynchronousTestCase):
         """Rows that the origin says it still has are missing until they come."""
         memory = announce(after(1, 2), 5, 7.0).memory
         self.assertEqual((memory.whole, memory.high), (2, 5))
-        self.assertIs(memory.standing(3, b"another", hash_of(3)), Standing.BROKEN)
+        self.assertIs(memory.standing(3, b"another", hash_of(3)), RowStanding.BROKEN)
         for n in (5, 3, 4):
             memory = arrive(memory, n)
         self.assertEqual(memory, after(1, 2, 3, 4, 5))
@@ -138,20 +138,20 @@ class MemoryTests(SynchronousTestCase):
         """Whichever of two rows comes first, the other one must fit it, announced or not."""
         announced = announce(after(1), 5, 7.0).memory
         behind = arrive(announced, 6)
-        self.assertIs(behind.standing(5, hash_of(4), b"another"), Standing.BROKEN)
+        self.assertIs(behind.standing(5, hash_of(4), b"another"), RowStanding.BROKEN)
         further = arrive(announced, 8)
-        self.assertIs(arrive(further, 5).standing(6, b"another", hash_of(6)), Standing.BROKEN)
-        self.assertIs(arrive(further, 6).standing(5, hash_of(4), b"another"), Standing.BROKEN)
+        self.assertIs(arrive(further, 5).standing(6, b"another", hash_of(6)), RowStanding.BROKEN)
+        self.assertIs(arrive(further, 6).standing(5, hash_of(4), b"another"), RowStanding.BROKEN)
         late = beside(further, 5, hash_of(4), hash_of(5))
-        self.assertIs(late.standing(6, b"another", hash_of(6)), Standing.BROKEN)
+        self.assertIs(late.standing(6, b"another", hash_of(6)), RowStanding.BROKEN)
         top = beside(announced, 5, hash_of(4), hash_of(5))
-        self.assertIs(top.standing(6, b"another", hash_of(6)), Standing.BROKEN)
+        self.assertIs(top.standing(6, b"another", hash_of(6)), RowStanding.BROKEN)
 
     def test_the_end(self) -> None:
         """Nothing follows the row that closed a spool; what is missing before it may come."""
         memory = evolve(after(1, 3), closed=3)
-        self.assertIs(memory.standing(4, hash_of(3), hash_of(4)), Standing.BROKEN)
-        self.assertIs(memory.standing(2, hash_of(1), hash_of(2)), Standing.NEW)
+        self.assertIs(memory.standing(4, hash_of(3), hash_of(4)), RowStanding.BROKEN)
+        self.assertIs(memory.standing(2, hash_of(1), hash_of(2)), RowStanding.NEW)
 
     def test_the_oldest_hole_is_given_up(self) -> None:
         """Past the limit the oldest hole counts as settled, and nothing past it as whole."""
@@ -162,7 +162,7 @@ class MemoryTests(SynchronousTestCase):
         result = accept(memory, 9, hash_of(8), hash_of(9), 9.0, most=3)
         assert result.given_up is not None
         self.assertEqual((result.given_up.first, result.given_up.last), (1, 1))
-        self.assertIs(result.memory.standing(1, GENESIS, hash_of(1)), Standing.REPLAYED)
+        self.assertIs(result.memory.standing(1, GENESIS, hash_of(1)), RowStanding.REPLAYED)
         self.assertEqual(result.memory.whole, 0)
 
     def test_ranges(self) -> None:

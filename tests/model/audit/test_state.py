@@ -27,12 +27,12 @@ from svc.model.audit.state import (
 from svc.model.canonical import decode, encode
 from svc.model.cluster.node import (
     ExpectedKey,
-    JoinToken,
     KeptToken,
     Leaf,
     Node,
     NodeState,
     Publication,
+    TokenRecord,
     TokenRole,
 )
 from svc.model.cluster.person import IssuedCertificate, Person, PersonState
@@ -69,7 +69,7 @@ people = st.builds(
 tokens = st.builds(
     KeptToken,
     st.builds(
-        JoinToken, text, digests, st.sampled_from(TokenRole), moments, st.none() | text, texts
+        TokenRecord, text, digests, st.sampled_from(TokenRole), moments, st.none() | text, texts
     ),
     st.none() | st.just(1.0),
 )

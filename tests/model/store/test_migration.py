@@ -12,7 +12,7 @@ from svc.model.store.migration import (
     KnownMigration,
     MigrationReport,
     MigrationStatus,
-    Standing,
+    StoreStanding,
     compare,
     report_lines,
     status_lines,
@@ -39,7 +39,9 @@ class CompareTests(SynchronousTestCase):
         """The first migrations alone leave exactly the others pending."""
         status = compare(KNOWN, applied(*range(1, reach + 1)))
         self.assertEqual(status.ids, tuple(each.id for each in KNOWN[reach:]))
-        self.assertIs(status.standing, Standing.PENDING if status.ids else Standing.CURRENT)
+        self.assertIs(
+            status.standing, StoreStanding.PENDING if status.ids else StoreStanding.CURRENT
+        )
         self.assertEqual(status.count, reach)
 
     def test_advanced(self) -> None:
@@ -55,7 +57,7 @@ class CompareTests(SynchronousTestCase):
         """A gap or a changed checksum is broken, whatever else is applied."""
         status = compare(KNOWN, applied(*sorted(numbers), drifted=drifted))
         whole = numbers == set(range(1, len(numbers) + 1)) and drifted not in numbers
-        self.assertEqual(status.standing is not Standing.BROKEN, whole)
+        self.assertEqual(status.standing is not StoreStanding.BROKEN, whole)
 
     @proves("X-20", "G-STORE-02")
     @given(st.sets(st.integers(1, 8)))
@@ -63,7 +65,9 @@ class CompareTests(SynchronousTestCase):
     def test_unknown_comes_before_everything(self, numbers: set[int]) -> None:
         """A store with a migration of a newer build is that, and never called pending."""
         status = compare(KNOWN, applied(*sorted(numbers), 9999))
-        self.assertEqual((status.standing, status.ids), (Standing.UNKNOWN_APPLIED, ("m9999_step",)))
+        self.assertEqual(
+            (status.standing, status.ids), (StoreStanding.UNKNOWN_APPLIED, ("m9999_step",))
+        )
 
 
 class TextTests(SynchronousTestCase):
@@ -94,12 +98,12 @@ class TextTests(SynchronousTestCase):
     def test_stops_are_told_apart(self) -> None:
         """Pending, unknown-applied and broken stop a start with different codes and name ids."""
         for standing, refusal, code in (
-            (Standing.PENDING, MigrationsPending, 3),
-            (Standing.UNKNOWN_APPLIED, UnknownApplied, 4),
-            (Standing.BROKEN, MigrationsBroken, 1),
+            (StoreStanding.PENDING, MigrationsPending, 3),
+            (StoreStanding.UNKNOWN_APPLIED, UnknownApplied, 4),
+            (StoreStanding.BROKEN, MigrationsBroken, 1),
         ):
             status = MigrationStatus(standing, ("m0007_step",))
             error = self.assertRaises(refusal, status.require_current)
             self.assertEqual(error.exit_code, code)
             self.assertIn("m0007_step", error.text)
-        MigrationStatus(Standing.CURRENT).require_current()
+        MigrationStatus(StoreStanding.CURRENT).require_current()

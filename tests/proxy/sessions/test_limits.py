@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError, TooMany
-from svc.messages.control import Answer, Ended
+from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import LIST_METHOD, OPEN_METHOD, encode_open, encode_request
 from svc.messages.tunnel import CARRY_METHOD, REGISTER_METHOD, OpenNotice, Renew, encode_carry_open
 from svc.model.audit.record import Actor, rfc3339
@@ -16,7 +16,7 @@ from svc.model.principal import Role
 from svc.model.session.tunnels import TunnelEnded
 from svc.model.signing import Purpose
 from svc.pki.identity import TransportIdentity
-from svc.proxy.shutdown import Stopping
+from svc.proxy.shutdown import ProxyShutdown
 from svc.proxy.uplink.reports import MAX_ENDS
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import OTHERS
@@ -49,7 +49,9 @@ class RateTests(ProxyTests):
     def deny(self) -> None:
         """From now on the Proxy's policy allows nobody anything."""
         denying = self.authority._bundle(("db1", "db2"), 8, version=4, text=SEEN_ONLY)
-        self.authority.refusal = Answer("d" * 32, reason="denied", text="no", may_view=True)
+        self.authority.refusal = AuthorizeAnswer(
+            "d" * 32, reason="denied", text="no", may_view=True
+        )
         self.authority.publish(self.authority.frame(denying))
         self.authority.bundle = denying
         self.site.turn()
@@ -95,8 +97,8 @@ class PersonTests(RateTests):
     def test_refused_by_authority_alone(self) -> None:
         """What only Authority refuses counts alike, whichever way it refuses it."""
         for refusal in (
-            Answer("d" * 32, reason="denied", text="no"),
-            Answer("d" * 32, reason="unknown", text="no", may_view=True),
+            AuthorizeAnswer("d" * 32, reason="denied", text="no"),
+            AuthorizeAnswer("d" * 32, reason="unknown", text="no", may_view=True),
             SvcError("no", reason="request_stale", fault=Fault.DENIED),
         ):
             self.authority.refusal = refusal
@@ -273,7 +275,7 @@ class PlaceTests(RateTests):
         """However many persons there are, a quarter of the places is left for what must be told."""
         self.assertEqual(sum(self.owe(100, who) for who in "abcdefghi"), 60)
         self.assertLess(60, MAX_ENDS)
-        self.site.reports.ended(Ended("u", "closed"))
+        self.site.reports.ended(CountedEnd("u", "closed"))
         self.site.turn()
         self.assertEqual([one.session_uid for one in self.authority.ended], ["u"])
 
@@ -427,7 +429,7 @@ class SummaryTests(RateTests):
         """What the last minute refused is told before the Proxy is gone."""
         site = self.site
         self.reasons(6)
-        stopping = Stopping(site.clock, 1.0)
+        stopping = ProxyShutdown(site.clock, 1.0)
         stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()
@@ -441,7 +443,7 @@ class SummaryTests(RateTests):
         site = self.site
         self.reasons(4)
         site.lose_authority()
-        stopping = Stopping(site.clock, 1.0)
+        stopping = ProxyShutdown(site.clock, 1.0)
         stopping.work = site.work
         stopping.startService()
         stopped = stopping.stopService()

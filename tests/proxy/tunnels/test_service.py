@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 
 from svc.errors import Denied, Fault, SvcError
-from svc.messages.control import Verdict
+from svc.messages.control import RegistrationVerdict
 from svc.messages.tunnel import (
     Goodbye,
     Hello,
@@ -18,7 +18,7 @@ from svc.messages.tunnel import (
     Renew,
     Renewed,
 )
-from svc.model.cluster.registration import Accepted, Withheld
+from svc.model.cluster.registration import AcceptedRegistration, Withheld
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.proxy.tunnels.refusals import REFUSAL_FAULTS, REFUSAL_LINES
@@ -44,12 +44,12 @@ class RegistrationTests(ProxyTests):
     @proves("G-TUN-02", "X-43")
     def test_registered(self) -> None:
         """An accepted Connector is told so, with what is withheld, and serves its resource."""
-        self.authority.verdict = Verdict(
+        self.authority.verdict = RegistrationVerdict(
             True, served=("db1",), withheld=(Withheld("host1", "not_in_catalog"),)
         )
         node = self.site.node()
-        accepted = node.last(Accepted)
-        self.assertEqual(accepted, Accepted(90, (Withheld("host1", "not_in_catalog"),)))
+        accepted = node.last(AcceptedRegistration)
+        self.assertEqual(accepted, AcceptedRegistration(90, (Withheld("host1", "not_in_catalog"),)))
         self.assertEqual(len(self.events(TunnelRegistered)), 1)
         self.assertEqual(self.site.gauges[("tunnels",)], 1)
         self.assertEqual(self.site.gauges[("streams",)], 1)
@@ -84,7 +84,7 @@ class RefusalTests(ProxyTests):
         """Each refusal of Authority's gives its own status, word and log line, and counts once."""
         lines = _Lines(self)
         for count, reason in enumerate(REFUSAL_FAULTS, 1):
-            self.authority.verdict = Verdict(False, reason, "because")
+            self.authority.verdict = RegistrationVerdict(False, reason, "because")
             node = self.site.node()
             self.assertEqual(
                 (node.reason, node.error and node.error.fault), (reason, REFUSAL_FAULTS[reason])
@@ -110,7 +110,7 @@ class RefusalTests(ProxyTests):
     def test_relayed_streams(self) -> None:
         """A stream counts once as what came of it: open, refused, not reached, or nobody there."""
         self.site.node()
-        self.authority.verdict = Verdict(False, "revoked_node", "because")
+        self.authority.verdict = RegistrationVerdict(False, "revoked_node", "because")
         self.site.node()
         self.site.lose_authority()
         self.site.node()
@@ -314,9 +314,9 @@ class EndTests(ProxyTests):
         outbox: Any = tunnel._say.__self__  # type: ignore[attr-defined]
         self.patch(outbox, "call", _Stuck(never))
         for _ in range(MAX_UNSENT + 1):
-            tunnel._say(Accepted(90))
+            tunnel._say(AcceptedRegistration(90))
         self.assertEqual(self.events(TunnelEnded), [])
-        tunnel._say(Accepted(90))
+        tunnel._say(AcceptedRegistration(90))
         self.assertEqual(len(self.events(TunnelEnded)), 1)
 
 
@@ -329,7 +329,7 @@ class AuthorityBackTests(ProxyTests):
         self.assertEqual(self.site.gauges[("streams",)], 0)
         self.assertEqual(self.events(TunnelEnded), [])
         self.authority.is_up = True
-        self.authority.verdict = Verdict(True, served=("db1", "db2"))
+        self.authority.verdict = RegistrationVerdict(True, served=("db1", "db2"))
         self.site.pass_time(6)
         node.tell(node.registration())
         self.site.turn()
@@ -337,14 +337,16 @@ class AuthorityBackTests(ProxyTests):
         self.assertEqual(len(self.events(TunnelRegistered)), 1)
         self.assertEqual(self.site.routes.tunnels[0].resources, frozenset({"db1", "db2"}))
         self.assertEqual(self.site.gauges[("streams",)], 1)
-        self.assertEqual(len([one for one in node.said if isinstance(one, Accepted)]), 2)
+        self.assertEqual(
+            len([one for one in node.said if isinstance(one, AcceptedRegistration)]), 2
+        )
 
     def test_refused_anew(self) -> None:
         """A node that was revoked meanwhile is evicted when Authority is back."""
         node = self.site.node()
         self.site.lose_authority()
         self.authority.is_up = True
-        self.authority.verdict = Verdict(False, "revoked_node", "the node was revoked")
+        self.authority.verdict = RegistrationVerdict(False, "revoked_node", "the node was revoked")
         self.site.pass_time(6)
         node.tell(node.registration())
         self.site.turn()

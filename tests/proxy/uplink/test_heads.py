@@ -12,11 +12,11 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.latest import GreatestHead
+from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.errors import SvcError
 from svc.messages.session import LIST_METHOD, encode_list_request
 from svc.proto.gate.v1 import session_pb2
-from svc.proxy.uplink.heads import LAG_SECS, AuditHeads
+from svc.proxy.uplink.heads import LAG_SECS, KnownCheckpoints
 from tests.audit.logs import MemoryLog, heads_over, judge, short_record
 from tests.proxy.pieces import ProxyTests, Talk
 
@@ -32,8 +32,8 @@ class HeadsCase(SynchronousTestCase):
         self.lines = [to_line(head) for head in self.signed]
         self.went_on: list[str] = []
         self.refusing = False
-        greatest = GreatestHead(Path(self.mktemp()), judge, "demo.example", "log")
-        self.heads = AuditHeads(greatest, self.clock, self.goes_on)
+        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
+        self.heads = KnownCheckpoints(greatest, self.clock, self.goes_on)
 
     def goes_on(self, restoration: str) -> None:
         if self.refusing:

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.ha.membership import leader_service
 from svc.errors import LeaseLost, Unavailable
-from svc.messages.forward import Claim
+from svc.messages.forward import LeaderClaim
 from svc.model.certificate import CertificateRefused
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
@@ -117,9 +117,9 @@ class Members(ProxyTests):
         self.servers = {name: self._server(name) for name in "abc"}
 
     def _server(self, name: str) -> RpcServerFactory:
-        def claim() -> Claim:
+        def claim() -> LeaderClaim:
             epoch = self.epochs.get(name, 0)
-            return Claim(epoch > 0, epoch, "", name)
+            return LeaderClaim(epoch > 0, epoch, "", name)
 
         services = [self.authority.service(), leader_service(claim)]
         return RpcServerFactory(services, self.site.clock, plaintext=True)

@@ -16,7 +16,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import IRpcCall, RpcService
-from svc.rpc.server.connection_limits import LOG_SECONDS, Crowd
+from svc.rpc.server.connection_limits import LOG_SECONDS, ConnectionLimits
 from svc.rpc.server.server import RpcServerFactory, ServerConnection
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
@@ -40,7 +40,7 @@ class CountTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.sampled_from(HOSTS), st.booleans())))
     def test_never_past_either_limit(self, steps: list[tuple[str, bool]]) -> None:
         """Whoever comes and goes, no limit is passed, and nothing is remembered of who is gone."""
-        crowd = Crowd(Clock(), 5, 2)
+        crowd = ConnectionLimits(Clock(), 5, 2)
         inside: list[str] = []
         for host, comes in steps:
             if comes:
@@ -65,7 +65,7 @@ class CountTests(SynchronousTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         clock = Clock()
-        crowd = Crowd(clock, 2, 1, "endpoints.public_listen")
+        crowd = ConnectionLimits(clock, 2, 1, "endpoints.public_listen")
         crowd.entered("192.0.2.1")
         for _ in range(1000):
             self.assertTrue(crowd.refuses("192.0.2.1"))
@@ -95,7 +95,7 @@ class ListenerTests(SynchronousTestCase):
         self.clock = Clock()
         self.broken = False
         self.factory = RpcServerFactory(
-            [], self.clock, plaintext=True, told=self.tell, crowd=Crowd(self.clock, 3, 2)
+            [], self.clock, plaintext=True, told=self.tell, crowd=ConnectionLimits(self.clock, 3, 2)
         )
 
     def tell(self, what: str, detail: str) -> None:
@@ -163,7 +163,7 @@ class ListenerTests(SynchronousTestCase):
 
     def test_half_is_kept_from_strangers(self) -> None:
         """Peers without a certificate get half of the room; who leaves gives it back."""
-        crowd = Crowd(self.clock, 6, 6)
+        crowd = ConnectionLimits(self.clock, 6, 6)
         self.factory = RpcServerFactory(
             [], self.clock, plaintext=True, anonymous=WireLimits(), crowd=crowd
         )
@@ -191,7 +191,7 @@ class ListenerTests(SynchronousTestCase):
 
     def test_too_fast(self) -> None:
         """One address that connects and leaves again and again is slowed down; another is not."""
-        self.factory.crowd = Crowd(self.clock, 3, 2, per_minute=60)
+        self.factory.crowd = ConnectionLimits(self.clock, 3, 2, per_minute=60)
 
         def come_and_leave(host: str) -> bool:
             come = self.come(host)

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from svc.errors import ConfigError, StoreUnavailable
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, IStoreFactory, StoreNeeds
-from svc.model.store.migration import MigrationReport, MigrationStatus, Standing
+from svc.model.store.migration import MigrationReport, MigrationStatus, StoreStanding
 from svc.store.sqlite.factory import SqliteFactory
 
 
@@ -31,7 +31,7 @@ class RamFactory:
 
     def migration_status(self, url: str) -> MigrationStatus:
         """It is made anew at each start, by the build that opens it: nothing can be pending."""
-        return MigrationStatus(Standing.CURRENT)
+        return MigrationStatus(StoreStanding.CURRENT)
 
     def migrate(
         self,
