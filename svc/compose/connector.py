@@ -24,12 +24,13 @@ from svc.compose.node import (
 )
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
-from svc.connector.cycle import ConnectorIdentity, Tunnels, proxy_by
+from svc.connector.cycle import Tunnels, proxy_by
 from svc.connector.inventories import ProxyInventories
 from svc.connector.opening import Openings
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
+from svc.connector.tunnel_parts import ConnectorIdentity
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.join.lane import opened_lane

@@ -10,28 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field, frozen
+from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.connector.inventories import ProxyInventories
 from svc.connector.leg import Leg
-from svc.connector.opening import Openings
-from svc.connector.proxies import DuplicateProxy, Proxies
+from svc.connector.proxies import DuplicateProxy
+from svc.connector.tunnel_parts import TunnelParts
 from svc.errors import SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import Peer
-from svc.messages.tunnel import encode_registration
-from svc.model.cluster.registration import DeclaredResource, Registration
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason
-from svc.model.signing import Signed
-from svc.rpc.max_age import Freshness, Shown
-from svc.runtime.services import BackgroundTasks
+from svc.rpc.max_age import Shown
 from svc.tunnel.machine import Cycle, TunnelMachine
-from svc.tunnel.times import TunnelTimes
 
 _log = Logger(namespace="svc_connector")
 
@@ -53,93 +46,15 @@ def proxy_by(verifier: IChainVerifier) -> Callable[[Peer], str]:
     return proxy_of
 
 
-@frozen
-class ConnectorIdentity:
-    """What a Connector says of itself, the same in every cycle.
-
-    Attributes:
-        instance_id: New with each process.
-        resources: What its configuration declares.
-    """
-
-    cluster: str
-    node_id: str
-    instance_id: str
-    version: str
-    resources: tuple[DeclaredResource, ...]
-    capabilities: tuple[str, ...] = ()
-
-
 @define(eq=False)
-class Tunnels:
-    """Makes the cycles of one tunnel.
-
-    Attributes:
-        proxies: Where it may lead, shared with the other tunnels.
-        proxy_of: The node id of the Proxy at the other end, from its verified
-            certificate; raises SvcError for anybody else (:func:`proxy_by`).
-        sign: Signs the bytes of a registration with our node key.
-        fresh: Says when a connection is to be made anew.
-        inventories: What each Proxy told us to serve.
-    """
-
-    connector: ConnectorIdentity
-    proxies: Proxies
-    proxy_of: Callable[[Peer], str]
-    sign: Callable[[bytes], Signed]
-    openings: Openings
-    tasks: BackgroundTasks
-    clock: IReactorTime
-    times: TunnelTimes = field(factory=TunnelTimes)
-    fresh: Freshness = field()
-    inventories: ProxyInventories = field(factory=ProxyInventories)
-    legs: set[Leg] = field(factory=set, init=False)
-    _waiting: list[Deferred[None]] = field(factory=list, init=False)
-
-    @fresh.default
-    def _ageless(self) -> Freshness:
-        return Freshness(self.clock)
+class Tunnels(TunnelParts):
+    """Makes the cycles of one tunnel."""
 
     def begin(self, tunnel: TunnelMachine) -> Cycle:
         """The next cycle.  Given to the machine as ``begin``."""
         cycle = TunnelCycle(self, tunnel)
         cycle.start()
         return cycle
-
-    async def ended(self) -> None:
-        """Wait until every connection there still is has closed."""
-        if self.legs:
-            waiting: Deferred[None] = Deferred(self._waiting.remove)
-            self._waiting.append(waiting)
-            await waiting
-
-    def gone(self, leg: Leg) -> None:
-        """Nothing of this connection is left.  Called by its cycle."""
-        self.legs.discard(leg)
-        if not self.legs:
-            waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                each.callback(None)
-
-    def registration(self, proxy_id: str, nonce: bytes) -> Signed:
-        """Signed over Authority's nonce; each is of a higher generation than the last."""
-        me = self.connector
-        return self.sign(
-            encode_registration(
-                Registration(
-                    me.cluster,
-                    me.node_id,
-                    proxy_id,
-                    nonce,
-                    me.resources,
-                    me.instance_id,
-                    self.proxies.next_generation(),
-                    me.version,
-                    me.capabilities,
-                    self.inventories.generation(proxy_id),
-                )
-            )
-        )
 
 
 @define(eq=False)
@@ -151,7 +66,7 @@ class TunnelCycle:
     for the two are different connections.
     """
 
-    _tunnels: Tunnels
+    _tunnels: TunnelParts
     _tunnel: TunnelMachine
     _leg: Leg = field(init=False)
     _next: Leg | None = field(default=None, init=False)

@@ -9,7 +9,7 @@ carries.  A leg decides nothing about sessions: notices go to
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError
@@ -18,6 +18,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.connector.proxies import DuplicateProxy, ProxyAddress
+from svc.connector.tunnel_parts import TunnelParts
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
 from svc.messages.tunnel import (
@@ -45,9 +46,6 @@ from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
 from svc.rpc.max_age import Shown
 from svc.runtime.services import BackgroundTasks, bounded
-
-if TYPE_CHECKING:
-    from svc.connector.cycle import Tunnels
 
 _log = Logger(namespace="svc_connector")
 
@@ -78,7 +76,7 @@ class Leg:
         is_retired: Another leg has taken over.
     """
 
-    _tunnels: Tunnels
+    _tunnels: TunnelParts
     _told: LegListener
     than: Shown | None = None
     shown: Shown = field(factory=Shown, init=False)

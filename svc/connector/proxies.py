@@ -7,18 +7,13 @@ one Proxy may have several names, and one name may lead to several Proxies.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
-
-if TYPE_CHECKING:
-    from svc.connector.cycle import Tunnels
-    from svc.connector.leg import Leg
 
 _log = Logger(namespace="svc_connector")
 
@@ -57,13 +52,13 @@ class Proxies:
 
     ways: Sequence[ProxyAddress]
     duplicate: Callable[[], object] = _uncounted
-    _used: dict[Tunnels, int] = field(factory=dict, init=False)
-    _first: dict[Tunnels, int] = field(factory=dict, init=False)
-    _held: dict[Leg, tuple[Tunnels, str]] = field(factory=dict, init=False)
+    _used: dict[Hashable, int] = field(factory=dict, init=False)
+    _first: dict[Hashable, int] = field(factory=dict, init=False)
+    _held: dict[Hashable, tuple[Hashable, str]] = field(factory=dict, init=False)
     _said: set[tuple[str, str]] = field(factory=set, init=False)
     _generation: int = field(default=0, init=False)
 
-    def next_way(self, tunnels: Tunnels, tried: Sequence[ProxyAddress]) -> ProxyAddress | None:
+    def next_way(self, tunnels: Hashable, tried: Sequence[ProxyAddress]) -> ProxyAddress | None:
         """Where *tunnels* is to dial next, after those it has *tried* in this cycle.
 
         An address that another tunnel uses is dialed only where every address is
@@ -82,15 +77,15 @@ class Proxies:
         self._used[tunnels] = chosen[0]
         return self.ways[chosen[0]]
 
-    def current(self, tunnels: Tunnels) -> ProxyAddress:
+    def current(self, tunnels: Hashable) -> ProxyAddress:
         """The address that *tunnels* uses."""
         return self.ways[self._used[tunnels]]
 
-    def leave(self, tunnels: Tunnels) -> None:
+    def leave(self, tunnels: Hashable) -> None:
         """The cycle of *tunnels* is over: its address is free."""
         self._used.pop(tunnels, None)
 
-    def hold(self, leg: Leg, tunnels: Tunnels, proxy_id: str) -> None:
+    def hold(self, leg: Hashable, tunnels: Hashable, proxy_id: str) -> None:
         """Keep this Proxy for *tunnels*, whose *leg* has reached it.
 
         Raises:
@@ -116,7 +111,7 @@ class Proxies:
         self._held[leg] = (tunnels, proxy_id)
         self._first[tunnels] = (self._used[tunnels] + 1) % len(self.ways)
 
-    def release(self, leg: Leg) -> None:
+    def release(self, leg: Hashable) -> None:
         """*leg* leads to its Proxy no more, or only to finish what it carries.  Idempotent."""
         self._held.pop(leg, None)
 

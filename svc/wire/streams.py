@@ -9,15 +9,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from svc.wire.framing import Inbox, prefix
 from svc.wire.headers import Headers
+from svc.wire.limits import WireLimits
 from svc.wire.machine import Part
+from svc.wire.room import StreamBudget
 from svc.wire.status import Status, trailers
 
-if TYPE_CHECKING:
-    from svc.wire.sending import SendingHalf
+
+class StreamOwner(Protocol):
+    """What a stream asks of its connection.
+
+    Attributes:
+        limits: The bounds of the connection.
+        room: What its streams may hold together.
+    """
+
+    limits: WireLimits
+    room: StreamBudget
+
+    def wants_to_send(self, stream: Stream) -> None:
+        """*stream* has something to send."""
+
+    def unblock(self, stream: Stream) -> None:
+        """*stream* waits for no window any more."""
+
+    def open_window(self, stream: Stream, size: int) -> None:
+        """Let the peer send *size* more bytes on *stream*."""
 
 
 class Stream:
@@ -69,7 +89,7 @@ class Stream:
     )
 
     def __init__(
-        self, connection: SendingHalf, stream_id: int, began: float = 0.0, head: int = 0
+        self, connection: StreamOwner, stream_id: int, began: float = 0.0, head: int = 0
     ) -> None:
         self.id = stream_id
         self.began = began

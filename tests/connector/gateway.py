@@ -12,10 +12,11 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission
-from svc.connector.cycle import ConnectorIdentity, Tunnels
+from svc.connector.cycle import Tunnels
 from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
+from svc.connector.tunnel_parts import ConnectorIdentity
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve
 from svc.interfaces.transport import OpenOrder

@@ -9,7 +9,6 @@ handler ends with the handler.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -37,14 +36,12 @@ from svc.model.principal import Principal
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
+from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
 from svc.proxy.tunnels.verdicts import AcknowledgedRegistration, PendingRegistration
 from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
-
-if TYPE_CHECKING:
-    from svc.proxy.tunnels.service import TunnelService
 
 _log = Logger(namespace="svc_proxy")
 
@@ -100,7 +97,7 @@ class RegistrationCall:
         tunnel: Once it is registered.
     """
 
-    service: TunnelService
+    service: RegistrationParts
     call: IRpcCall
     node: Principal
     tunnel: RegisteredTunnel | None = None

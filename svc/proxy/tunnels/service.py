@@ -8,50 +8,23 @@ tunnel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from attrs import define, field
+from attrs import define
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IProtocol, IReactorTime
+from twisted.internet.interfaces import IProtocol
 
 from svc.errors import Fault, SvcError, Unauthenticated
-from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
 from svc.messages.tunnel import decode_carry_open
-from svc.model.ids import Entropy
 from svc.model.principal import Principal, Role
 from svc.proxy.sessions.first_frame import read_open
-from svc.proxy.sessions.limits import ConnectorRates
-from svc.proxy.tunnels.queue import RegistrationQueue
-from svc.proxy.tunnels.refusals import RelayStreams
+from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.register import RegistrationCall
-from svc.proxy.uplink.link import AuthorityLink
-from svc.tunnel.routes import RouteTable
-from svc.tunnel.times import TunnelTimes
 from svc.tunnel.transport import CARRY_REFUSED
 
 
 @define
-class TunnelService:
-    """Serves Connectors on the public listener.
-
-    Attributes:
-        queue: Where registrations wait for their turn at Authority.
-        rates: What a Connector may cause by itself.
-        proxy_revoked: Told when Authority ends a registration because this Proxy was revoked.
-    """
-
-    routes: RouteTable
-    link: AuthorityLink
-    verifier: IChainVerifier
-    streams: RelayStreams
-    clock: IReactorTime
-    entropy: Entropy
-    times: TunnelTimes
-    rates: ConnectorRates
-    check_not_revoked: Callable[[Principal], object] = lambda principal: None
-    proxy_revoked: Callable[[], object] = lambda: None
-    queue: RegistrationQueue = field(factory=RegistrationQueue)
+class TunnelService(RegistrationParts):
+    """Serves Connectors on the public listener."""
 
     def service(self) -> RpcService:
         """The methods, as the RPC server takes them."""

@@ -7,8 +7,6 @@ the Connector it is Authority that cannot be reached.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import define, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -27,12 +25,10 @@ from svc.messages.control import (
 from svc.messages.tunnel import Nonce
 from svc.model.ids import random_id
 from svc.model.signing import Signed
+from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.refusals import RelayStreams, refusal_of
 from svc.proxy.uplink.link import UNCONFIGURED
 from svc.runtime.services import bounded
-
-if TYPE_CHECKING:
-    from svc.proxy.tunnels.service import TunnelService
 
 _log = Logger(namespace="svc_proxy")
 
@@ -71,7 +67,7 @@ class PendingRegistration:
     seconds: float
 
     @classmethod
-    def begin(cls, service: TunnelService, node_id: str) -> PendingRegistration:
+    def begin(cls, service: RegistrationParts, node_id: str) -> PendingRegistration:
         """Over a new stream.
 
         Raises:

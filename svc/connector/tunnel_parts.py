@@ -1,0 +1,111 @@
+"""What the connections of one tunnel have in common, and which of them there still are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from svc.connector.inventories import ProxyInventories
+from svc.connector.opening import Openings
+from svc.connector.proxies import Proxies
+from svc.interfaces.rpc import Peer
+from svc.messages.tunnel import encode_registration
+from svc.model.cluster.registration import DeclaredResource, Registration
+from svc.model.signing import Signed
+from svc.rpc.max_age import Freshness
+from svc.runtime.services import BackgroundTasks
+from svc.tunnel.times import TunnelTimes
+
+
+@frozen
+class ConnectorIdentity:
+    """What a Connector says of itself, the same in every cycle.
+
+    Attributes:
+        instance_id: New with each process.
+        resources: What its configuration declares.
+    """
+
+    cluster: str
+    node_id: str
+    instance_id: str
+    version: str
+    resources: tuple[DeclaredResource, ...]
+    capabilities: tuple[str, ...] = ()
+
+
+class Departing(Protocol):
+    """A connection of the tunnel, which may be told to end."""
+
+    def leave(self) -> None:
+        """End it in good order; idempotent."""
+
+
+@define(eq=False)
+class TunnelParts:
+    """What the cycles and connections of one tunnel share.
+
+    Attributes:
+        proxies: Where it may lead, shared with the other tunnels.
+        proxy_of: The node id of the Proxy at the other end, from its verified
+            certificate; raises SvcError for anybody else (:func:`proxy_by`).
+        sign: Signs the bytes of a registration with our node key.
+        fresh: Says when a connection is to be made anew.
+        inventories: What each Proxy told us to serve.
+    """
+
+    connector: ConnectorIdentity
+    proxies: Proxies
+    proxy_of: Callable[[Peer], str]
+    sign: Callable[[bytes], Signed]
+    openings: Openings
+    tasks: BackgroundTasks
+    clock: IReactorTime
+    times: TunnelTimes = field(factory=TunnelTimes)
+    fresh: Freshness = field()
+    inventories: ProxyInventories = field(factory=ProxyInventories)
+    legs: set[Departing] = field(factory=set, init=False)
+    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+
+    @fresh.default
+    def _ageless(self) -> Freshness:
+        return Freshness(self.clock)
+
+    async def ended(self) -> None:
+        """Wait until every connection there still is has closed."""
+        if self.legs:
+            waiting: Deferred[None] = Deferred(self._waiting.remove)
+            self._waiting.append(waiting)
+            await waiting
+
+    def gone(self, leg: Departing) -> None:
+        """Nothing of this connection is left.  Called by its cycle."""
+        self.legs.discard(leg)
+        if not self.legs:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
+
+    def registration(self, proxy_id: str, nonce: bytes) -> Signed:
+        """Signed over Authority's nonce; each is of a higher generation than the last."""
+        me = self.connector
+        return self.sign(
+            encode_registration(
+                Registration(
+                    me.cluster,
+                    me.node_id,
+                    proxy_id,
+                    nonce,
+                    me.resources,
+                    me.instance_id,
+                    self.proxies.next_generation(),
+                    me.version,
+                    me.capabilities,
+                    self.inventories.generation(proxy_id),
+                )
+            )
+        )

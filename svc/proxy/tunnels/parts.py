@@ -1,0 +1,41 @@
+"""What every registration at a Proxy shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+
+from svc.interfaces.identity import IChainVerifier
+from svc.model.ids import Entropy
+from svc.model.principal import Principal
+from svc.proxy.sessions.limits import ConnectorRates
+from svc.proxy.tunnels.queue import RegistrationQueue
+from svc.proxy.tunnels.refusals import RelayStreams
+from svc.proxy.uplink.link import AuthorityLink
+from svc.tunnel.routes import RouteTable
+from svc.tunnel.times import TunnelTimes
+
+
+@define
+class RegistrationParts:
+    """The routes, the way to Authority, and the limits of Connectors.
+
+    Attributes:
+        queue: Where registrations wait for their turn at Authority.
+        rates: What a Connector may cause by itself.
+        proxy_revoked: Told when Authority ends a registration because this Proxy was revoked.
+    """
+
+    routes: RouteTable
+    link: AuthorityLink
+    verifier: IChainVerifier
+    streams: RelayStreams
+    clock: IReactorTime
+    entropy: Entropy
+    times: TunnelTimes
+    rates: ConnectorRates
+    check_not_revoked: Callable[[Principal], object] = lambda principal: None
+    proxy_revoked: Callable[[], object] = lambda: None
+    queue: RegistrationQueue = field(factory=RegistrationQueue)
