@@ -108,7 +108,7 @@ class Cluster:
             SvcError: what a start would be refused for, too.
         """
         settings = load_settings(str(config), "authority", {})
-        runtime = Runtime(Clock(), time.time, os.urandom, {})
+        runtime = Runtime(reactor=Clock(), now=time.time, entropy=os.urandom, environ={})
         kinds = load_kinds(settings.plugins.kinds).by_name
         assert settings.state_dir is not None
         state = StateDirectory(Path(settings.state_dir))
@@ -123,7 +123,15 @@ class Cluster:
         finally:
             state.release()
         words = vocabulary(*(kind_terms(kind.request_kind, kind.terms) for kind in kinds.values()))
-        return cls(settings, keys, desk, identity, identities, kinds, words)
+        return cls(
+            settings=settings,
+            keys=keys,
+            desk=desk,
+            identity=identity,
+            identity_store=identities,
+            kinds=kinds,
+            words=words,
+        )
 
     @property
     def name(self) -> str:
@@ -143,7 +151,15 @@ class Cluster:
         audit_key = self.identity_store.audit_key().public_key().public_bytes_raw()
         leaf = Leaf(facts.serial, digest, facts.not_after)
         name = f"authority-{self.origin[:8]}"
-        return Node(self.origin, name, "authority", digest, audit_key, leaf, time.time())
+        return Node(
+            id=self.origin,
+            name=name,
+            role="authority",
+            key_sha256=digest,
+            audit_key=audit_key,
+            leaf=leaf,
+            enrolled_at=time.time(),
+        )
 
     def sealer(self) -> Sealer:
         """Seals records as this cluster classifies them."""
@@ -153,32 +169,48 @@ class Cluster:
         """Writes this Authority's records; knows of no earlier one yet."""
         ledger = StateLedger(origin_verifier(self.keys.root_der, self.name))
         key = origin_key(self.keys)
-        return Recorder(self.origin, self.sealer(), time.time, os.urandom, ledger, key)
+        return Recorder(
+            origin=self.origin,
+            sealer=self.sealer(),
+            now=time.time,
+            entropy=os.urandom,
+            ledger=ledger,
+            key=key,
+        )
 
     def issuers(
         self, store: IStore, knowledge: ClusterStateCache, recorder: Recorder
     ) -> IssuerRotation:
         """Enters the issuing CAs."""
         return IssuerRotation(
-            self.desk,
-            knowledge,
-            store,
-            recorder,
-            time.time,
-            lambda kind: self.desk.keys.issuers[kind],
-            in_line,
-            lambda kind, is_stale: None,
+            desk=self.desk,
+            knowledge=knowledge,
+            store=store,
+            recorder=recorder,
+            now=time.time,
+            load=lambda kind: self.desk.keys.issuers[kind],
+            in_thread=in_line,
+            is_stale=lambda kind, is_stale: None,
         )
 
     async def in_force(self, store: IReadOnlyStore) -> InForce:
         """What is in force by the rows of *store* and the signed records behind them."""
         knowledge = ClusterStateCache(store, self.recorder().ledger, time.time)
         read = await knowledge.survey()
-        policy = PolicyInForce(self.name, self.words, self.kinds, _let_in, in_line, _told)
+        policy = PolicyInForce(
+            cluster=self.name,
+            vocabulary=self.words,
+            kinds=self.kinds,
+            guard=_let_in,
+            in_thread=in_line,
+            in_force=_told,
+        )
         await policy.follow(knowledge.facts)
         assert policy.engine is not None
         unsigned = tuple(one.subject for one in read.unsigned)
-        return InForce(knowledge.facts, policy.engine, unsigned, self.kinds)
+        return InForce(
+            facts=knowledge.facts, engine=policy.engine, unsigned=unsigned, kinds=self.kinds
+        )
 
     def add_head(self, tx: ITransaction) -> None:
         """Sign a head over all records, and put it where other Authorities find it."""

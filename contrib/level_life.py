@@ -104,16 +104,16 @@ class Life:
     def ids(self) -> Ids:
         """What rows of tables without a facet refer to."""
         return Ids(
-            self.cluster.origin,
-            self.nodes["c1"],
-            self.people["ada"],
-            self.people["ben"],
-            "dev",
-            LEDGER,
-            self.session,
-            digest("ben's certificate"),
-            3,
-            2,
+            authority=self.cluster.origin,
+            connector=self.nodes["c1"],
+            person=self.people["ada"],
+            approver=self.people["ben"],
+            group="dev",
+            resource=LEDGER,
+            session=self.session,
+            certificate=digest("ben's certificate"),
+            version=3,
+            parent=2,
         )
 
     def _found(self, tx: ITransaction) -> None:
@@ -139,12 +139,30 @@ class Life:
             if role == "proxy":
                 names = ("edge1.example",)
                 audit_key = self.audit_key.public_key().public_bytes_raw()
-            tx.nodes.register(Node(id, name, role, key, audit_key, leaf, self.at, names=names))
+            tx.nodes.register(
+                Node(
+                    id=id,
+                    name=name,
+                    role=role,
+                    key_sha256=key,
+                    audit_key=audit_key,
+                    leaf=leaf,
+                    enrolled_at=self.at,
+                    names=names,
+                )
+            )
             self.nodes[name] = id
         tx.nodes.revoke(self.nodes["c0"], self.at + 1)
         tx.nodes.seen(self.nodes["c1"], self.at + 2, "0.10.0")
         for id, joins in (("waiting", TokenRole.CONNECTOR), ("spent", TokenRole.PROXY)):
-            token = TokenRecord(id, digest(id), joins, self.at + DAY, f"{id}1", ("a.example",))
+            token = TokenRecord(
+                id=id,
+                secret_sha256=digest(id),
+                role=joins,
+                expires_at=self.at + DAY,
+                bound_to=f"{id}1",
+                names=("a.example",),
+            )
             tx.tokens.add(token, self.at)
         tx.tokens.spend("spent", digest("spent"), self.at + 1)
 
@@ -157,20 +175,28 @@ class Life:
             tx.people.add(Person(id, name, groups=those, salt=os.urandom(16)), self.at)
             sha256 = digest(f"{name}'s certificate")
             serial = sha256.hex()[:16]
-            tx.certificates.issued(IssuedCertificate(sha256, serial, id, self.at, self.at + DAY))
+            tx.certificates.issued(
+                IssuedCertificate(
+                    sha256=sha256,
+                    serial=serial,
+                    person_id=id,
+                    issued_at=self.at,
+                    expires=self.at + DAY,
+                )
+            )
         tx.people.revoke(self.people["mallory"], self.at + 1)
         tx.certificates.revoke(digest("eve's certificate"), self.at + 1)
 
     def _resources(self, tx: ITransaction) -> None:
         c1 = self.nodes["c1"]
         for one in (
-            Resource(LEDGER, "tcp", {"zone": "books"}, c1),
-            Resource(VAULT, "tcp", {"zone": "vault"}, c1),
-            Resource(HOST, "ssh", {}, c1),
+            Resource(id=LEDGER, kind="tcp", labels={"zone": "books"}, assigned_to=c1),
+            Resource(id=VAULT, kind="tcp", labels={"zone": "vault"}, assigned_to=c1),
+            Resource(id=HOST, kind="ssh", labels={}, assigned_to=c1),
             Resource(SPARE, "tcp"),
         ):
             tx.catalog.add(one, self.at)
-        offered = [Undeclared("attic", "tcp", c1, self.at + 3)]
+        offered = [Undeclared(id="attic", kind="tcp", node_id=c1, seen_at=self.at + 3)]
         tx.catalog.registered(c1, [LEDGER, VAULT], offered, self.at + 3)
 
     async def _sessions(self, standing: InForce) -> None:
@@ -212,17 +238,20 @@ class Life:
                     details={"proxy_id": self.nodes["edge1"], "connector_id": self.nodes["c1"]},
                 )
                 session = Session(
-                    uid,
-                    self.people["ada"],
-                    LEDGER,
-                    "tcp",
-                    self.nodes["c1"],
-                    self.nodes["edge1"],
-                    decision_id,
-                    self.at + 4,
+                    uid=uid,
+                    person_id=self.people["ada"],
+                    resource_id=LEDGER,
+                    kind="tcp",
+                    connector_id=self.nodes["c1"],
+                    proxy_id=self.nodes["edge1"],
+                    decision_id=decision_id,
+                    started_at=self.at + 4,
                 )
                 tx.sessions.insert(session)
-            tx.sessions.end(self.session, SessionEnd(self.at + 9, "closed", 512, 1024))
+            tx.sessions.end(
+                self.session,
+                SessionEnd(at=self.at + 9, reason="closed", bytes_up=512, bytes_down=1024),
+            )
             self.recorder.append(
                 tx,
                 SESSION_END,
@@ -237,7 +266,13 @@ class Life:
     def _spool(self, count: int) -> list[SpoolRow]:
         """The first rows of the Proxy's spool."""
         edge = self.nodes["edge1"]
-        maker = RowMaker(edge, self.audit_key, self.cluster.sealer(), time.time, os.urandom)
+        maker = RowMaker(
+            origin=edge,
+            key=self.audit_key,
+            sealer=self.cluster.sealer(),
+            now=time.time,
+            entropy=os.urandom,
+        )
         records = [maker.opening(self.spool, ())]
         while len(records) < count:
             made = AuditRecord(
@@ -261,13 +296,20 @@ class Life:
 
     def _queued(self, tx: ITransaction, rows: Iterable[tuple[int, SpoolRow]]) -> None:
         origin = self.nodes["edge1"]
-        tx.outbox.add([Offered(row, origin, self.spool, n) for n, row in rows], self.at + 5)
+        tx.outbox.add(
+            [Offered(row=row, origin=origin, spool_id=self.spool, n=n) for n, row in rows],
+            self.at + 5,
+        )
 
     async def _signed_queue(self) -> None:
         """Rows in the log, a held one, one that was thrown away, and one that waits."""
         first, second, third, fourth = self._spool(4)
         drain = QueueConsumer(
-            self.store, self.recorder, OriginKeys(self.knowledge), time.time, lambda reason: None
+            store=self.store,
+            recorder=self.recorder,
+            keys=OriginKeys(self.knowledge),
+            now=time.time,
+            held=lambda reason: None,
         )
         await self.knowledge.refresh()
         bad = evolve(third, signature=bytes(64))
@@ -284,13 +326,13 @@ class Life:
         first, second, third = self._spool(3)
         self._queued(tx, [(2, evolve(second, key_id="", signature=b"")), (3, third)])
         tx.outbox.hold(tx.outbox.rows(0, 9)[1].id, Hold.UNKNOWN_KEY, self.at + 6)
-        hole = Hole(1, 1, GENESIS, None, self.at + 5)
+        hole = Hole(first=1, last=1, before=GENESIS, after=None, since=self.at + 5)
         memory = SpoolMemory(2, row_hash(first.canonical), (hole,))
         tx.spools.keep(self.nodes["edge1"], self.spool, memory)
 
     def _authorities(self, tx: ITransaction) -> None:
         """Who led has left the lease; its sign of life stays."""
-        me = Member("authority1", self.cluster.origin, "first", 7)
+        me = Member(owner="authority1", node_id=self.cluster.origin, instance="first", beats=7)
         tx.lease.appear(me, None)
         lease = tx.lease.take(me.owner, me.instance, tx.lease.held())
         assert lease is not None

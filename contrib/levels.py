@@ -86,7 +86,12 @@ def copy_at(cluster: Cluster, level: int) -> list[bytes]:
     database = SqliteDatabase(connection)
     apply_pending(database, known, lambda: read_ledger(connection), f"level {level}", time.time)
     clock: Any = Clock()  # nobody waits for an answer that is there at once
-    needs = StoreNeeds(clock, time.time, lambda fn, *args: fn(*args), chain_hash)
+    needs = StoreNeeds(
+        clock=clock,
+        now=time.time,
+        call_from_thread=lambda fn, *args: fn(*args),
+        chain_hash=chain_hash,
+    )
     store = MemoryStore.over(connection, needs)
     finished(Life(cluster, store, _SIGNED in at).live(database))
     lines = list(SqliteCopy(connection, chain_hash).lines({"made": f"at level {level}"}))

@@ -201,7 +201,15 @@ def read_head(form: dict[str, Any], place: str, keys: Keys) -> Head:
     log = member(head, "cluster", str, place), member(head, "log_id", str, place)
     size, root = member(head, "tree_size", int, place), digest(head.get("root"), place)
     last_hash = digest(head.get("last_hash"), place)
-    return Head(place, log, size, root, last_hash, member(head, "time", str, place), key_id)
+    return Head(
+        place=place,
+        log=log,
+        size=size,
+        root=root,
+        last_hash=last_hash,
+        time=member(head, "time", str, place),
+        key_id=key_id,
+    )
 
 
 class History:

@@ -108,7 +108,9 @@ def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str,
     data = _read(label, path)
     module = _import(label, f"{PACKAGE}.{prefix}_{name}", path, data)
     provider = _provider(interface, name, label, module)
-    record = PluginRecord(name, path, _version(path), sha256(data).hexdigest())
+    record = PluginRecord(
+        name=name, path=path, version=_version(path), sha256=sha256(data).hexdigest()
+    )
     return Loaded(provider, record)
 
 

@@ -111,7 +111,7 @@ class RolePlugin:
         log_filter = parse_filter(os.environ.get("RUST_LOG"))
         settings = load_settings(path, self.name, os.environ)
         lines.settle(log_filter, settings.profile)
-        runtime = Runtime(reactor, time.time, os.urandom, os.environ)
+        runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=os.environ)
         process: Any
         if self.name == "client":
             from svc.compose.client import make_client

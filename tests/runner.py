@@ -112,7 +112,14 @@ class Running:
         told = text
         if end is not None:
             told = text[text.index(_RULE) : end.start()] if _RULE in text else ""
-        return Outcome(self.group, status, counts, told, monotonic() - self.since, cpu_secs)
+        return Outcome(
+            group=self.group,
+            status=status,
+            counts=counts,
+            told=told,
+            secs=monotonic() - self.since,
+            cpu_secs=cpu_secs,
+        )
 
 
 def modules(names: Iterable[str], root: Path = ROOT) -> list[str]:

@@ -86,7 +86,9 @@ class ForkTests(SynchronousTestCase):
     def test_ended_at_once(self) -> None:
         """A child that is ended before it leads its session ends as well."""
         for number in range(10):
-            child = Child("up", svc_command("up"), self.home, self.home / f"{number}.log")
+            child = Child(
+                name="up", words=svc_command("up"), home=self.home, log=self.home / f"{number}.log"
+            )
             child.start()
             child.end()
             self.assertFalse(child.is_alive)

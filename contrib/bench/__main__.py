@@ -63,7 +63,7 @@ def measured(groups: Iterable[str], megabytes: int, records: int) -> list[Row]:
     rows: list[Row] = []
     with ExitStack() as ending:
         directory = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
-        bench = Bench(ending, directory, megabytes, records)
+        bench = Bench(ending=ending, directory=directory, megabytes=megabytes, records=records)
         for name in GROUPS:
             if name in groups:
                 began = time.monotonic()

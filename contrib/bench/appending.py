@@ -22,7 +22,9 @@ _RECORD = (
 
 
 async def _append(reactor: Any, url: str, writers: int, secs: float) -> None:
-    needs = StoreNeeds(reactor, time.time, reactor.callFromThread, chain_hash)
+    needs = StoreNeeds(
+        clock=reactor, now=time.time, call_from_thread=reactor.callFromThread, chain_hash=chain_hash
+    )
     factory = store_sqlite if url.startswith("sqlite:") else store_postgresql
     store = factory.open(url, needs)
     begun, numbers = time.monotonic(), iter(range(1 << 40))

@@ -122,7 +122,7 @@ def _log(file: Path, directory: Path) -> OutsideLog:
     place = StorePlace(store_sqlite, url)
     origins = origin_verifier(keys.root_der, _CLUSTER)
     judge = head_verifier(keys.root_der, _CLUSTER)
-    return OutsideLog(place, keeper, judge, _CLUSTER, origins)
+    return OutsideLog(store=place, keeper=keeper, judge=judge, cluster=_CLUSTER, origins=origins)
 
 
 def _copy(store: IStore, kept: sqlite3.Connection) -> None:
@@ -167,11 +167,11 @@ def _record(n: int) -> AuditRecord:
         policy_version=3,
         catalog_version=9,
         request=AccessRequest(
-            "connect",
-            EntityUid("User", "p" * 26),
-            "tcpConnect",
-            EntityUid("TcpService", "db1"),
-            {"hour": 9, "weekday": 3, "proxy_reported": {"source_address": "192.0.2.7"}},
+            request_kind="connect",
+            principal=EntityUid("User", "p" * 26),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", "db1"),
+            context={"hour": 9, "weekday": 3, "proxy_reported": {"source_address": "192.0.2.7"}},
         ),
         entities_digest=_ENTITIES.digest,
         details={"source_address": "192.0.2.7", "proxy_id": "x" * 26, "connector_id": "c" * 26},

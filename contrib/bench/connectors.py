@@ -54,7 +54,7 @@ class Many:
     _roles: list[Any] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
-        self.runtime = Runtime(reactor, time.time, os.urandom, {})
+        self.runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ={})
 
         table = {
             "cluster": self.asked["cluster"],

@@ -128,11 +128,11 @@ def _pairs(size: Size, hour: int = 9) -> Iterator[AccessRequest]:
     for pair in Random(1).sample(range(count * count), min(count * count, _QUESTIONS)):
         person, service = divmod(pair, count)
         yield AccessRequest(
-            "connect",
-            EntityUid("User", f"u{person}"),
-            "tcpConnect",
-            EntityUid("TcpService", f"s{service}"),
-            {
+            request_kind="connect",
+            principal=EntityUid("User", f"u{person}"),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", f"s{service}"),
+            context={
                 "hour": hour,
                 "weekday": 3,
                 "now": 1_900_000_000,
@@ -149,7 +149,7 @@ def _entities(size: Size) -> tuple[Entity, ...]:
     for n in range(others):
         facts.append(PersonFacts(f"u{n}", f"name{n}", (f"g{n % groups}", f"g{n * 7 % groups}")))
         labels = {"env": ("prod", "test")[n % 2], "team": f"t{n % groups}"}
-        facts.append(ResourceFacts(f"s{n}", "TcpService", "tcp", labels))
+        facts.append(ResourceFacts(id=f"s{n}", entity_type="TcpService", kind="tcp", labels=labels))
     return entities_of(facts, "bench.example")
 
 

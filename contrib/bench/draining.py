@@ -51,22 +51,38 @@ _ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
 
 
 async def _measure(reactor: Any, url: str, count: int) -> None:
-    needs = StoreNeeds(reactor, time.time, reactor.callFromThread, chain_hash)
+    needs = StoreNeeds(
+        clock=reactor, now=time.time, call_from_thread=reactor.callFromThread, chain_hash=chain_hash
+    )
     factory = store_sqlite if url.startswith("sqlite:") else store_postgresql
     store = factory.open(url, needs)
     keys = make_cluster(_CLUSTER, time.time, os.urandom)
     sealer = Sealer(os.urandom, {fact.name: fact for fact in vocabulary().terms.facts})
     ledger = StateLedger(origin_verifier(keys.root_der, _CLUSTER))
-    recorder = Recorder(_LEADER, sealer, time.time, os.urandom, ledger, origin_key(keys))
+    recorder = Recorder(
+        origin=_LEADER,
+        sealer=sealer,
+        now=time.time,
+        entropy=os.urandom,
+        ledger=ledger,
+        key=origin_key(keys),
+    )
     key = ed25519.Ed25519PrivateKey.generate()
     await store.run("register", lambda tx: _register(tx, recorder, key))
     knowledge = ClusterStateCache(store, ledger, time.time)
     await knowledge.refresh()
-    rows = _made(RowMaker(_ORIGIN, key, sealer, time.time, os.urandom), count)
+    rows = _made(
+        RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom), count
+    )
     for start in range(0, count, BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
     drain = QueueConsumer(
-        store, recorder, OriginKeys(knowledge), time.time, lambda _: None, _MAY_WRITE
+        store=store,
+        recorder=recorder,
+        keys=OriginKeys(knowledge),
+        now=time.time,
+        held=lambda _: None,
+        may_write=_MAY_WRITE,
     )
     begun = time.monotonic()
     await drain.drain()
@@ -97,7 +113,17 @@ async def _appended(store: IStore, rows: Sequence[SpoolRow]) -> float:
 
 def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateKey) -> None:
     public, leaf = key.public_key().public_bytes_raw(), Leaf("01", bytes(32), 9e9)
-    tx.nodes.register(Node(_ORIGIN, "edge1", "proxy", bytes(32), public, leaf, 1.0))
+    tx.nodes.register(
+        Node(
+            id=_ORIGIN,
+            name="edge1",
+            role="proxy",
+            key_sha256=bytes(32),
+            audit_key=public,
+            leaf=leaf,
+            enrolled_at=1.0,
+        )
+    )
     adopt(tx, recorder, operator(0), time.time())
 
 
@@ -106,7 +132,7 @@ def _made(maker: RowMaker, count: int) -> list[Offered]:
     record = maker.opening(spool_id, ())
     for n in range(1, count + 1):
         row = maker.row(record, SpoolPlace(spool_id, n, tip))
-        rows.append(Offered(row, _ORIGIN, spool_id, n))
+        rows.append(Offered(row=row, origin=_ORIGIN, spool_id=spool_id, n=n))
         tip = row_hash(row.canonical)
         record = _decision()
     return rows
@@ -115,11 +141,11 @@ def _made(maker: RowMaker, count: int) -> list[Offered]:
 def _decision() -> AuditRecord:
     at = time.time()
     request = AccessRequest(
-        "connect",
-        EntityUid("User", _PERSON),
-        "tcpConnect",
-        EntityUid("TcpService", "db1"),
-        context_at(at, "192.0.2.7"),
+        request_kind="connect",
+        principal=EntityUid("User", _PERSON),
+        action="tcpConnect",
+        resource=EntityUid("TcpService", "db1"),
+        context=context_at(at, "192.0.2.7"),
     )
     return AuditRecord(
         event_id=event_id(at, os.urandom),

@@ -103,7 +103,7 @@ def _serve_ours(state: Path, config: Path) -> None:
 
     reactor: Any = installed
     reactor.seconds = time.monotonic
-    runtime = Runtime(reactor, time.time, os.urandom, {})
+    runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ={})
     settings = load_settings(str(config), "proxy", {})
     identity = TransportIdentity.load(IdentityStore(state), time.time)
     late = LateFactory(reactor, settings.limits.max_handshakes)

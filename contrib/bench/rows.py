@@ -79,7 +79,16 @@ def _row(
     if goal.value is not None:
         words.append(f"{sign} {goal.value:g} {unit}")
     met = is_met if words else None
-    return Row(name, value, unit, peer, peer_value, ratio, ", ".join(words), met)
+    return Row(
+        name=name,
+        value=value,
+        unit=unit,
+        peer=peer,
+        peer_value=peer_value,
+        ratio=ratio,
+        goal=", ".join(words),
+        met=met,
+    )
 
 
 def table(rows: Sequence[Row]) -> str:

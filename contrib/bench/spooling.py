@@ -85,7 +85,9 @@ async def _ours(reactor: Any, path: Path, writers: int) -> None:
     thread = ThreadPool(0, 1, "spool")
     thread.start()
     key = Ed25519PrivateKey.generate()
-    maker = RowMaker(_ORIGIN, key, Sealer(os.urandom), time.time, os.urandom)
+    maker = RowMaker(
+        origin=_ORIGIN, key=key, sealer=Sealer(os.urandom), now=time.time, entropy=os.urandom
+    )
     files = SpoolFiles(path, maker, SpoolQuota(1 << 34))
     spool = Spool(files, lambda call: deferToThreadPool(reactor, thread, call))
     await spool.open()

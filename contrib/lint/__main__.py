@@ -6,20 +6,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from contrib.lint.classes import class_names, docstrings, positional
 from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
 from contrib.lint.sizes import sizes
 from contrib.lint.source import Finding, sources
 from contrib.lint.words import committed, words
 
+TREE_RULES = (class_names, positional, docstrings)
 RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences)
 
 
 def findings(root: Path) -> Iterator[Finding]:
     """Yield every finding in the tree at ``root``."""
-    for source in sources(root):
+    every = list(sources(root))
+    for source in every:
         for rule in RULES:
             yield from rule(source)
+    for tree_rule in TREE_RULES:
+        yield from tree_rule(every)
     for name in committed(root):
         path = root / name
         if path.is_file():

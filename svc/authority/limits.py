@@ -81,16 +81,16 @@ class AskRates:
             return Budget(word, refusals, Buckets(rate))
 
         return cls(
-            refusals,
-            budget("opens", opens),
-            budget("denials", denials),
-            budget("registrations", calls),
-            budget("renewals", calls),
-            budget("unproven", _UNPROVEN),
-            budget("greetings", _GREETINGS),
-            budget("rows", _ROWS),
-            at_once,
-            Buckets(denials),
+            refusals=refusals,
+            opens=budget("opens", opens),
+            denials=budget("denials", denials),
+            registrations=budget("registrations", calls),
+            renewals=budget("renewals", calls),
+            unproven=budget("unproven", _UNPROVEN),
+            greetings=budget("greetings", _GREETINGS),
+            rows=budget("rows", _ROWS),
+            at_once=at_once,
+            claims=Buckets(denials),
         )
 
     # -- a Proxy

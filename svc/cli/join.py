@@ -113,4 +113,4 @@ def runtime(globals_: Globals, reactor: Any) -> Runtime:
     if reactor is not None:
         # A stepped host clock moves no timer (D3): before anything is scheduled.
         reactor.seconds = time.monotonic
-    return Runtime(reactor, time.time, os.urandom, globals_.environ)
+    return Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=globals_.environ)

@@ -61,7 +61,13 @@ def _made(globals_: Globals, reactor: Any, settings: Any, services: Iterable[Rpc
     from svc.compose.process import make_process
     from svc.runtime.context import Runtime
 
-    runtime = Runtime(reactor, time.time, os.urandom, globals_.environ, crash_point(globals_))
+    runtime = Runtime(
+        reactor=reactor,
+        now=time.time,
+        entropy=os.urandom,
+        environ=globals_.environ,
+        crash_point=crash_point(globals_),
+    )
     return make_process(runtime, settings, services)
 
 

@@ -134,16 +134,21 @@ def init(
     wanted = (ALL,) if is_one else tuple(dict.fromkeys(roles)) or SEPARATE
     served = resources or (("ssh-here=ssh:127.0.0.1:22",) if set(wanted) - {"proxy"} else ())
     plan = InitPlan(
-        Path(os.path.normpath(directory.absolute())),
-        cluster,
-        wanted,
-        host,
-        names or ("localhost", "127.0.0.1"),
-        InitPorts(public_port, authority_port, authority_port + 1, authority_port + 2),
-        tuple(read_served(text) for text in served),
-        ca_pin.lower().removeprefix("sha256:"),
-        None if root_key_to is None else root_key_to.absolute(),
-        {} if ca_days is None else {ISSUING_CA_DAYS: ca_days},
+        directory=Path(os.path.normpath(directory.absolute())),
+        cluster=cluster,
+        roles=wanted,
+        host=host,
+        public_names=names or ("localhost", "127.0.0.1"),
+        ports=InitPorts(
+            public=public_port,
+            control=authority_port,
+            join=authority_port + 1,
+            renewal=authority_port + 2,
+        ),
+        served=tuple(read_served(text) for text in served),
+        ca_pin=ca_pin.lower().removeprefix("sha256:"),
+        root_key=None if root_key_to is None else root_key_to.absolute(),
+        numbers={} if ca_days is None else {ISSUING_CA_DAYS: ca_days},
     )
     pin = _made(globals_, plan)
     lines = list(Next(plan, program(), pin).lines())
@@ -183,7 +188,9 @@ def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
 
     async def show(reactor: Any) -> None:
         runtime = _runtime(globals_, reactor)
-        shows.append(Show(runtime, kept, _founding(runtime), _say, program()))
+        shows.append(
+            Show(runtime=runtime, kept=kept, found=_founding(runtime), say=_say, program=program())
+        )
         await shows[0].run(once=once)
 
     try:
@@ -216,7 +223,7 @@ def _founding(runtime: Runtime) -> Any:
             directory,
             CLUSTER,
             (ALL,),
-            ports=InitPorts(ports.public, ports.control, 0, 0),
+            ports=InitPorts(public=ports.public, control=ports.control, join=0, renewal=0),
             served=served,
             numbers={
                 "audit.head_after_secs": 0.25,
@@ -287,7 +294,7 @@ def _asking(reactor: Any) -> Any:
 def _runtime(globals_: Globals, reactor: Any) -> Runtime:
     from svc.runtime.context import Runtime
 
-    return Runtime(reactor, time.time, os.urandom, globals_.environ)
+    return Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=globals_.environ)
 
 
 def _log_warnings(globals_: Globals, otherwise: str = _QUIET) -> None:

@@ -43,7 +43,15 @@ class CutSessions:
 
     def note(self, resource: str, over: SessionOver) -> None:
         """Remember and log one."""
-        self.kept.append(CutSession(self.now(), resource, over.reason, over.text, over.decision_id))
+        self.kept.append(
+            CutSession(
+                at=self.now(),
+                resource=resource,
+                reason=over.reason,
+                text=over.text,
+                decision_id=over.decision_id,
+            )
+        )
         _log.warn(
             "session ended",
             resource=resource,

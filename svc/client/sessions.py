@@ -209,14 +209,16 @@ class ClientSession:
             dialer = self._dialer
             if dialer.lanes is not None:
                 after = dialer.lanes.after
-                endpoint = MovingEndpoint(endpoint, dialer.clock, after, self._carried_enough)
+                endpoint = MovingEndpoint(
+                    below=endpoint, clock=dialer.clock, after=after, ask=self._carried_enough
+                )
             creator = dialer.connector_tls(self._connector_id)
             endpoint = SessionTlsEndpoint(
-                endpoint,
-                creator.clientConnectionForTLS,
-                dialer.clock,
-                dialer.handshake_secs,
-                self._begin_with,
+                below=endpoint,
+                make=creator.clientConnectionForTLS,
+                clock=dialer.clock,
+                seconds=dialer.handshake_secs,
+                early=self._begin_with,
             )
         try:
             return await endpoint.connect(factory)

@@ -184,12 +184,12 @@ class PersonSide:
         """Says when a connection to a Proxy is to be made anew."""
         runtime = self.runtime
         return Freshness(
-            runtime.reactor,
-            runtime.now,
-            self.identity,
-            self.identity.verifier,
-            frozenset({Role.PROXY}),
-            lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+            clock=runtime.reactor,
+            now=runtime.now,
+            identity=self.identity,
+            verifier=self.identity.verifier,
+            roles=frozenset({Role.PROXY}),
+            chance=lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
         )
 
     def dialer(self, channel: Any, tasks: BackgroundTasks | None = None) -> SessionDialer:
@@ -200,21 +200,21 @@ class PersonSide:
         """
         runtime = self.runtime
         return SessionDialer(
-            channel,
-            self.identity,
-            self.identity.verifier,
-            PersonEnd(self.identity).begun,
-            runtime.reactor,
-            runtime.now,
-            runtime.entropy,
-            self.settings.limits.handshake_secs,
-            None
+            channel=channel,
+            identity=self.identity,
+            verifier=self.identity.verifier,
+            connector_tls=PersonEnd(self.identity).begun,
+            clock=runtime.reactor,
+            now=runtime.now,
+            entropy=runtime.entropy,
+            handshake_secs=self.settings.limits.handshake_secs,
+            lanes=None
             if tasks is None
             else PersonLanes(
-                lane_to(runtime.reactor),
-                self.settings.client.direct_lane_after,
-                tasks,
-                runtime.reactor,
+                to=lane_to(runtime.reactor),
+                after=self.settings.client.direct_lane_after,
+                tasks=tasks,
+                clock=runtime.reactor,
             ),
         )
 
@@ -252,7 +252,9 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for svc up: a Proxy to dial")
-    return PersonSide(runtime, settings, state, store, identity, kinds)
+    return PersonSide(
+        runtime=runtime, settings=settings, state=state, store=store, identity=identity, kinds=kinds
+    )
 
 
 def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
@@ -292,28 +294,37 @@ def _assembled(
     head = KnownHead(greatest_head(reactor, side.state / "audit-head", root, cluster))
     head.greatest.load()
     link = ProxyLink(
-        reactor,
-        side.ways,
-        lambda seen: resident.listed(seen),
-        runtime.jitter,
-        tasks,
-        side.freshness(),
-        dial_secs(side.settings.limits.handshake_secs, _REACH_SECS),
-        lambda: head.line,
-        head.take,
+        clock=reactor,
+        ways=side.ways,
+        listed=lambda seen: resident.listed(seen),
+        jitter=runtime.jitter,
+        tasks=tasks,
+        fresh=side.freshness(),
+        dial_secs=dial_secs(side.settings.limits.handshake_secs, _REACH_SECS),
+        head=lambda: head.line,
+        heads=head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
     desk = StatusService(
-        resident, link, side.identity, refusals, reactor, head, side.take_new_identity
+        resident=resident,
+        link=link,
+        identity=side.identity,
+        refusals=refusals,
+        clock=reactor,
+        head=head,
+        renew=side.take_new_identity,
     )
     control = BoundPort(
-        "state_dir",
-        str(sockets.path / SOCKET),
-        UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
-        ControlFactory(UnixGuard(uid), desk.answer, tasks.spawn),
+        key="state_dir",
+        address=str(sockets.path / SOCKET),
+        endpoint=UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
+        factory=ControlFactory(UnixGuard(uid), desk.answer, tasks.spawn),
     )
     fresh = PeriodicTask(
-        reactor, _LOOK_FOR_IDENTITY_SECS, _renewing(side), "looking for a new identity"
+        clock=reactor,
+        interval=_LOOK_FOR_IDENTITY_SECS,
+        call=_renewing(side),
+        what="looking for a new identity",
     )
     tree = AsyncMultiService()
     parts: tuple[Any, ...] = (
@@ -324,7 +335,13 @@ def _assembled(
         control,
         link,
         fresh,
-        PeriodicTask(reactor, RETRY_SECS, resident.retry, "opening local endpoints", at_once=False),
+        PeriodicTask(
+            clock=reactor,
+            interval=RETRY_SECS,
+            call=resident.retry,
+            what="opening local endpoints",
+            at_once=False,
+        ),
         EndWarnings(side.identity, reactor),
     )
     for service in parts:
@@ -342,11 +359,11 @@ def _resident(
     reactor, settings, uid = side.runtime.reactor, side.settings, sockets.uid
     return Resident(
         place=Place(
-            side.identity.principal.cluster,
-            uid,
-            side.state,
-            settings.client.native_port_offset,
-            AVAILABLE or settings.client.unprotected_loopback,
+            cluster=side.identity.principal.cluster,
+            uid=uid,
+            state=side.state,
+            offset=settings.client.native_port_offset,
+            tcp=AVAILABLE or settings.client.unprotected_loopback,
         ),
         kinds=side.kinds.by_name,
         dialer=side.dialer(link.channel, tasks),

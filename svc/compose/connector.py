@@ -97,18 +97,25 @@ def make_connector(
     check_identity(runtime, settings, identities)
     ready = Readiness(SERVING, sticky=True)
     parts = ConnectorParts(
-        runtime,
-        settings,
-        metrics,
-        kinds,
-        read_targets(settings, kinds),
-        parse_reach(settings.connector.reach),
-        identities,
-        ready,
+        runtime=runtime,
+        settings=settings,
+        metrics=metrics,
+        kinds=kinds,
+        targets=read_targets(settings, kinds),
+        reach=parse_reach(settings.connector.reach),
+        identities=identities,
+        ready=ready,
     )
     role = ConnectorRole(ready)
     assembled = ConnectorAssembly(parts)
-    node = NodeRole(runtime, settings, identities, Role.CONNECTOR, assembled.services, stopped_by)
+    node = NodeRole(
+        runtime=runtime,
+        settings=settings,
+        identity_store=identities,
+        role=Role.CONNECTOR,
+        assemble=assembled.services,
+        stopped_by=stopped_by,
+    )
     for service in (parts.tasks, node):
         role.addService(service)
     return role
@@ -146,27 +153,31 @@ class ConnectorAssembly:
         end = ConnectorEnd(identity)
         inventories = ProxyInventories()
         openings = Openings(
-            Admission(
-                identity.principal.id,
-                identity.verifier,
-                p.targets,
-                p.runtime.now,
+            admission=Admission(
+                node_id=identity.principal.id,
+                verifier=identity.verifier,
+                targets=p.targets,
+                now=p.runtime.now,
                 inventories=inventories,
             ),
-            p.kinds.by_name,
-            clock,
-            p.reach,
-            end.session,
-            p.runtime.now,
-            lambda event: None,
-            times,
-            p.runtime.traces.spans,
-            lane_to(p.runtime.reactor),
+            kinds=p.kinds.by_name,
+            reactor=clock,
+            reach=p.reach,
+            session_tls=end.session,
+            now=p.runtime.now,
+            told=lambda event: None,
+            times=times,
+            spans=p.runtime.traces.spans,
+            lane_to=lane_to(p.runtime.reactor),
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
         me = ConnectorIdentity(
-            p.settings.cluster, identity.principal.id, instance, __version__, declared
+            cluster=p.settings.cluster,
+            node_id=identity.principal.id,
+            instance_id=instance,
+            version=__version__,
+            resources=declared,
         )
         fresh = freshness(p.runtime, identity, Role.PROXY)
         ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]
@@ -174,27 +185,27 @@ class ConnectorAssembly:
         proxies = Proxies(ways, duplicates.inc)
         tunnels = [
             Tunnels(
-                me,
-                proxies,
-                proxy_by(identity.verifier),
-                lambda data: identity.sign(Purpose.REGISTRATION, data),
-                openings,
-                p.tasks,
-                clock,
-                times,
-                fresh,
-                inventories,
+                connector=me,
+                proxies=proxies,
+                proxy_of=proxy_by(identity.verifier),
+                sign=lambda data: identity.sign(Purpose.REGISTRATION, data),
+                openings=openings,
+                tasks=p.tasks,
+                clock=clock,
+                times=times,
+                fresh=fresh,
+                inventories=inventories,
             )
             for _ in range(p.settings.connector.proxy_connection_count)
         ]
         service = ConnectorService(
-            tunnels,
-            openings,
-            clock,
-            self._delay(),
-            self._told(),
-            lambda: p.ready.met(SERVING),
-            times,
+            tunnels=tunnels,
+            openings=openings,
+            clock=clock,
+            delay=self._delay(),
+            told=self._told(),
+            serving=lambda: p.ready.met(SERVING),
+            times=times,
         )
         renewal = renewal_loop(
             p.runtime,

@@ -14,9 +14,9 @@ from svc.pki.audit_signatures import head_verifier
 def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> LatestCheckpoint:
     """Keeps the greatest head of *cluster*'s log in the file *path*; nothing is read yet."""
     return LatestCheckpoint(
-        path,
-        head_verifier(root, cluster),
-        cluster,
-        cluster,
-        lambda call: deferToThreadPool(reactor, reactor.getThreadPool(), call),
+        path=path,
+        judge=head_verifier(root, cluster),
+        cluster=cluster,
+        log_id=cluster,
+        run_blocking=lambda call: deferToThreadPool(reactor, reactor.getThreadPool(), call),
     )

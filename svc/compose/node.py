@@ -201,12 +201,12 @@ def tls_endpoint(
 def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Freshness:
     """Says when a connection to servers of this role is to be made anew."""
     return Freshness(
-        runtime.reactor,
-        runtime.now,
-        identity,
-        identity.verifier,
-        frozenset({server}),
-        lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+        clock=runtime.reactor,
+        now=runtime.now,
+        identity=identity,
+        verifier=identity.verifier,
+        roles=frozenset({server}),
+        chance=lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
     )
 
 

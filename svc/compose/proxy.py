@@ -136,12 +136,27 @@ def make_proxy(
     public = rpc_listener(runtime, settings, "endpoints.public_listen", address)
     ready = Readiness(IDENTITY, CONTROL, LISTENER, SPOOL, sticky=True)
     parts = ProxyParts(
-        runtime, settings, metrics, state, kinds, identities, public, ready, tuple(services)
+        runtime=runtime,
+        settings=settings,
+        metrics=metrics,
+        state=state,
+        kinds=kinds,
+        identities=identities,
+        public=public,
+        ready=ready,
+        services=tuple(services),
     )
     role = ProxyRole(ready, {"public": public}, parts.lacking)
     stopping = ProxyShutdown(runtime.reactor, settings.limits.drain_secs)
     assembled = ProxyAssembly(parts, stopping)
-    node = NodeRole(runtime, settings, identities, Role.PROXY, assembled.services, stopped_by)
+    node = NodeRole(
+        runtime=runtime,
+        settings=settings,
+        identity_store=identities,
+        role=Role.PROXY,
+        assemble=assembled.services,
+        stopped_by=stopped_by,
+    )
     # Stopped in reverse: the work ends while the listener still answers.
     for service in (parts.tasks, node, public, BoundMarker(ready), stopping):
         role.addService(service)
@@ -182,67 +197,73 @@ class ProxyAssembly:
         listings_changed: list[Callable[[], object]] = []
         routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
-        gate = Gate(holder.engine, p.kinds.by_name, now, p.runtime.entropy, gate_meter(p.metrics))
+        gate = Gate(
+            engine=holder.engine,
+            kinds=p.kinds.by_name,
+            now=now,
+            entropy=p.runtime.entropy,
+            told=gate_meter(p.metrics),
+        )
         sessions = SessionOpens(
-            gate,
-            link.channel,
-            routes,
-            reports,
-            identity.verifier,
-            holder.check_not_revoked,
-            session_meters(p.metrics),
-            clock,
-            now,
-            p.settings.limits.max_sessions_per_person,
-            rates.persons,
-            p.runtime.traces.spans,
-            DirectLanes(self._meetings()),
+            gate=gate,
+            channel=link.channel,
+            routes=routes,
+            reports=reports,
+            verifier=identity.verifier,
+            check_not_revoked=holder.check_not_revoked,
+            meters=session_meters(p.metrics),
+            clock=clock,
+            now=now,
+            max_per_person=p.settings.limits.max_sessions_per_person,
+            rates=rates.persons,
+            spans=p.runtime.traces.spans,
+            direct=DirectLanes(self._meetings()),
         )
         link.claims, link.revoked = lambda: sessions.uids, sessions.proxy_revoked
         listings = Listings(
-            holder.engine,
-            p.kinds.by_name,
-            lambda one: not _is_miss(routes.find(one)),
-            sessions.person,
-            clock,
-            now,
-            lambda: heads.lines,
-            heads.hear,
+            engine=holder.engine,
+            kinds=p.kinds.by_name,
+            is_served=lambda one: not _is_miss(routes.find(one)),
+            person=sessions.person,
+            clock=clock,
+            now=now,
+            heads=lambda: heads.lines,
+            hear=heads.hear,
         )
         listings_changed.append(listings.changed)
         for changed in (listings.changed, sessions.recheck):
             holder.on_change(changed)
         tunnels = TunnelService(
-            routes,
-            link,
-            identity.verifier,
-            relay_streams(p.metrics),
-            clock,
-            p.runtime.entropy,
-            tunnel_times(p.settings),
-            rates.connectors,
-            holder.check_not_revoked,
-            sessions.proxy_revoked,
+            routes=routes,
+            link=link,
+            verifier=identity.verifier,
+            streams=relay_streams(p.metrics),
+            clock=clock,
+            entropy=p.runtime.entropy,
+            times=tunnel_times(p.settings),
+            rates=rates.connectors,
+            check_not_revoked=holder.check_not_revoked,
+            proxy_revoked=sessions.proxy_revoked,
         )
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(
-            lambda: link.lanes,
-            lambda port: self._authority_port(link, port),
-            identity.verifier,
-            lane_meters(p.metrics),
-            clock,
-            anonymous,
+            lanes=lambda: link.lanes,
+            endpoint=lambda port: self._authority_port(link, port),
+            verifier=identity.verifier,
+            meters=lane_meters(p.metrics),
+            clock=clock,
+            anonymous=anonymous,
             check_not_revoked=holder.check_not_revoked,
         )
         public = PublicServices(
-            health,
-            lanes,
-            tunnels,
-            sessions,
-            listings,
-            link.channel,
-            anonymous,
-            p.settings.proxy.public_plaintext,
+            health=health,
+            lanes=lanes,
+            tunnels=tunnels,
+            sessions=sessions,
+            listings=listings,
+            channel=link.channel,
+            anonymous=anonymous,
+            plaintext=p.settings.proxy.public_plaintext,
         )
         self._serve(identity, public)
         for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
@@ -252,9 +273,22 @@ class ProxyAssembly:
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = self._refused(identity, rates, spooling)
         self.stopping.work = Work(
-            health, routes, sessions, listings, reports, refused, spooling.spool, spooling.delivery
+            health=health,
+            routes=routes,
+            sessions=sessions,
+            listings=listings,
+            reports=reports,
+            refused=refused,
+            spool=spooling.spool,
+            delivery=spooling.delivery,
         )
-        summaries = PeriodicTask(clock, EVERY_SECS, refused.tell, "refusals summary", at_once=False)
+        summaries = PeriodicTask(
+            clock=clock,
+            interval=EVERY_SECS,
+            call=refused.tell,
+            what="refusals summary",
+            at_once=False,
+        )
         return [spooling, renewal, link, probes, summaries, spooling.mending(heads, p.ready)]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
@@ -273,7 +307,13 @@ class ProxyAssembly:
         self, identity: TransportIdentity, rates: ProxyRates, spooling: SpoolService
     ) -> RefusalSummaries:
         now, entropy = self.parts.runtime.now, self.parts.runtime.entropy
-        return RefusalSummaries(rates.tally, spooling.spool, identity.principal.id, now, entropy)
+        return RefusalSummaries(
+            tally=rates.tally,
+            sink=spooling.spool,
+            origin=identity.principal.id,
+            now=now,
+            entropy=entropy,
+        )
 
     def _anonymous(self) -> AnonymousCalls:
         limits = self.parts.settings.limits
@@ -289,21 +329,28 @@ class ProxyAssembly:
         most = lanes_of(p.settings)
         if not most:
             return None
-        return Meetings(p.runtime.reactor, p.runtime.entropy, lane_meter(p.metrics), most)
+        return Meetings(
+            reactor=p.runtime.reactor,
+            entropy=p.runtime.entropy,
+            told=lane_meter(p.metrics),
+            most=most,
+        )
 
     def _reports(
         self, link: AuthorityLink, spooling: SpoolService, heads: KnownCheckpoints
     ) -> Reports:
         metrics = self.parts.metrics
         return Reports(
-            link.channel,
-            self.parts.tasks,
-            metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
-            lambda outcome: metrics.counter("svc_abandoned_sessions_total", outcome=outcome).inc(),
-            self.parts.runtime.reactor,
-            spooling.journal,
-            spooling.spool.files.room,
-            spooling.check_of(heads),
+            channel=link.channel,
+            tasks=self.parts.tasks,
+            dropped=metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
+            answered=lambda outcome: metrics.counter(
+                "svc_abandoned_sessions_total", outcome=outcome
+            ).inc(),
+            clock=self.parts.runtime.reactor,
+            journal=spooling.journal,
+            room=spooling.spool.files.room,
+            writable=spooling.check_of(heads),
         )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:
@@ -321,12 +368,12 @@ class ProxyAssembly:
         directory = self.parts.state / "snapshot"
         directory.mkdir(mode=0o700, exist_ok=True)
         holder = SnapshotHolder(
-            self.parts.settings.cluster,
-            identity.verifier,
-            runtime.reactor,
-            runtime.now,
-            FloorFile(directory / "floor.json"),
-            compiled,
+            cluster=self.parts.settings.cluster,
+            verifier=identity.verifier,
+            clock=runtime.reactor,
+            now=runtime.now,
+            floor_file=FloorFile(directory / "floor.json"),
+            compile=compiled,
         )
         holder.load()
         return holder
@@ -355,18 +402,18 @@ class ProxyAssembly:
             await holder.take(frame)
 
         link = AuthorityLink(
-            runtime.reactor,
-            to_authority if addresses else None,
-            take,
-            lambda: holder.digest,
-            tuple,
-            runtime.jitter,
-            __version__,
-            random_id(runtime.entropy),
-            freshness(runtime, identity, Role.AUTHORITY),
-            dial_secs(settings.limits.handshake_secs),
-            pool,
-            lambda: heads.line,
+            clock=runtime.reactor,
+            dial=to_authority if addresses else None,
+            take=take,
+            have=lambda: holder.digest,
+            claims=tuple,
+            jitter=runtime.jitter,
+            version=__version__,
+            instance_id=random_id(runtime.entropy),
+            fresh=freshness(runtime, identity, Role.AUTHORITY),
+            dial_secs=dial_secs(settings.limits.handshake_secs),
+            pool=pool,
+            head=lambda: heads.line,
         )
         return link, PoolProbes(runtime.reactor, dial_authority, link)
 

@@ -88,7 +88,9 @@ class SpoolService(AsyncService):
             await self.spool.mend()
             await heads.mend()
 
-        return PeriodicTask(self.clock, MEND_SECS, mend, "audit spool", at_once=False)
+        return PeriodicTask(
+            clock=self.clock, interval=MEND_SECS, call=mend, what="audit spool", at_once=False
+        )
 
     async def stop(self) -> None:
         """End the thread; the spool itself was closed as the work ended.
@@ -129,10 +131,20 @@ def make_spooling(
     """
     in_thread = SpoolThread(SerialThread("spool", runtime.reactor.callFromThread))
     sealer = Sealer(runtime.entropy)
-    maker = RowMaker(origin, identities.audit_key(), sealer, runtime.now, runtime.entropy)
+    maker = RowMaker(
+        origin=origin,
+        key=identities.audit_key(),
+        sealer=sealer,
+        now=runtime.now,
+        entropy=runtime.entropy,
+    )
     root = state / SPOOL
     spool = Spool(SpoolFiles(root, maker, SpoolQuota(settings.proxy.spool_max_bytes)), in_thread)
-    delivery = SpoolDelivery(spool, channel, tasks, runtime.reactor)
+    delivery = SpoolDelivery(spool=spool, channel=channel, tasks=tasks, clock=runtime.reactor)
     spool.committed = delivery.committed
-    journal = EndsJournal(EndsFile(root / ENDS), in_thread, tasks, runtime.reactor)
-    return SpoolService(in_thread, spool, delivery, journal, runtime.reactor)
+    journal = EndsJournal(
+        file=EndsFile(root / ENDS), in_thread=in_thread, tasks=tasks, clock=runtime.reactor
+    )
+    return SpoolService(
+        thread=in_thread, spool=spool, delivery=delivery, journal=journal, clock=runtime.reactor
+    )

@@ -54,7 +54,9 @@ def telemetry_listener(
 
     site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines)
     endpoint = server_endpoint(reactor, address)
-    return BoundPort("telemetry.metrics_listen", str(address), endpoint, site)
+    return BoundPort(
+        key="telemetry.metrics_listen", address=str(address), endpoint=endpoint, factory=site
+    )
 
 
 @define(slots=False, eq=False)

@@ -135,7 +135,7 @@ class Admission:
         target = self._target(grant)
         self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
-        return AdmittedSession(grant, request, person, target)
+        return AdmittedSession(grant=grant, request=request, person=person, target=target)
 
     def _grant(self, notice: OpenNotice) -> Grant:
         try:

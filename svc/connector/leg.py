@@ -98,7 +98,9 @@ class Leg:
                 return
             stream = self._channel.stream(REGISTER_METHOD)
             self._told.dialed(self)
-            self._link = LegLink(proxy_id, self._channel, stream, self._tunnels.tasks)
+            self._link = LegLink(
+                proxy_id=proxy_id, channel=self._channel, stream=stream, tasks=self._tunnels.tasks
+            )
             try:
                 await self._hear(self._link, stream)
             finally:

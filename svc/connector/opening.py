@@ -297,10 +297,10 @@ class Openings:
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
-                moving,
-                tls.serverConnectionForTLS,
-                self.reactor,
-                self.times.handshake,
+                below=moving,
+                make=tls.serverConnectionForTLS,
+                clock=self.reactor,
+                seconds=self.times.handshake,
                 holds_last=True,
             )
         limit = self.times.open + self.times.handshake
@@ -325,13 +325,13 @@ class Openings:
             del self._open[grant.session_uid]
             self.told(
                 SessionEnded(
-                    grant.session_uid,
-                    grant.resource,
-                    grant.kind,
-                    self.reactor.seconds() - began,
-                    relay.left.received,
-                    relay.right.received,
-                    session.reason or CONNECTOR_STOPPING,
+                    session_uid=grant.session_uid,
+                    resource=grant.resource,
+                    kind=grant.kind,
+                    seconds=self.reactor.seconds() - began,
+                    bytes_up=relay.left.received,
+                    bytes_down=relay.right.received,
+                    reason=session.reason or CONNECTOR_STOPPING,
                 )
             )
             self._tell_idle()

@@ -52,7 +52,8 @@ class ConnectorService(AsyncService):
         self._times = times
         self._serving = serving
         self._machines = [
-            make_tunnel(TunnelCore(clock, tunnel.begin, delay, told)) for tunnel in self._tunnels
+            make_tunnel(TunnelCore(clock=clock, begin=tunnel.begin, delay=delay, told=told))
+            for tunnel in self._tunnels
         ]
 
     async def start(self) -> None:

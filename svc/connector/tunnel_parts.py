@@ -96,16 +96,16 @@ class TunnelParts:
         return self.sign(
             encode_registration(
                 Registration(
-                    me.cluster,
-                    me.node_id,
-                    proxy_id,
-                    nonce,
-                    me.resources,
-                    me.instance_id,
-                    self.proxies.next_generation(),
-                    me.version,
-                    me.capabilities,
-                    self.inventories.generation(proxy_id),
+                    cluster=me.cluster,
+                    node_id=me.node_id,
+                    proxy_id=proxy_id,
+                    nonce=nonce,
+                    resources=me.resources,
+                    instance_id=me.instance_id,
+                    generation=self.proxies.next_generation(),
+                    version=me.version,
+                    capabilities=me.capabilities,
+                    inventory_generation=self.inventories.generation(proxy_id),
                 )
             )
         )

@@ -42,7 +42,9 @@ class Show:
             SvcError: something was not as it should be.
             CancelledError: by whoever cancels it.
         """
-        gateway = DemoGateway(self.runtime, self.kept, self.found, self._gave_up)
+        gateway = DemoGateway(
+            runtime=self.runtime, kept=self.kept, found=self.found, stopped_by=self._gave_up
+        )
         try:
             await gateway.start()
             await self._tell(gateway, once)
@@ -51,7 +53,7 @@ class Show:
 
     async def _tell(self, gateway: DemoGateway, once: bool) -> None:
         self._introduce(gateway)
-        story = Story(self.runtime, gateway, self.say, self.program)
+        story = Story(runtime=self.runtime, gateway=gateway, say=self.say, program=self.program)
         there = await story.tell()
         self.is_told = True
         if once:

@@ -191,7 +191,13 @@ async def enroll_direct(
     """
     refused: list[SvcError] = []
     check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
-    tls = ClientTLS(Contexts(None, server=False, alpn=H2), check, H2, None, refused.append)
+    tls = ClientTLS(
+        contexts=Contexts(None, server=False, alpn=H2),
+        check=check,
+        alpn=H2,
+        server_name=None,
+        refused=refused.append,
+    )
 
     try:
         channel = await dial(
@@ -266,7 +272,13 @@ async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: JoinRe
             reason="certificate_cluster",
         )
     principal = parse_principal(answer.principal)
-    return Enrolled(answer.cluster, principal, tuple(answer.chain), answer.root, answer.name[:253])
+    return Enrolled(
+        cluster=answer.cluster,
+        principal=principal,
+        chain=tuple(answer.chain),
+        root=answer.root,
+        name=answer.name[:253],
+    )
 
 
 def read_token(path: Path) -> JoinToken:
@@ -339,7 +351,9 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[J
         )
     token = None if join.token_file is None else read_token(Path(join.token_file))
     key = store.pending_key()
-    asking = JoinRequest(join.ca_pin, token, make_request(key), settings.cluster)
+    asking = JoinRequest(
+        pin=join.ca_pin, token=token, csr=make_request(key), cluster=settings.cluster
+    )
     return (with_audit_key(asking, store.audit_key()) if role.is_node else asking), key
 
 

@@ -134,11 +134,9 @@ class FrontFactory:
     stand_aside: StandAside
 
     def doStart(self) -> None:
-        """See IProtocolFactory."""
         self.usual.doStart()
 
     def doStop(self) -> None:
-        """See IProtocolFactory."""
         self.usual.doStop()
 
     def buildProtocol(self, addr: IAddress) -> Front | None:

@@ -115,7 +115,9 @@ class _Join:
 
     def begin(self) -> None:
         self.first = _Side(self, self._first_end, self._second_end)
-        self.second = _Side(self, self._second_end, self._first_end, self._watch)
+        self.second = _Side(
+            join=self, source=self._second_end, target=self._first_end, watch=self._watch
+        )
         self._first_end.divert(self.first)
         self._second_end.divert(self.second)
 

@@ -98,7 +98,7 @@ class Meetings:
         tokens = {side: self.entropy(LANE_TOKEN_BYTES) for side in Side}
         spliced: Deferred[Splice] = Deferred(lambda _: self._over(meeting, "called_off"))
         too_late = self.reactor.callLater(MEETING_SECS, lambda: self._over(meeting, "missed"))
-        meeting: Meeting = Meeting(owner, tokens, spliced, too_late)
+        meeting: Meeting = Meeting(owner=owner, tokens=tokens, spliced=spliced, too_late=too_late)
         for side, token in tokens.items():
             self._expected[sha256(token).digest()] = (meeting, side)
         return meeting
@@ -130,7 +130,7 @@ class Meetings:
             # Gone, or speaking before its turn: told so now, the other one moves nothing.
             self._end(meeting, "missed")
             return
-        splice = Splice(self.reactor, person, connector, self.pipes)
+        splice = Splice(reactor=self.reactor, first=person, second=connector, pipes=self.pipes)
         self._lanes += 1
         splice.done.addCallback(self._left)
         self.told("joined")

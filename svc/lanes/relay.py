@@ -209,7 +209,12 @@ class Relay:
                 other.out.abortConnection()
         elif not self.done.called:
             # The other side may never come; if it does, it is closed at once.
-            ended = RelayEnded(self.left.received, self.right.received, self._is_clean, self._first)
+            ended = RelayEnded(
+                from_left=self.left.received,
+                from_right=self.right.received,
+                is_clean=self._is_clean,
+                first=self._first,
+            )
             self.done.callback(ended)
 
 

@@ -61,7 +61,6 @@ class _Socket:
         return self._descriptor
 
     def logPrefix(self) -> str:
-        """See ILoggingContext."""
         return "lane"
 
     def read_on(self) -> None:

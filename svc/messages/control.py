@@ -208,10 +208,10 @@ def read_ask(message: pb.AuthorizeRequest) -> Ask:
     """An Ask as it came; nothing of it is believed yet."""
     request, signature = signed_part(message.request, message.signature, "authorize")
     return Ask(
-        request,
-        signature,
-        certificates(message.person_chain, "authorize: person_chain"),
-        _proxy_decision(message.proxy_decision),
+        request=request,
+        signature=signature,
+        person_chain=certificates(message.person_chain, "authorize: person_chain"),
+        proxy_decision=_proxy_decision(message.proxy_decision),
     )
 
 
@@ -356,10 +356,10 @@ def departure_message(departure: Departure) -> pb.DepartureNotice:
 def read_departure(message: pb.DepartureNotice) -> Departure:
     """A departure as it came, bounded."""
     return Departure(
-        text(message.tunnel_node_id, _WORD, "departure: node"),
-        text(message.reason, _WORD, "departure: reason"),
-        texts(message.session_uids, MAX_SESSIONS, _WORD, "departure: sessions"),
-        read_ended_messages(message.ended[:MAX_SESSIONS]),
+        tunnel_node_id=text(message.tunnel_node_id, _WORD, "departure: node"),
+        reason=text(message.reason, _WORD, "departure: reason"),
+        session_uids=texts(message.session_uids, MAX_SESSIONS, _WORD, "departure: sessions"),
+        ended=read_ended_messages(message.ended[:MAX_SESSIONS]),
     )
 
 

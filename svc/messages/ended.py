@@ -45,11 +45,11 @@ def read_ended_messages(messages: Iterable[pb.EndedSession]) -> tuple[CountedEnd
     """Ends as they came; how many is the caller's matter."""
     return tuple(
         CountedEnd(
-            text(one.session_uid, _WORD, "ended session: uid"),
-            text(one.reason, _WORD, "ended session: reason"),
-            min(one.bytes_up, _LARGEST),
-            min(one.bytes_down, _LARGEST),
-            _lane(one.lane),
+            session_uid=text(one.session_uid, _WORD, "ended session: uid"),
+            reason=text(one.reason, _WORD, "ended session: reason"),
+            bytes_up=min(one.bytes_up, _LARGEST),
+            bytes_down=min(one.bytes_down, _LARGEST),
+            lane=_lane(one.lane),
         )
         for one in messages
     )

@@ -75,10 +75,10 @@ def read_claim(message: pb.LeaderResponse) -> LeaderClaim:
     if message.leads != (message.epoch > 0):
         raise Malformed("leader: an epoch without leading, or leading without an epoch")
     return LeaderClaim(
-        message.leads,
-        message.epoch,
-        text(message.leader, _OWNER, "leader", empty=True),
-        text(message.authority_id, _ID, "leader: authority", empty=True),
+        leads=message.leads,
+        epoch=message.epoch,
+        leader=text(message.leader, _OWNER, "leader", empty=True),
+        authority_id=text(message.authority_id, _ID, "leader: authority", empty=True),
     )
 
 
@@ -105,9 +105,9 @@ def read_forward(message: pb.ForwardRequest) -> Forwarded:
     if message.port > 65535:
         raise Malformed("forward: no such port")
     return Forwarded(
-        text(message.method, _METHOD, "forward: method"),
-        message.request,
-        chain,
-        text(message.host, _HOST, "forward: host", empty=True),
-        message.port,
+        method=text(message.method, _METHOD, "forward: method"),
+        request=message.request,
+        chain=chain,
+        host=text(message.host, _HOST, "forward: host", empty=True),
+        port=message.port,
     )

@@ -315,10 +315,10 @@ def decode_listing(data: bytes) -> Listing:
         complete=message.complete,
         upsert=tuple(
             Listed(
-                text(one.id, _WORD, "listing: id"),
-                text(one.kind, _WORD, "listing: kind"),
-                dict(one.labels),
-                one.served,
+                id=text(one.id, _WORD, "listing: id"),
+                kind=text(one.kind, _WORD, "listing: kind"),
+                labels=dict(one.labels),
+                served=one.served,
             )
             for one in message.upsert
         ),

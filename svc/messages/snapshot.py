@@ -118,8 +118,8 @@ def decode_frame(data: bytes) -> SnapshotFrame:
         raise Malformed("snapshot frame: the signed part is missing")
     chain = certificates(message.chain, "snapshot frame: chain")
     return SnapshotFrame(
-        Signed(message.snapshot, message.signature, chain),
-        message.bundle,
-        message.delta,
-        heads(message.audit_heads, "snapshot frame: audit_heads"),
+        signed=Signed(message.snapshot, message.signature, chain),
+        bundle=message.bundle,
+        delta=message.delta,
+        heads=heads(message.audit_heads, "snapshot frame: audit_heads"),
     )

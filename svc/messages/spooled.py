@@ -93,7 +93,9 @@ def read_spooled(message: pb.SpooledRequest) -> tuple[str, tuple[SpoolRow, ...]]
 def read_row(one: pb.SpooledRow) -> SpoolRow:
     """One row as it came, bounded and not judged.  Raises Malformed."""
     personal = (PersonalValue(each.path, each.salt, each.value) for each in one.personal)
-    row = SpoolRow(one.record, tuple(personal), one.key_id, one.signature)
+    row = SpoolRow(
+        canonical=one.record, personal=tuple(personal), key_id=one.key_id, signature=one.signature
+    )
     check_row(row)
     return row
 

@@ -165,7 +165,9 @@ def _known(
     log: OutsideLog, anchor: Path, witnesses: Sequence[Path], given: Sequence[Path]
 ) -> Iterator[SignedHead]:
     newest = AnchorDirectory(anchor).newest()
-    told = LatestCheckpoint(anchor / GREATEST, log.judge, log.cluster, log.cluster)
+    told = LatestCheckpoint(
+        path=anchor / GREATEST, judge=log.judge, cluster=log.cluster, log_id=log.cluster
+    )
     told.load()
     yield from (head for head in (newest, told.kept) if head is not None)
     for path in witnesses:

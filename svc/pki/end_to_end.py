@@ -35,7 +35,9 @@ class ConnectorEnd:
         """
         expect = this_certificate(person_certificate_sha256)
         check = KnownRoot(self._verifier, frozenset({Role.USER}), expect)
-        return ServerTLS(self._contexts, check, True, E2E, refused)
+        return ServerTLS(
+            contexts=self._contexts, check=check, required=True, alpn=E2E, refused=refused
+        )
 
 
 class PersonEnd:
@@ -65,4 +67,6 @@ class PersonEnd:
             exactly(Principal(self._verifier.cluster, Role.CONNECTOR, connector_id()))(facts)
 
         check = KnownRoot(self._verifier, frozenset({Role.CONNECTOR}), expect)
-        return ClientTLS(self._contexts, check, E2E, None, refused)
+        return ClientTLS(
+            contexts=self._contexts, check=check, alpn=E2E, server_name=None, refused=refused
+        )

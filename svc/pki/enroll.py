@@ -144,5 +144,7 @@ class CertificateIssuer:
             CertificateRefused: nothing was signed.
         """
         lifetime = self.node_lifetime if principal.role.is_node else self.person_lifetime
-        request = CertificateRequest(csr, principal, lifetime, generation, names)
+        request = CertificateRequest(
+            csr=csr, principal=principal, lifetime=lifetime, generation=generation, names=names
+        )
         return self.keys.issuer_for(principal.role).sign(request)

@@ -97,7 +97,6 @@ class TransportIdentity:
 
     @property
     def facts(self) -> CertificateFacts:
-        """See IIdentity."""
         return self._material.facts
 
     @property
@@ -107,7 +106,6 @@ class TransportIdentity:
 
     @property
     def chain(self) -> tuple[bytes, ...]:
-        """See IIdentity."""
         return self._material.chain
 
     @property
@@ -125,16 +123,13 @@ class TransportIdentity:
         return None
 
     def seconds_left(self) -> float:
-        """See IIdentity."""
         return self.facts.seconds_left(self._now())
 
     def sign(self, purpose: Purpose, data: bytes) -> Signed:
-        """See IIdentity."""
         self.facts.check(self._now(), frozenset({self.principal.role}))
         return Signed(data, sign(self._material.key, purpose, data), self.chain)
 
     def on_renewed(self, told: Callable[[CertificateFacts], object]) -> None:
-        """See IIdentity."""
         self._told.append(told)
 
     def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> IdentityMaterial:

@@ -111,7 +111,6 @@ class IssuingAuthority:
         return self.sign(request)
 
     async def bundle(self) -> TrustBundle:
-        """See ICertificateAuthority."""
         return TrustBundle(self.cluster, der(self.root), (der(self.certificate),))
 
     def sign(self, request: CertificateRequest) -> NewCertificate:

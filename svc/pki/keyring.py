@@ -203,7 +203,9 @@ def load_keys(
         ConfigError: naming the file: missing, of another owner or mode, a key
             that is not its certificate's, another cluster, expired.
     """
-    return _Reader(directory, os.geteuid() if uid is None else uid, now, entropy).read(cluster)
+    return _Reader(
+        directory=directory, uid=os.geteuid() if uid is None else uid, now=now, entropy=entropy
+    ).read(cluster)
 
 
 def load_issuer(
@@ -217,7 +219,9 @@ def load_issuer(
     Raises:
         ConfigError: as :func:`load_keys`, or another root lies there.
     """
-    return _Reader(directory, os.geteuid(), now, entropy).issuer(kind, root)
+    return _Reader(directory=directory, uid=os.geteuid(), now=now, entropy=entropy).issuer(
+        kind, root
+    )
 
 
 def newer_purpose(
@@ -238,7 +242,7 @@ def newer_purpose(
     Raises:
         ConfigError: as :func:`load_issuer`.
     """
-    reader = _Reader(directory, os.geteuid(), now, entropy)
+    reader = _Reader(directory=directory, uid=os.geteuid(), now=now, entropy=entropy)
     if reader.certificate(used.word) == used.certificate:
         return None
     found = reader.purpose(used.word, root)
@@ -278,7 +282,9 @@ class _Reader:
             root_key = self._curve_key("root", root)
         issuers = {kind: self._issuer(kind, name, root) for kind in profile.ISSUERS}
         purposes = {word: self._purpose(word, name, root) for word in profile.PURPOSES}
-        return ClusterKeys(name, root, root_key, issuers, purposes)
+        return ClusterKeys(
+            cluster=name, root=root, root_key=root_key, issuers=issuers, purposes=purposes
+        )
 
     def certificate(self, word: str) -> x509.Certificate:
         files.check_directory(self._directory, self._uid)
@@ -318,7 +324,13 @@ class _Reader:
         self._check(kind, certificate, root, cluster)
         key = self._curve_key(kind, certificate)
         return issue.IssuingAuthority(
-            kind, cluster, certificate, key, root, self._now, self._entropy
+            kind=kind,
+            cluster=cluster,
+            certificate=certificate,
+            key=key,
+            root=root,
+            now=self._now,
+            entropy=self._entropy,
         )
 
     def _purpose(self, word: str, cluster: str, root: x509.Certificate) -> PurposeKey:

@@ -120,12 +120,22 @@ def make_cluster(
         made = issue.make_issuer(
             kind, cluster, key, root, root_key, now(), entropy, issuer_lifetime
         )
-        issuers[kind] = issue.IssuingAuthority(kind, cluster, made, key, root, now, entropy)
+        issuers[kind] = issue.IssuingAuthority(
+            kind=kind,
+            cluster=cluster,
+            certificate=made,
+            key=key,
+            root=root,
+            now=now,
+            entropy=entropy,
+        )
     purposes = {
         word: make_purpose_key(word, cluster, root, root_key, now(), entropy)
         for word in profile.PURPOSES
     }
-    return ClusterKeys(cluster, root, root_key, issuers, purposes)
+    return ClusterKeys(
+        cluster=cluster, root=root, root_key=root_key, issuers=issuers, purposes=purposes
+    )
 
 
 def make_purpose_key(

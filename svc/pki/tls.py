@@ -105,11 +105,11 @@ def server_context(
     )
     asked = client_certificates is not ClientCertificates.NONE
     return ServerTLS(
-        contexts,
-        KnownRoot(identity.verifier, roles, expect) if asked else None,
-        client_certificates is ClientCertificates.REQUIRED,
-        alpn if alpn_required else (),
-        refused,
+        contexts=contexts,
+        check=KnownRoot(identity.verifier, roles, expect) if asked else None,
+        required=client_certificates is ClientCertificates.REQUIRED,
+        alpn=alpn if alpn_required else (),
+        refused=refused,
     )
 
 
@@ -134,7 +134,13 @@ def client_context(
         server_name: Sent as SNI where a front routes by it; a DNS name.
     """
     contexts = Contexts(identity, server=False, alpn=alpn, anchor=verifier.root)
-    return ClientTLS(contexts, KnownRoot(verifier, roles, expect), alpn, server_name, refused)
+    return ClientTLS(
+        contexts=contexts,
+        check=KnownRoot(verifier, roles, expect),
+        alpn=alpn,
+        server_name=server_name,
+        refused=refused,
+    )
 
 
 def joiner_context(
@@ -152,7 +158,7 @@ def joiner_context(
     """
     contexts = Contexts(None, server=False, alpn=alpn)
     check = PinnedRoot(cluster, pin.lower(), now)
-    return ClientTLS(contexts, check, alpn, None, refused)
+    return ClientTLS(contexts=contexts, check=check, alpn=alpn, server_name=None, refused=refused)
 
 
 class Contexts:
@@ -271,7 +277,7 @@ class ServerTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = PeerJudge(check, required, alpn, refused)
+        self._judge = PeerJudge(check=check, required=required, alpn=alpn, refused=refused)
         self._refused = refused
 
     def begin(self) -> ListenerHandshake:
@@ -304,7 +310,7 @@ class ClientTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = PeerJudge(check, True, alpn, refused)
+        self._judge = PeerJudge(check=check, required=True, alpn=alpn, refused=refused)
         self._server_name = server_name
         self._refused = refused
 

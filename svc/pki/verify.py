@@ -79,13 +79,11 @@ class ChainVerifier:
         self._root = check_root(self.root, self.cluster)
 
     def verify(self, chain: Certificates, roles: Set[Role]) -> CertificateFacts:
-        """See IChainVerifier."""
         facts = self.examine(chain)
         facts.check(self.now(), roles)
         return facts
 
     def verify_signed(self, signed: Signed, purpose: Purpose) -> CertificateFacts:
-        """See IChainVerifier."""
         return self.verify_signed_at(signed, purpose, self.now())
 
     def verify_signed_at(self, signed: Signed, purpose: Purpose, at: float) -> CertificateFacts:
@@ -152,10 +150,10 @@ class ChainVerifier:
             raise _refused("role", "a CA whose URI does not name a kind of issuing CA known here")
         _check_names(extensions, hosts=False)
         return _Issuer(
-            certificate,
-            principal.id,
-            max(_begin(certificate), _begin(self._root)),
-            min(_end(certificate), _end(self._root)),
+            certificate=certificate,
+            kind=principal.id,
+            not_before=max(_begin(certificate), _begin(self._root)),
+            not_after=min(_end(certificate), _end(self._root)),
         )
 
 

@@ -91,11 +91,11 @@ def decode_bundle(data: bytes) -> PolicyBundle:
     if not isinstance(form["policy_text"], str):
         raise Malformed("policy bundle: the policy is not text")
     return PolicyBundle(
-        _whole(form["policy_version"]),
-        _whole(form["entity_revision"]),
-        terms,
-        form["policy_text"],
-        _list(form["entities"], entity_from_form),
+        policy_version=_whole(form["policy_version"]),
+        entity_revision=_whole(form["entity_revision"]),
+        terms=terms,
+        policy_text=form["policy_text"],
+        entities=_list(form["entities"], entity_from_form),
     )
 
 
@@ -128,10 +128,10 @@ def diff(
     """What leads from the entities *old* to *new*."""
     before, after = by_uid(old), by_uid(new)
     return EntityDelta(
-        from_revision,
-        to_revision,
-        [entity for uid, entity in after.items() if before.get(uid) != entity],
-        before.keys() - after.keys(),
+        from_revision=from_revision,
+        to_revision=to_revision,
+        upserts=[entity for uid, entity in after.items() if before.get(uid) != entity],
+        removals=before.keys() - after.keys(),
     )
 
 
@@ -172,10 +172,10 @@ def decode_delta(data: bytes) -> EntityDelta:
     """
     form = _fields(data, {"format", "from_revision", "to_revision", "upserts", "removals"})
     return EntityDelta(
-        _whole(form["from_revision"]),
-        _whole(form["to_revision"]),
-        _list(form["upserts"], entity_from_form),
-        _list(form["removals"], uid_from_form),
+        from_revision=_whole(form["from_revision"]),
+        to_revision=_whole(form["to_revision"]),
+        upserts=_list(form["upserts"], entity_from_form),
+        removals=_list(form["removals"], uid_from_form),
     )
 
 

@@ -89,10 +89,10 @@ def try_policy(text: str, words: Vocabulary, limits: PolicyLimits) -> None:
 
 def _probe(action: ActionTerm) -> AccessRequest:
     return AccessRequest(
-        cast(RequestKind, action.request_kind),
-        EntityUid(action.principals[0], "probe"),
-        action.name,
-        EntityUid(action.resources[0], "probe"),
+        request_kind=cast(RequestKind, action.request_kind),
+        principal=EntityUid(action.principals[0], "probe"),
+        action=action.name,
+        resource=EntityUid(action.resources[0], "probe"),
     )
 
 

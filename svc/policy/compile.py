@@ -50,7 +50,14 @@ def compile_policy(
     without_effect = {claim.policy for claim in claims if claim.is_permit}
     effective = {name: one for name, one in policies.items() if name not in without_effect}
     index = SliceIndex(effective, vocabulary.members)
-    return CompiledPolicy(version, revision, vocabulary, index, entities, claims)
+    return CompiledPolicy(
+        version=version,
+        revision=revision,
+        vocabulary=vocabulary,
+        index=index,
+        entities=entities,
+        claims=claims,
+    )
 
 
 def read_policies(

@@ -85,7 +85,7 @@ class SlicePlan:
     resource: Mapping[str, str]
 
 
-_EMPTY_DENY = Evaluation(False, "deny", (), ())
+_EMPTY_DENY = Evaluation(allowed=False, decision="deny", policies=(), errors=())
 
 
 @implementer(IPolicyEngine)
@@ -134,7 +134,12 @@ class CompiledPolicy:
             EntitiesRefused: *entities* do not fit the vocabulary.
         """
         return CompiledPolicy(
-            self.version, revision, self.vocabulary, self._index, entities, self.claims
+            version=self.version,
+            revision=revision,
+            vocabulary=self.vocabulary,
+            index=self._index,
+            entities=entities,
+            claims=self.claims,
         )
 
     @property
@@ -143,10 +148,13 @@ class CompiledPolicy:
         return tuple(self._view.entities.values())
 
     def decide(self, request: AccessRequest) -> Decision:
-        """See :class:`svc.interfaces.policy.IPolicyEngine`."""
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
-            return self._decision(Evaluation(False, "error", (), (refusal,)), _NO_DIGEST, request)
+            return self._decision(
+                Evaluation(allowed=False, decision="error", policies=(), errors=(refusal,)),
+                _NO_DIGEST,
+                request,
+            )
         plan = self._plan(request)
         if plan.slice.policies is None:
             return self._decision(_EMPTY_DENY, plan.digest, request)
@@ -158,7 +166,6 @@ class CompiledPolicy:
         return self._decision(answer, plan.digest, request)
 
     def entity_slice(self, request: AccessRequest) -> tuple[Entity, ...]:
-        """See :class:`svc.interfaces.policy.IPolicyEngine`."""
         if self.vocabulary.refusal(request) is not None:
             return ()
         plan = self._plan(request)
@@ -176,7 +183,11 @@ class CompiledPolicy:
         """
         refusal = self.vocabulary.refusal(request)
         if refusal is not None:
-            return self._decision(Evaluation(False, "error", (), (refusal,)), _NO_DIGEST, request)
+            return self._decision(
+                Evaluation(allowed=False, decision="error", policies=(), errors=(refusal,)),
+                _NO_DIGEST,
+                request,
+            )
         who, what = request.principal, request.resource
         plan = self._make_plan(request.action, who.type, who.id, what.type, what.id)
         reads = tuple(map(_read_of, self.vocabulary.shapes[request.action].facts.values()))
@@ -186,13 +197,13 @@ class CompiledPolicy:
 
     def _decision(self, answer: Evaluation, digest: str, request: AccessRequest) -> Decision:
         return Decision(
-            answer.allowed,
-            answer.decision,
-            answer.policies,
-            answer.errors,
-            self.version,
-            digest,
-            request,
+            allowed=answer.allowed,
+            decision=answer.decision,
+            policies=answer.policies,
+            errors=answer.errors,
+            policy_version=self.version,
+            entities_digest=digest,
+            request=request,
         )
 
     def _plan(self, request: AccessRequest) -> SlicePlan:
@@ -245,7 +256,9 @@ class CompiledPolicy:
                 reason="evaluator_failed",
                 raised=type(failure).__name__,
             )
-            return Evaluation(False, "error", (), ("evaluator_failed",))
+            return Evaluation(
+                allowed=False, decision="error", policies=(), errors=("evaluator_failed",)
+            )
         return _answer_of(result.decision, result.diagnostics.reasons, result.diagnostics.errors)
 
 
@@ -276,13 +289,16 @@ def _answer_of(decision: CedarDecision, reasons: list[str], errors: list[str]) -
     policies = tuple(sorted(reasons))
     if errors:
         return Evaluation(
-            False, "error", policies, tuple(sorted({_word_of(text) for text in errors}))
+            allowed=False,
+            decision="error",
+            policies=policies,
+            errors=tuple(sorted({_word_of(text) for text in errors})),
         )
     if decision is CedarDecision.Allow:
-        return Evaluation(True, "allow", policies, ())
+        return Evaluation(allowed=True, decision="allow", policies=policies, errors=())
     if decision is CedarDecision.Deny:
-        return Evaluation(False, "deny", policies, ())
-    return Evaluation(False, "error", policies, ("no_decision",))
+        return Evaluation(allowed=False, decision="deny", policies=policies, errors=())
+    return Evaluation(allowed=False, decision="error", policies=policies, errors=("no_decision",))
 
 
 def _word_of(error: str) -> str:

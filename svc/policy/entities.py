@@ -151,10 +151,10 @@ def entity_from_form(form: Any) -> Entity:
     if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
         raise Malformed("entity: tags are not text")
     return Entity(
-        uid_from_form(form["uid"]),
-        {name: _attribute(value) for name, value in attrs.items()},
-        tuple(uid_from_form(parent) for parent in parents),
-        tags,
+        uid=uid_from_form(form["uid"]),
+        attrs={name: _attribute(value) for name, value in attrs.items()},
+        parents=tuple(uid_from_form(parent) for parent in parents),
+        tags=tags,
     )
 
 

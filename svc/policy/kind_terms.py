@@ -33,18 +33,18 @@ def kind_terms(request_kind: str, kind: KindTerms) -> Terms:
     )
     actions = tuple(
         ActionTerm(
-            name,
-            request_kind,
-            PEOPLE,
-            (kind.entity_type,),
-            _help(name),
-            ("use",),
-            (*_VIEW.context, *(fact for fact in kind.context if fact not in _VIEW.context)),
+            name=name,
+            request_kind=request_kind,
+            principals=PEOPLE,
+            resources=(kind.entity_type,),
+            help=_help(name),
+            groups=("use",),
+            context=(*_VIEW.context, *(fact for fact in kind.context if fact not in _VIEW.context)),
         )
         for name in kind.actions
     )
     view = evolve(_VIEW, resources=(kind.entity_type,))
-    return Terms((_entity(kind),), (), own, (view, *actions))
+    return Terms(entities=(_entity(kind),), groups=(), facts=own, actions=(view, *actions))
 
 
 def _entity(kind: KindTerms) -> EntityTerm:
@@ -73,9 +73,9 @@ def _fact(name: str, spec: str) -> AttributeTerm:
             "enforces it"
         )
     return AttributeTerm(
-        name,
-        type_,  # type: ignore[arg-type]
-        classified,  # type: ignore[arg-type]
-        "A fact of its kind.",
+        name=name,
+        type=type_,  # type: ignore[arg-type]
+        classified=classified,  # type: ignore[arg-type]
+        help="A fact of its kind.",
         claimed=claimed,
     )

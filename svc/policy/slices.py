@@ -100,7 +100,12 @@ class SliceIndex:
             own = self._reads[name]
             reads = None if own is None or reads is None else reads | own
         literals = frozenset(uid for name in ids for uid in self._literals[name])
-        return Slice(ids, policy_set(self._policies, ids) if ids else None, reads, literals)
+        return Slice(
+            ids=ids,
+            policies=policy_set(self._policies, ids) if ids else None,
+            reads=reads,
+            literals=literals,
+        )
 
 
 def policy_set(policies: Mapping[str, pst.Template], ids: Iterable[str]) -> PolicySet:

@@ -172,10 +172,10 @@ def join(parts: Iterable[Terms]) -> Terms:
         for action in part.actions:
             actions[action.name] = _unite_actions(actions.get(action.name, action), action)
     return Terms(
-        tuple(entities.values()),
-        tuple(groups.values()),
-        tuple(facts.values()),
-        tuple(actions.values()),
+        entities=tuple(entities.values()),
+        groups=tuple(groups.values()),
+        facts=tuple(facts.values()),
+        actions=tuple(actions.values()),
     )
 
 
@@ -218,10 +218,10 @@ def _type(attribute: AttributeTerm) -> str:
 def _shape(action: ActionTerm, facts: Mapping[str, AttributeTerm]) -> ActionShape:
     own = {name: facts[name] for name in action.context}
     return ActionShape(
-        frozenset(action.principals),
-        frozenset(action.resources),
-        own,
-        {name: _check_of(fact) for name, fact in own.items()},
+        principals=frozenset(action.principals),
+        resources=frozenset(action.resources),
+        facts=own,
+        checks={name: _check_of(fact) for name, fact in own.items()},
     )
 
 

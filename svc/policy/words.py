@@ -14,25 +14,48 @@ PEOPLE = ("User", "Agent")
 CALLERS = ("User", "Agent", "Operator")
 RESOURCES = ("Server", "Database", "KubernetesCluster", "WebApp", "TcpService")
 
-_NAME = AttributeTerm("name", "String", "personal", "The name it was added under.")
-_KIND = AttributeTerm("kind", "String", "public", "The word of the resource's kind.")
+_NAME = AttributeTerm(
+    name="name", type="String", classified="personal", help="The name it was added under."
+)
+_KIND = AttributeTerm(
+    name="kind", type="String", classified="public", help="The word of the resource's kind."
+)
 
 
 def _resource(name: str, help: str) -> EntityTerm:
-    return EntityTerm(name, help, ("Organization",), (_KIND,), tagged=True)
+    return EntityTerm(
+        name=name, help=help, member_of=("Organization",), attributes=(_KIND,), tagged=True
+    )
 
 
 ENTITIES = (
     EntityTerm("Organization", "Everybody and everything of one owner."),
     EntityTerm("Group", "Persons and agents that policies speak of together.", ("Organization",)),
-    EntityTerm("User", "A person; the id is opaque.", ("Group", "Organization"), (_NAME,)),
-    EntityTerm("Agent", "A program with an identity.", ("Group", "Organization"), (_NAME,)),
+    EntityTerm(
+        name="User",
+        help="A person; the id is opaque.",
+        member_of=("Group", "Organization"),
+        attributes=(_NAME,),
+    ),
+    EntityTerm(
+        name="Agent",
+        help="A program with an identity.",
+        member_of=("Group", "Organization"),
+        attributes=(_NAME,),
+    ),
     EntityTerm("Operator", "Who speaks over the control socket: `local:<uid>`.", ("Group",)),
     EntityTerm(
-        "Node",
-        "An Authority, a Proxy or a Connector.",
-        ("Organization",),
-        (AttributeTerm("role", "String", "public", "`authority`, `proxy` or `connector`."),),
+        name="Node",
+        help="An Authority, a Proxy or a Connector.",
+        member_of=("Organization",),
+        attributes=(
+            AttributeTerm(
+                name="role",
+                type="String",
+                classified="public",
+                help="`authority`, `proxy` or `connector`.",
+            ),
+        ),
     ),
     _resource("Server", "A host reached by SSH."),
     _resource("Database", "A database server."),
@@ -48,36 +71,103 @@ GROUPS = (
 )
 
 FACTS = (
-    AttributeTerm("now", "Long", "public", "Seconds since the epoch.", ticking=True),
-    AttributeTerm("hour", "Long", "public", "Hour of the day, 0 to 23, UTC."),
-    AttributeTerm("weekday", "Long", "public", "Day of the week, 1 (Monday) to 7, UTC."),
     AttributeTerm(
-        "mfa_age_seconds", "Long", "public", "Since the second factor was shown.", ticking=True
+        name="now", type="Long", classified="public", help="Seconds since the epoch.", ticking=True
     ),
-    AttributeTerm("approved_request", "Bool", "public", "An approval in force covers this."),
     AttributeTerm(
-        "login_user", "String", "personal", "The account asked for at the target.", claimed=True
+        name="hour", type="Long", classified="public", help="Hour of the day, 0 to 23, UTC."
     ),
-    AttributeTerm("target_host", "String", "personal", "Where a forwarding leads."),
-    AttributeTerm("target_port", "Long", "public", "The port a forwarding leads to."),
-    AttributeTerm("db_role", "String", "public", "The database role asked for."),
-    AttributeTerm("db_name", "String", "public", "The database asked for."),
-    AttributeTerm("read_only", "Bool", "public", "The session cannot write."),
-    AttributeTerm("effects", "Set<String>", "public", "What a statement does: `read`, `write`, …"),
-    AttributeTerm("objects", "Set<String>", "public", "Names a statement touches."),
-    AttributeTerm("fingerprint", "String", "public", "A statement without its constants, hashed."),
-    AttributeTerm("verb", "String", "public", "The Kubernetes verb."),
-    AttributeTerm("api_group", "String", "public", "The Kubernetes API group."),
-    AttributeTerm("api_resource", "String", "public", "The Kubernetes resource and subresource."),
-    AttributeTerm("object_namespace", "String", "public", "The Kubernetes namespace."),
-    AttributeTerm("object_name", "String", "public", "The Kubernetes object's name."),
-    AttributeTerm("method", "String", "public", "The HTTP method."),
-    AttributeTerm("path", "String", "personal", "The path, without its query."),
     AttributeTerm(
-        "proxy_reported",
-        (AttributeTerm("source_address", "ipaddr", "personal", "Where the caller came from."),),
-        "personal",
-        "What only the Proxy can know, and nobody can check.",
+        name="weekday",
+        type="Long",
+        classified="public",
+        help="Day of the week, 1 (Monday) to 7, UTC.",
+    ),
+    AttributeTerm(
+        name="mfa_age_seconds",
+        type="Long",
+        classified="public",
+        help="Since the second factor was shown.",
+        ticking=True,
+    ),
+    AttributeTerm(
+        name="approved_request",
+        type="Bool",
+        classified="public",
+        help="An approval in force covers this.",
+    ),
+    AttributeTerm(
+        name="login_user",
+        type="String",
+        classified="personal",
+        help="The account asked for at the target.",
+        claimed=True,
+    ),
+    AttributeTerm(
+        name="target_host", type="String", classified="personal", help="Where a forwarding leads."
+    ),
+    AttributeTerm(
+        name="target_port", type="Long", classified="public", help="The port a forwarding leads to."
+    ),
+    AttributeTerm(
+        name="db_role", type="String", classified="public", help="The database role asked for."
+    ),
+    AttributeTerm(
+        name="db_name", type="String", classified="public", help="The database asked for."
+    ),
+    AttributeTerm(
+        name="read_only", type="Bool", classified="public", help="The session cannot write."
+    ),
+    AttributeTerm(
+        name="effects",
+        type="Set<String>",
+        classified="public",
+        help="What a statement does: `read`, `write`, …",
+    ),
+    AttributeTerm(
+        name="objects", type="Set<String>", classified="public", help="Names a statement touches."
+    ),
+    AttributeTerm(
+        name="fingerprint",
+        type="String",
+        classified="public",
+        help="A statement without its constants, hashed.",
+    ),
+    AttributeTerm(name="verb", type="String", classified="public", help="The Kubernetes verb."),
+    AttributeTerm(
+        name="api_group", type="String", classified="public", help="The Kubernetes API group."
+    ),
+    AttributeTerm(
+        name="api_resource",
+        type="String",
+        classified="public",
+        help="The Kubernetes resource and subresource.",
+    ),
+    AttributeTerm(
+        name="object_namespace",
+        type="String",
+        classified="public",
+        help="The Kubernetes namespace.",
+    ),
+    AttributeTerm(
+        name="object_name", type="String", classified="public", help="The Kubernetes object's name."
+    ),
+    AttributeTerm(name="method", type="String", classified="public", help="The HTTP method."),
+    AttributeTerm(
+        name="path", type="String", classified="personal", help="The path, without its query."
+    ),
+    AttributeTerm(
+        name="proxy_reported",
+        type=(
+            AttributeTerm(
+                name="source_address",
+                type="ipaddr",
+                classified="personal",
+                help="Where the caller came from.",
+            ),
+        ),
+        classified="personal",
+        help="What only the Proxy can know, and nobody can check.",
     ),
 )
 
@@ -87,15 +177,39 @@ _DATABASE = ("db_role", "db_name", "read_only")
 
 
 def _use(name: str, request_kind: str, resource: str, help: str, *facts: str) -> ActionTerm:
-    return ActionTerm(name, request_kind, PEOPLE, (resource,), help, ("use",), (*_ALWAYS, *facts))
+    return ActionTerm(
+        name=name,
+        request_kind=request_kind,
+        principals=PEOPLE,
+        resources=(resource,),
+        help=help,
+        groups=("use",),
+        context=(*_ALWAYS, *facts),
+    )
 
 
 def _administer(name: str, help: str) -> ActionTerm:
-    return ActionTerm(name, "admin", CALLERS, ("Cluster",), help, ("administer",), _ALWAYS)
+    return ActionTerm(
+        name=name,
+        request_kind="admin",
+        principals=CALLERS,
+        resources=("Cluster",),
+        help=help,
+        groups=("administer",),
+        context=_ALWAYS,
+    )
 
 
 ACTIONS = (
-    ActionTerm("view", "view", CALLERS, RESOURCES, "See that the resource exists.", (), _ALWAYS),
+    ActionTerm(
+        name="view",
+        request_kind="view",
+        principals=CALLERS,
+        resources=RESOURCES,
+        help="See that the resource exists.",
+        groups=(),
+        context=_ALWAYS,
+    ),
     _use("tcpConnect", "connect", "TcpService", "Open a connection."),
     _use("sshConnect", "connect", "Server", "Open an SSH session.", "login_user"),
     _use(
@@ -145,7 +259,15 @@ ACTIONS = (
         "object_name",
     ),
     _use("webAccess", "web", "WebApp", "Make one HTTP request.", "method", "path"),
-    ActionTerm("actAs", "connect", ("Agent",), ("User",), "Name a person.", (), _ALWAYS),
+    ActionTerm(
+        name="actAs",
+        request_kind="connect",
+        principals=("Agent",),
+        resources=("User",),
+        help="Name a person.",
+        groups=(),
+        context=_ALWAYS,
+    ),
     _administer("viewStatus", "See what runs, and its health."),
     _administer("viewAudit", "Read the audit log and anybody's decisions."),
     _administer("viewPolicy", "Read the text of policies."),
@@ -159,7 +281,7 @@ ACTIONS = (
     _administer("rotateCA", "Replace issuing keys."),
 )
 
-CORE = Terms(ENTITIES, GROUPS, FACTS, ACTIONS)
+CORE = Terms(entities=ENTITIES, groups=GROUPS, facts=FACTS, actions=ACTIONS)
 """The core's own terms: what every vocabulary starts from."""
 
 OPERATORS_POLICY = """\

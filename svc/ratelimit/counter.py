@@ -61,7 +61,7 @@ class RefusalCounter:
     def add(self, caller: Actor, budget: str) -> None:
         """Count one."""
         now = self.now()
-        self._enter(RefusedCount(caller, budget, 1, now, now))
+        self._enter(RefusedCount(caller=caller, budget=budget, count=1, first=now, last=now))
 
     def take(self) -> tuple[RefusedCount, ...]:
         """Hand over everything counted, and begin anew."""

@@ -58,6 +58,8 @@ class RepeatCounter:
         found.last, found.count, found.unsaid = now, found.count + 1, found.unsaid + 1
         if found.count > 1 and now - found.said < self.every:
             return None
-        said = RepeatSeries(found.first, now, found.count, found.unsaid, now)
+        said = RepeatSeries(
+            first=found.first, last=now, count=found.count, unsaid=found.unsaid, said=now
+        )
         found.said, found.unsaid = now, 0
         return said

@@ -147,14 +147,14 @@ class Metrics:
         if name in self._series and not any(series.labels[label] for label in values):
             labels = {**series.labels, **{each: tuple(found) for each, found in values.items()}}
             self._series[name] = MetricSeries(
-                series.name,
-                series.kind,
-                series.help,
-                series.roles,
-                labels,
-                series.buckets,
-                series.absent,
-                series.later,
+                name=series.name,
+                kind=series.kind,
+                help=series.help,
+                roles=series.roles,
+                labels=labels,
+                buckets=series.buckets,
+                absent=series.absent,
+                later=series.later,
             )
 
     def _bound(self, name: str, kind: Kind, labels: dict[str, str]) -> Child:

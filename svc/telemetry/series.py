@@ -87,13 +87,29 @@ class MetricSeries:
 
 def _counter(name: str, roles: tuple[str, ...], text: str, **more: object) -> MetricSeries:
     later = bool(more.pop("later", False))
-    return MetricSeries(name, Kind.COUNTER, text, roles, _labels(more), absent=later, later=later)
+    return MetricSeries(
+        name=name,
+        kind=Kind.COUNTER,
+        help=text,
+        roles=roles,
+        labels=_labels(more),
+        absent=later,
+        later=later,
+    )
 
 
 def _gauge(name: str, roles: tuple[str, ...], text: str, **more: object) -> MetricSeries:
     later = bool(more.pop("later", False))
     absent = bool(more.pop("absent", False)) or later
-    return MetricSeries(name, Kind.GAUGE, text, roles, _labels(more), absent=absent, later=later)
+    return MetricSeries(
+        name=name,
+        kind=Kind.GAUGE,
+        help=text,
+        roles=roles,
+        labels=_labels(more),
+        absent=absent,
+        later=later,
+    )
 
 
 def _labels(more: dict[str, object]) -> dict[str, tuple[str, ...]]:
@@ -110,12 +126,12 @@ def _decisions() -> tuple[MetricSeries, ...]:
             decision=("allow", "deny", "not_served"),
         ),
         MetricSeries(
-            "svc_authorize_duration_seconds",
-            Kind.HISTOGRAM,
-            "Latency of issuance authorization decisions.",
-            _A,
-            {"action": _ACTIONS},
-            DECISION_BUCKETS,
+            name="svc_authorize_duration_seconds",
+            kind=Kind.HISTOGRAM,
+            help="Latency of issuance authorization decisions.",
+            roles=_A,
+            labels={"action": _ACTIONS},
+            buckets=DECISION_BUCKETS,
         ),
         _counter(
             "svc_request_authorize_total",
@@ -193,12 +209,12 @@ def _sessions() -> tuple[MetricSeries, ...]:
             reason=_ENDINGS,
         ),
         MetricSeries(
-            "svc_connector_tunnel_duration_seconds",
-            Kind.HISTOGRAM,
-            "How long a registered tunnel stayed open.",
-            _P,
-            {},
-            TUNNEL_BUCKETS,
+            name="svc_connector_tunnel_duration_seconds",
+            kind=Kind.HISTOGRAM,
+            help="How long a registered tunnel stayed open.",
+            roles=_P,
+            labels={},
+            buckets=TUNNEL_BUCKETS,
         ),
         _counter(
             "svc_abandoned_session_notices_total",
@@ -324,13 +340,13 @@ def _audit() -> tuple[MetricSeries, ...]:
 def _process() -> tuple[MetricSeries, ...]:
     return (
         MetricSeries(
-            "svc_reactor_lag_seconds",
-            Kind.HISTOGRAM,
-            "How late a timer of each tenth of a second comes: what any event waits for its "
+            name="svc_reactor_lag_seconds",
+            kind=Kind.HISTOGRAM,
+            help="How late a timer of each tenth of a second comes: what any event waits for its "
             "turn in this process.",
-            _ROLES,
-            {},
-            LAG_BUCKETS,
+            roles=_ROLES,
+            labels={},
+            buckets=LAG_BUCKETS,
         ),
     )
 

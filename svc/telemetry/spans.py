@@ -110,7 +110,7 @@ def make_traces(tracer: Tracer) -> Traces:
     ) -> AbstractContextManager[object]:
         return _UNTRACED_CALL if method in UNTRACED else spans(method.lstrip("/"), metadata)
 
-    return Traces(traced, _headers, spans, _note_current)
+    return Traces(traced=traced, headers=_headers, spans=spans, note=_note_current)
 
 
 def _headers() -> Metadata:

@@ -83,5 +83,5 @@ class MovingEndpoint:
         inner = factory.buildProtocol(address)
         if inner is None:
             return None
-        self.stream = MovingStream(inner, self._clock, self._after, self._ask)
+        self.stream = MovingStream(inner=inner, clock=self._clock, after=self._after, ask=self._ask)
         return self.stream

@@ -199,7 +199,11 @@ class RouteTable:
             seconds=round(seconds, 3),
             sessions=len(sessions),
         )
-        self._told(TunnelEnded(tunnel.node_id, reason, seconds, sessions))
+        self._told(
+            TunnelEnded(
+                node_id=tunnel.node_id, reason=reason, seconds=seconds, session_uids=sessions
+            )
+        )
         if reason in _OF_THE_NODE and not has_handed_over:
             self._abandon(tunnel.node_id, reason)
 

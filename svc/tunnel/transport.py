@@ -184,7 +184,6 @@ class RegisteredTunnel:
             self._say(DrainNotice())
 
     def endpoint(self, order: OpenOrder) -> IStreamClientEndpoint:
-        """See :class:`ITunnelTransport`."""
         return _SessionEndpoint(self, order)
 
     def connect(self, order: OpenOrder, factory: IProtocolFactory) -> Deferred[IProtocol]:
@@ -195,16 +194,18 @@ class RegisteredTunnel:
         uid, secret = order.session_uid, self._entropy(SECRET_BYTES)
         opened: Deferred[IProtocol] = Deferred(lambda _: self._cancel(uid))
         too_late = self._clock.callLater(self._times.open, self._expire, uid)
-        self._pending[uid] = _Pending(secret, factory, opened, too_late)
+        self._pending[uid] = _Pending(
+            secret=secret, factory=factory, opened=opened, too_late=too_late
+        )
         self._say(
             OpenNotice(
-                uid,
-                order.grant,
-                order.request,
-                order.signature,
-                order.person_chain,
-                secret,
-                order.traceparent,
+                session_uid=uid,
+                grant=order.grant,
+                request=order.request,
+                signature=order.signature,
+                person_chain=order.person_chain,
+                secret=secret,
+                traceparent=order.traceparent,
             )
         )
         return opened

@@ -282,7 +282,9 @@ class Connection(SendingHalf):
             self._reset(event.stream_id, ErrorCodes.REFUSED_STREAM)
             self._machine.forget(event.stream_id)
             return
-        stream = self._add(Stream(self, 0, self._now, size), event.stream_id)
+        stream = self._add(
+            Stream(connection=self, stream_id=0, began=self._now, head=size), event.stream_id
+        )
         try:
             head = parse_request(fields)
         except NotGrpc as refused:

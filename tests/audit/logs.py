@@ -34,16 +34,22 @@ from svc.model.signing import BadSignature, Purpose, Signed, sign, verify
 KEY = Ed25519PrivateKey.from_private_bytes(b"\7" * 32)
 ANCHOR = AnchorKey(lambda data: sign(KEY, Purpose.AUDIT_HEAD, data), (b"anchor certificate",))
 FACTS = {
-    "weekday": AttributeTerm("weekday", "String", "public", "day of the week"),
-    "source_address": AttributeTerm("source_address", "String", "personal", "address"),
+    "weekday": AttributeTerm(
+        name="weekday", type="String", classified="public", help="day of the week"
+    ),
+    "source_address": AttributeTerm(
+        name="source_address", type="String", classified="personal", help="address"
+    ),
     "proxy_reported": AttributeTerm(
-        "proxy_reported",
-        (
-            AttributeTerm("source_address", "String", "personal", "address"),
-            AttributeTerm("port", "Long", "public", "port"),
+        name="proxy_reported",
+        type=(
+            AttributeTerm(
+                name="source_address", type="String", classified="personal", help="address"
+            ),
+            AttributeTerm(name="port", type="Long", classified="public", help="port"),
         ),
-        "public",
-        "what the Proxy says",
+        classified="public",
+        help="what the Proxy says",
     ),
 }
 
@@ -72,11 +78,14 @@ def record(n: int = 1) -> AuditRecord:
         policies=("staff",),
         policy_version=3,
         request=AccessRequest(
-            "connect",
-            EntityUid("User", "p" * 26),
-            "tcpConnect",
-            EntityUid("TcpService", "db1"),
-            {"weekday": "friday", "proxy_reported": {"source_address": "10.0.0.9", "port": n}},
+            request_kind="connect",
+            principal=EntityUid("User", "p" * 26),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", "db1"),
+            context={
+                "weekday": "friday",
+                "proxy_reported": {"source_address": "10.0.0.9", "port": n},
+            },
         ),
         entities_digest="e" * 64,
         details={"source_address": "10.0.0.9", "proxy_id": "x" * 26},
@@ -126,7 +135,9 @@ class MemoryLog:
         """Link a record, as a store does; with the signature of another origin."""
         seq, prev = len(self.log) + 1, self.log[-1].hash if self.log else GENESIS
         found = chain_hash(seq, prev, sealed.canonical)
-        row = ChainRow(seq, prev, found, sealed.canonical, signature)
+        row = ChainRow(
+            seq=seq, prev_hash=prev, hash=found, canonical=sealed.canonical, signature=signature
+        )
         self.log.append(row)
         self.personal[seq] = sealed.personal
         return row

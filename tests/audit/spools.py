@@ -79,14 +79,22 @@ def entropy(count: int) -> bytes:
 
 def maker(origin: str = ORIGIN) -> RowMaker:
     """Of one origin, with the one key."""
-    return RowMaker(origin, KEY, Sealer(entropy), lambda: 1_763_733_600.0, entropy)
+    return RowMaker(
+        origin=origin, key=KEY, sealer=Sealer(entropy), now=lambda: 1_763_733_600.0, entropy=entropy
+    )
 
 
 def files(
     root: Path, disk: Disk | None = None, room: int = ROOM, segment: int = 4096
 ) -> SpoolFiles:
     """The spools in *root*, not opened."""
-    return SpoolFiles(root, maker(), SpoolQuota(room), disk or FaultyDisk(), segment)
+    return SpoolFiles(
+        root=root,
+        maker=maker(),
+        room=SpoolQuota(room),
+        disk=disk or FaultyDisk(),
+        segment_bytes=segment,
+    )
 
 
 def record(name: str = "r", size: int = 0) -> AuditRecord:

@@ -174,27 +174,42 @@ class House:
         keys = self.world.keys
         self.ledger = StateLedger(origin_verifier(keys.root_der, CLUSTER))
         self.recorder = Recorder(
-            AUTHORITY,
-            Sealer(self.entropy, facts),
-            self.now,
-            self.entropy,
-            self.ledger,
-            origin_key(keys),
+            origin=AUTHORITY,
+            sealer=Sealer(self.entropy, facts),
+            now=self.now,
+            entropy=self.entropy,
+            ledger=self.ledger,
+            key=origin_key(keys),
         )
         self.knowledge = ClusterStateCache(self.store, self.ledger, self.now)
         self.over_budget: list[str] = []
-        self.refusals = RefusalRecords(self.store, self.recorder, self.clock, self.now)
+        self.refusals = RefusalRecords(
+            store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
+        )
         self.rates = self.new_rates()
         self.registrations = Registrations()
         self.guarded: list[str] = []
         self.guard_refuses: SvcError | None = None
         self.publisher = SnapshotPublisher(
-            CLUSTER, self.world.keys.signer(Purpose.SNAPSHOT), self.now, 60
+            cluster=CLUSTER,
+            sign=self.world.keys.signer(Purpose.SNAPSHOT),
+            now=self.now,
+            valid_secs=60,
         )
         self.applied: list[int] = []
-        self.publishing = PolicyPublisher(CLUSTER, self.publisher, in_line, self.applied.append)
+        self.publishing = PolicyPublisher(
+            cluster=CLUSTER,
+            publisher=self.publisher,
+            in_thread=in_line,
+            applied=self.applied.append,
+        )
         self.policy = PolicyInForce(
-            CLUSTER, WORDS, KINDS, self._guard, in_line, self.publishing.policy_changed
+            cluster=CLUSTER,
+            vocabulary=WORDS,
+            kinds=KINDS,
+            guard=self._guard,
+            in_thread=in_line,
+            in_force=self.publishing.policy_changed,
         )
         self.knowledge.on_change(self.publishing.facts_changed)
         self.knowledge.on_change(self.registrations.follow)
@@ -227,10 +242,10 @@ class House:
         tx.people.add(Person(EVE, "eve"), 1.0)
         secret = {"zone": "secret"}
         for resource in (
-            Resource("db1", "tcp", {}, self.connector.id),
-            Resource("prod1", "tcp", {}, self.connector.id),
-            Resource("vault1", "tcp", secret, self.connector.id),
-            Resource("host1", "ssh", {}, self.connector.id),
+            Resource(id="db1", kind="tcp", labels={}, assigned_to=self.connector.id),
+            Resource(id="prod1", kind="tcp", labels={}, assigned_to=self.connector.id),
+            Resource(id="vault1", kind="tcp", labels=secret, assigned_to=self.connector.id),
+            Resource(id="host1", kind="ssh", labels={}, assigned_to=self.connector.id),
         ):
             tx.catalog.add(resource, 1.0)
         if policy:
@@ -241,12 +256,20 @@ class House:
     def holder(self, role: Role, id: str = "", **more: Any) -> Holder:
         key = new_key()
         issued = self.world.issued(role, key, id=id, **more)
-        return Holder(issued.facts.principal.id, key, issued.chain, issued.facts.sha256)
+        return Holder(
+            id=issued.facts.principal.id, key=key, chain=issued.chain, sha256=issued.facts.sha256
+        )
 
     def person(self, id: str) -> Holder:
         """A person's certificate, entered in the table."""
         holder = self.holder(Role.USER, id)
-        row = PersonCertificate(holder.sha256, holder.sha256.hex(), id, 1.0, 9e9)
+        row = PersonCertificate(
+            sha256=holder.sha256,
+            serial=holder.sha256.hex(),
+            person_id=id,
+            issued_at=1.0,
+            expires=9e9,
+        )
         self.run(lambda tx: tx.certificates.issued(row))
         return holder
 
@@ -255,10 +278,18 @@ class House:
         key = new_key()
         request = prove_key(make_request(key))
         issued = self.world.issued(role, key)
-        holder = Holder(node_id(request.info), key, issued.chain, issued.facts.sha256)
+        holder = Holder(
+            id=node_id(request.info), key=key, chain=issued.chain, sha256=issued.facts.sha256
+        )
         leaf = Leaf("01", request.sha256, 9e9)
         row = Node(
-            holder.id, name, role.value, request.sha256, audit_key or request.sha256, leaf, 1.0
+            id=holder.id,
+            name=name,
+            role=role.value,
+            key_sha256=request.sha256,
+            audit_key=audit_key or request.sha256,
+            leaf=leaf,
+            enrolled_at=1.0,
         )
         self.run(lambda tx: tx.nodes.register(row))
         return holder
@@ -268,7 +299,7 @@ class House:
 
     def peer(self, holder: Holder) -> Peer:
         chain = tuple(x509.load_der_x509_certificate(one) for one in holder.chain)
-        return Peer("127.0.0.1", 1, True, chain[0], chain)
+        return Peer(host="127.0.0.1", port=1, tls=True, certificate=chain[0], chain=chain)
 
     # -- doing
 
@@ -310,21 +341,21 @@ class House:
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
-            CLUSTER,
-            self.knowledge,
-            lambda: self.policy.engine,
-            self.registrations,
-            KINDS,
-            self.store,
-            self.recorder,
-            self.world.verifier,
-            self.world.keys.signer(Purpose.GRANT),
-            self.clock,
-            self.now,
-            self.entropy,
-            lambda kind, word, _: self.told.append((kind, word)),
-            self.rates,
-            self.refusals,
+            cluster=CLUSTER,
+            knowledge=self.knowledge,
+            engine=lambda: self.policy.engine,
+            registrations=self.registrations,
+            kinds=KINDS,
+            store=self.store,
+            recorder=self.recorder,
+            verifier=self.world.verifier,
+            sign_grant=self.world.keys.signer(Purpose.GRANT),
+            clock=self.clock,
+            now=self.now,
+            entropy=self.entropy,
+            told=lambda kind, word, _: self.told.append((kind, word)),
+            rates=self.rates,
+            refusals=self.refusals,
             may_grant=lambda: self.may_grant(),
         )
 
@@ -336,37 +367,37 @@ class House:
             for one in resources
         }
         registered = Registered(
-            self.connector.id,
-            self.proxy.id,
-            "t1",
-            "i1",
-            served,
-            self.clock.seconds(),
-            lambda reason: None,
+            node_id=self.connector.id,
+            proxy_id=self.proxy.id,
+            tunnel_id="t1",
+            instance_id="i1",
+            resources=served,
+            since=self.clock.seconds(),
+            evict=lambda reason: None,
         )
         self.registrations.add(registered)
         return registered
 
     def request(self, asker: Holder, resource: str = "db1", **fields: Any) -> SessionRequest:
         request = SessionRequest(
-            CLUSTER,
-            random_id(self.entropy),
-            resource,
-            "tcp",
-            "tcpConnect",
-            self.proxy.id,
-            int(self.now() * 1000),
-            asker.sha256,
+            cluster=CLUSTER,
+            session_uid=random_id(self.entropy),
+            resource=resource,
+            kind="tcp",
+            action="tcpConnect",
+            proxy_id=self.proxy.id,
+            issued_at_ms=int(self.now() * 1000),
+            certificate_sha256=asker.sha256,
         )
         return evolve(request, **fields)
 
     def ask(self, asker: Holder, resource: str = "db1", said: str = "allow", **fields: Any) -> Ask:
         data = encode_request(self.request(asker, resource, **fields))
         return Ask(
-            data,
-            sign(asker.key, Purpose.SESSION_REQUEST, data),
-            asker.chain,
-            ProxyDecision(random_id(self.entropy), said, source_address="192.0.2.7"),
+            request=data,
+            signature=sign(asker.key, Purpose.SESSION_REQUEST, data),
+            person_chain=asker.chain,
+            proxy_decision=ProxyDecision(random_id(self.entropy), said, source_address="192.0.2.7"),
         )
 
 

@@ -57,7 +57,11 @@ class Origin:
         house.refresh()
         self.id = self.holder.id
         self.maker = RowMaker(
-            self.id, self.key, Sealer(house.entropy, FACTS), house.now, house.entropy
+            origin=self.id,
+            key=self.key,
+            sealer=Sealer(house.entropy, FACTS),
+            now=house.now,
+            entropy=house.entropy,
         )
         self.begin()
 
@@ -91,11 +95,11 @@ class Origin:
         """A decided request: the row a Proxy writes most."""
         details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
         request = AccessRequest(
-            "connect",
-            EntityUid("User", ADA),
-            "tcpConnect",
-            EntityUid("TcpService", note),
-            context_at(self.house.now(), "192.0.2.7"),
+            request_kind="connect",
+            principal=EntityUid("User", ADA),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", note),
+            context=context_at(self.house.now(), "192.0.2.7"),
         )
         return self.add(
             self.record(
@@ -137,7 +141,7 @@ def watcher(house: House, told: dict[str, float]) -> QueueWatch:
     def to(name: str) -> Any:
         return lambda value: told.__setitem__(name, value)
 
-    meters = QueueMeters(to("depth"), to("held"), to("age"), missing)
+    meters = QueueMeters(depth=to("depth"), held=to("held"), oldest_age=to("age"), missing=missing)
     return QueueWatch(house.store, house.now, meters)
 
 
@@ -165,17 +169,23 @@ class Leader:
         self.held: list[str] = []
         self.size = 0
         self.drains = QueueConsumer(
-            house.store,
-            house.recorder,
-            OriginKeys(house.knowledge),
-            house.now,
-            self.held.append,
-            WITH_REQUESTS,
+            store=house.store,
+            recorder=house.recorder,
+            keys=OriginKeys(house.knowledge),
+            now=house.now,
+            held=self.held.append,
+            may_write=WITH_REQUESTS,
         )
-        self.desk = QueueAdmin(house.store, house.recorder, house.now, WITH_REQUESTS)
+        self.desk = QueueAdmin(
+            store=house.store, recorder=house.recorder, now=house.now, may_write=WITH_REQUESTS
+        )
         self.nudged = 0
         self.intake = QueueIntake(
-            house.store, house.now, lambda: self.size, self.nudge, house.rates
+            store=house.store,
+            now=house.now,
+            covered=lambda: self.size,
+            arrived=self.nudge,
+            rates=house.rates,
         )
 
     def nudge(self) -> None:
@@ -188,7 +198,7 @@ class Leader:
         for row in rows:
             try:
                 origin, at = read_place(row.canonical)
-                offered.append(Offered(row, origin, at.spool_id, at.n))
+                offered.append(Offered(row=row, origin=origin, spool_id=at.spool_id, n=at.n))
             except SvcError:
                 offered.append(Offered(row, *place))
         now = self.house.now()

@@ -51,45 +51,56 @@ class ControlTests(SynchronousTestCase):
         self.house = house = House()
         self.tasks = BackgroundTasks()
         self.ends = SessionEnds(
-            house.store, house.recorder, house.clock, house.now, self.tasks, 60.0
+            store=house.store,
+            recorder=house.recorder,
+            clock=house.clock,
+            now=house.now,
+            tasks=self.tasks,
+            reclaim_secs=60.0,
         )
         intake = RegistrationIntake(
-            CLUSTER,
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.world.verifier,
-            house.clock,
-            house.now,
-            house.entropy,
-            90,
-            self.tasks,
-            house.rates,
-            house.refusals,
+            cluster=CLUSTER,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            verifier=house.world.verifier,
+            clock=house.clock,
+            now=house.now,
+            entropy=house.entropy,
+            lease_secs=90,
+            tasks=self.tasks,
+            rates=house.rates,
+            refusals=house.refusals,
         )
         explainer = Explainer(
-            CLUSTER,
-            house.knowledge,
-            lambda: house.policy.engine,
-            KINDS,
-            house.store,
-            house.world.verifier,
-            house.now,
+            cluster=CLUSTER,
+            knowledge=house.knowledge,
+            engine=lambda: house.policy.engine,
+            kinds=KINDS,
+            store=house.store,
+            verifier=house.world.verifier,
+            now=house.now,
         )
         self.control = ControlService(
-            house.knowledge,
-            house.world.verifier,
-            house.issuance(),
-            intake,
-            self.ends,
-            house.publisher,
-            explainer,
-            lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
-            house.clock,
-            self.seen,
-            house.rates,
-            QueueIntake(house.store, house.now, lambda: 0, lambda: None, house.rates),
+            knowledge=house.knowledge,
+            verifier=house.world.verifier,
+            issuance=house.issuance(),
+            intake=intake,
+            ends=self.ends,
+            snapshots=house.publisher,
+            explainer=explainer,
+            lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
+            clock=house.clock,
+            seen=self.seen,
+            rates=house.rates,
+            spooled=QueueIntake(
+                store=house.store,
+                now=house.now,
+                covered=lambda: 0,
+                arrived=lambda: None,
+                rates=house.rates,
+            ),
         )
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
@@ -167,14 +178,14 @@ class ControlTests(SynchronousTestCase):
     def open(self, *uids: str, proxy: str = "") -> None:
         for uid in uids:
             session = Session(
-                uid,
-                ADA,
-                "db1",
-                "tcp",
-                self.house.connector.id,
-                proxy or self.house.proxy.id,
-                "d" * 32,
-                self.house.now(),
+                uid=uid,
+                person_id=ADA,
+                resource_id="db1",
+                kind="tcp",
+                connector_id=self.house.connector.id,
+                proxy_id=proxy or self.house.proxy.id,
+                decision_id="d" * 32,
+                started_at=self.house.now(),
             )
             self.house.run(partial(_insert, session))
 
@@ -239,7 +250,11 @@ class ControlTests(SynchronousTestCase):
         self.open("s1")
         self.open("s2", proxy="z" * 26)
         report = ended_message(
-            [CountedEnd("s1", "closed", 5, 7), CountedEnd("s2", "closed"), CountedEnd("x", "y")]
+            [
+                CountedEnd(session_uid="s1", reason="closed", bytes_up=5, bytes_down=7),
+                CountedEnd("s2", "closed"),
+                CountedEnd("x", "y"),
+            ]
         )
         for words in (["closed", "unknown", "unknown"], ["recorded", "unknown", "unknown"]):
             call, done = self.call("EndSessions", report)
@@ -254,8 +269,15 @@ class ControlTests(SynchronousTestCase):
         self.open("s1", "s2", "s3")
         ends = [CountedEnd("s1", "closed"), CountedEnd("s2", "closed", lane="direct")]
         self.successResultOf(self.call("EndSessions", ended_message(ends))[1])
-        left = CountedEnd("s3", "tunnel_closed", 5, 7, "direct")
-        notice = Departure(self.house.connector.id, "closed", ("s3",), (left,))
+        left = CountedEnd(
+            session_uid="s3", reason="tunnel_closed", bytes_up=5, bytes_down=7, lane="direct"
+        )
+        notice = Departure(
+            tunnel_node_id=self.house.connector.id,
+            reason="closed",
+            session_uids=("s3",),
+            ended=(left,),
+        )
         self.successResultOf(self.call("Departed", departure_message(notice))[1])
         records = self.house.records("session.end")
         lanes = [one["details"]["lane"] for one in records]

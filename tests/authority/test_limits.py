@@ -221,14 +221,14 @@ class NodeTests(HouseTests):
         """A node renews so often; past it nothing is signed, and another node renews."""
         house = self.house
         desk = NodeRenewal(
-            CertificateIssuer(house.world.keys),
-            house.knowledge,
-            house.world.verifier,
-            house.store,
-            house.recorder,
-            house.now,
-            lambda node_id: None,
-            house.rates.renewals,
+            desk=CertificateIssuer(house.world.keys),
+            knowledge=house.knowledge,
+            verifier=house.world.verifier,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            revoked=lambda node_id: None,
+            renewals=house.rates.renewals,
         )
         renew = desk.service().methods["Renew"]
 

@@ -167,7 +167,10 @@ class DrainTests(Queue):
         )
         self.house.refresh()
         canonical = self.origin.decision().canonical
-        row = other.signed(SpoolRow(canonical, (), other.maker.key_id, b""), canonical)
+        row = other.signed(
+            SpoolRow(canonical=canonical, personal=(), key_id=other.maker.key_id, signature=b""),
+            canonical,
+        )
         self.leader.inject(row)
         self.leader.drain()
         self.assertEqual(self.leader.holds(), [UNKNOWN])
@@ -270,7 +273,9 @@ class DrainTests(Queue):
         signed = self.origin.signed
         rubbish = [b"", b"{", b"\xff\xfe", b"[]", b'{"a":1.5}', b'"x"', b"{" * 5000, b"null"]
         rows = [signed(good[1], each) for each in rubbish]
-        self.leader.inject(*rows, SpoolRow(b"\xff", (), "", b""), *good)
+        self.leader.inject(
+            *rows, SpoolRow(canonical=b"\xff", personal=(), key_id="", signature=b""), *good
+        )
         self.house.by_sql("UPDATE outbox SET key_id = x'ff00', personal = x'5b315d' WHERE id = 1")
         self.leader.drain()
         self.assertEqual(self.leader.holds(), [UNKNOWN, *[FORGED] * (len(rows) - 1), UNSIGNED])
@@ -457,7 +462,10 @@ class IntakeTests(Queue):
         first = self.origin.first
         for rows, reason in (
             ([first, other.first], "other_origin"),
-            ([first, SpoolRow(b"{}", (), "k", b"s")], "malformed"),
+            (
+                [first, SpoolRow(canonical=b"{}", personal=(), key_id="k", signature=b"s")],
+                "malformed",
+            ),
         ):
             row = self.house.row(self.origin.holder)
             refused = refusal_of(self.leader.intake.take(row, self.origin.spool_id, rows))

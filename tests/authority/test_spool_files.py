@@ -37,7 +37,9 @@ class SpoolFilesTests(SynchronousTestCase):
 
     def life(self) -> SpoolFiles:
         """The next process; whatever the one before it was doing."""
-        made = SpoolFiles(self.root, self.origin.maker, SpoolQuota(1 << 24), self.disk)
+        made = SpoolFiles(
+            root=self.root, maker=self.origin.maker, room=SpoolQuota(1 << 24), disk=self.disk
+        )
         self.assertIsNone(made.open())
         return made
 

@@ -73,9 +73,18 @@ class StateCase(SynchronousTestCase):
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        beginning = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        beginning = StateStartup(
+            store=self.house.store,
+            ledger=ledger,
+            anchor=self.anchor,
+            keeper=keeper,
+            recorder=recorder,
+            wish=wish,
+        )
         value_of(beginning.begin())
-        return ClusterStateCache(self.house.store, ledger, self.house.now, keeper.advanced)
+        return ClusterStateCache(
+            store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
+        )
 
     def facts_after_restart(self) -> tuple[ClusterState, list[str]]:
         knowledge = self.restarted()
@@ -136,12 +145,12 @@ class RunningTests(StateCase):
 
     def setting(self) -> str:
         desk = PolicyAdmin(
-            self.house.knowledge,
-            self.house.policy,
-            None,  # type: ignore[arg-type]
-            self.house.store,
-            self.house.recorder,
-            self.house.now,
+            knowledge=self.house.knowledge,
+            in_force=self.house.policy,
+            operators=None,  # type: ignore[arg-type]
+            store=self.house.store,
+            recorder=self.house.recorder,
+            now=self.house.now,
         )
         return refusal_of(desk._activate(POLICY, ROOT, 1)).reason
 
@@ -174,14 +183,14 @@ class RunningTests(StateCase):
     def desk(self) -> MemberAdmin:
         house = self.house
         return MemberAdmin(
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.now,
-            house.entropy,
-            "ab" * 32,
-            3600.0,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            entropy=house.entropy,
+            ca_pin="ab" * 32,
+            token_secs=3600.0,
         )
 
     def test_person_renamed(self) -> None:
@@ -328,22 +337,22 @@ class TokenTests(StateCase):
         super().setUp()
         house = self.house
         self.enrollment = Enrollment(
-            CertificateIssuer(house.world.keys),
-            house.knowledge,
-            house.store,
-            house.recorder,
-            house.now,
-            house.clock,
+            desk=CertificateIssuer(house.world.keys),
+            knowledge=house.knowledge,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            clock=house.clock,
         )
         self.members = MemberAdmin(
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.now,
-            house.entropy,
-            "ab" * 32,
-            3600.0,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            entropy=house.entropy,
+            ca_pin="ab" * 32,
+            token_secs=3600.0,
         )
 
     def token(self, name: str) -> str:
@@ -391,7 +400,13 @@ class TokenTests(StateCase):
     def test_inserted(self) -> None:
         """A token that no operator made lets nobody in."""
         token = make_token(self.house.entropy)
-        row = TokenRecord(token.id, token.secret_sha256, TokenRole.PROXY, FAR, "edge9")
+        row = TokenRecord(
+            id=token.id,
+            secret_sha256=token.secret_sha256,
+            role=TokenRole.PROXY,
+            expires_at=FAR,
+            bound_to="edge9",
+        )
         value_of(self.house.store.store.run("sql", lambda tx: tx.tokens.add(row, self.house.now())))
         self.assertEqual(refusal_of(self.joining(token.text)).reason, "state_unsigned")
         self.reload()
@@ -495,7 +510,14 @@ class OlderStoreTests(SynchronousTestCase):
     def beginning(self) -> StateStartup:
         keeper = StateKeeper(self.ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=self.ledger)
-        return StateStartup(self.house.store, self.ledger, self.anchor, keeper, recorder, self.wish)
+        return StateStartup(
+            store=self.house.store,
+            ledger=self.ledger,
+            anchor=self.anchor,
+            keeper=keeper,
+            recorder=recorder,
+            wish=self.wish,
+        )
 
     def begin(self) -> Any:
         return self.beginning().begin()

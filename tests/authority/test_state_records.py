@@ -164,5 +164,12 @@ class RecordTests(StateCase):
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        begin = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        begin = StateStartup(
+            store=self.house.store,
+            ledger=ledger,
+            anchor=self.anchor,
+            keeper=keeper,
+            recorder=recorder,
+            wish=wish,
+        )
         return refusal_of(begin.begin()).reason

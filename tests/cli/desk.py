@@ -145,7 +145,14 @@ def recorder() -> Recorder:
     sealer = Sealer(Counted(), {fact.name: fact for fact in words.terms.facts})
     keys = _keys()
     ledger = StateLedger(origin_verifier(keys.root_der, CLUSTER))
-    return Recorder(NODE, sealer, lambda: NOW, Counted(), ledger, origin_key(keys))
+    return Recorder(
+        origin=NODE,
+        sealer=sealer,
+        now=lambda: NOW,
+        entropy=Counted(),
+        ledger=ledger,
+        key=origin_key(keys),
+    )
 
 
 @cache
@@ -166,19 +173,48 @@ class Authority:
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
         self.operators = Operators(
-            CLUSTER, uid, lambda: self.policy.engine, self.store, writes, now
+            cluster=CLUSTER,
+            own_uid=uid,
+            engine=lambda: self.policy.engine,
+            store=self.store,
+            recorder=writes,
+            now=now,
         )
         kinds = load_kinds(["ssh", "tcp"]).by_name
         members = MemberAdmin(
-            self.knowledge, self.registrations, self.store, writes, now, Counted(), PIN, 3600.0
+            knowledge=self.knowledge,
+            registrations=self.registrations,
+            store=self.store,
+            recorder=writes,
+            now=now,
+            entropy=Counted(),
+            ca_pin=PIN,
+            token_secs=3600.0,
         )
-        catalog = CatalogAdmin(self.knowledge, self.registrations, kinds, self.store, writes, now)
+        catalog = CatalogAdmin(
+            knowledge=self.knowledge,
+            registrations=self.registrations,
+            kinds=kinds,
+            store=self.store,
+            recorder=writes,
+            now=now,
+        )
         self.policies = PolicyAdmin(
-            self.knowledge, self.policy, self.operators, self.store, writes, now
+            knowledge=self.knowledge,
+            in_force=self.policy,
+            operators=self.operators,
+            store=self.store,
+            recorder=writes,
+            now=now,
         )
         outbox = QueueAdmin(self.store, writes, now)
         self.service = AdminService(
-            self.operators, members, catalog, self.policies, outbox, _standing
+            operators=self.operators,
+            members=members,
+            catalog=catalog,
+            policies=self.policies,
+            outbox=outbox,
+            status=_standing,
         )
         self._begin()
 
@@ -229,10 +265,10 @@ def _policy(words: Vocabulary) -> PolicyInForce:
         try_policy(text, words, PolicyLimits())
 
     return PolicyInForce(
-        CLUSTER,
-        words,
-        load_kinds(["ssh", "tcp"]).by_name,
-        guard,
-        lambda call: succeed(call()),
-        lambda engine, text: succeed(None),
+        cluster=CLUSTER,
+        vocabulary=words,
+        kinds=load_kinds(["ssh", "tcp"]).by_name,
+        guard=guard,
+        in_thread=lambda call: succeed(call()),
+        in_force=lambda engine, text: succeed(None),
     )

@@ -79,13 +79,13 @@ class Gate:
         self.channel: Any = Channel(self.pair.channel, self.cluster.proxy)
         person = self.cluster.person
         self.dialer = SessionDialer(
-            lambda: self.channel,
-            person,
-            person.verifier,
-            PersonEnd(person).begun,
-            self.clock,
-            self.cluster.world.now,
-            self.cluster.world.entropy,
+            channel=lambda: self.channel,
+            identity=person,
+            verifier=person.verifier,
+            connector_tls=PersonEnd(person).begun,
+            clock=self.clock,
+            now=self.cluster.world.now,
+            entropy=self.cluster.world.entropy,
         )
 
     def turn(self) -> None:
@@ -119,7 +119,13 @@ class Gate:
         verify(self.cluster.person.facts.public_key, Purpose.WHY_REQUEST, data, signature)
         self.questions.append(decode_why_request(data))
         return explanation_message(
-            Explanation(self.questions[-1].decision_id, True, "deny", "denied", ("p1",))
+            Explanation(
+                decision_id=self.questions[-1].decision_id,
+                explained=True,
+                decision="deny",
+                reason="denied",
+                policies=("p1",),
+            )
         )
 
 

@@ -38,10 +38,19 @@ class FreshLinkTests(SynchronousTestCase):
             ConfiguredProxy("b:2", lambda: self.dial("b:2")),
         ]
         fresh = Freshness(
-            self.clock, self.world.now, self.person, self.world.verifier, frozenset({Role.PROXY})
+            clock=self.clock,
+            now=self.world.now,
+            identity=self.person,
+            verifier=self.world.verifier,
+            roles=frozenset({Role.PROXY}),
         )
         self.link = ProxyLink(
-            self.clock, ways, self.listed.append, lambda wait: wait, self.tasks, fresh
+            clock=self.clock,
+            ways=ways,
+            listed=self.listed.append,
+            jitter=lambda wait: wait,
+            tasks=self.tasks,
+            fresh=fresh,
         )
         self.addCleanup(self.check_nothing_left)
         self.link.startService()
@@ -55,7 +64,13 @@ class FreshLinkTests(SynchronousTestCase):
         if self.answers:
             raise self.answers.pop(0)
         channel = _Listing(self)
-        channel.peer = Peer("proxy", 443, True, None, self.proxy.material.certificates)
+        channel.peer = Peer(
+            host="proxy",
+            port=443,
+            tls=True,
+            certificate=None,
+            chain=self.proxy.material.certificates,
+        )
         self.dialed.append((address, channel))
         return channel
 

@@ -23,7 +23,9 @@ class KnownHeadTests(SynchronousTestCase):
         self.log.fill(12, short_record)
         self.signed = heads_over(self.log.log, 3, 8, 12, hours=1)
         self.lines = [to_line(head) for head in self.signed]
-        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
+        greatest = LatestCheckpoint(
+            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        )
         self.head = KnownHead(greatest)
         self.said: list[str] = []
         observer = cast(ILogObserver, self.heard)

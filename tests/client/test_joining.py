@@ -115,12 +115,18 @@ class Authority:
         self.join = self.listener(bootstrap, self.world.identity(Role.AUTHORITY), send_root=True)
         self.seen = Seen(self.join)
         lanes = RelayLanes(
-            lambda: AuthorityGreeting(self.world.keys.cluster, "a" * 26, "0.11.0", 1, 2),
-            lambda port: self.seen,  # type: ignore[arg-type,return-value]
-            self.world.verifier,
-            LaneMeters(lambda lane, word: None, lambda lane, by: None),
-            self.clock,
-            AnonymousCalls(self.clock),
+            lanes=lambda: AuthorityGreeting(
+                cluster=self.world.keys.cluster,
+                authority_id="a" * 26,
+                version="0.11.0",
+                join_port=1,
+                renewal_port=2,
+            ),
+            endpoint=lambda port: self.seen,  # type: ignore[arg-type,return-value]
+            verifier=self.world.verifier,
+            meters=LaneMeters(lambda lane, word: None, lambda lane, by: None),
+            clock=self.clock,
+            anonymous=AnonymousCalls(self.clock),
         )
         relay = RpcService("gate.v1.Relay", {"Open": streaming(lanes.open)})
         self.proxy = self.listener(relay, self.world.identity(Role.PROXY))
@@ -291,7 +297,9 @@ class NodeTests(SynchronousTestCase):
         self.token.chmod(0o600)
         self.store = IdentityStore(self.state)
         world = self.authority.world
-        self.runtime = Runtime(world.clock, world.now, world.entropy, {})
+        self.runtime = Runtime(
+            reactor=world.clock, now=world.now, entropy=world.entropy, environ={}
+        )
 
     def join(self, role: Role = Role.CONNECTOR) -> list[Any]:
         settings = read_settings(
@@ -398,7 +406,12 @@ class PersonTests(SynchronousTestCase):
         self.directory = prepare(self.home / ".svc")
         self.store = IdentityStore(self.directory)
         world = self.authority.world
-        self.runtime = Runtime(world.clock, world.now, world.entropy, {"HOME": str(self.home)})
+        self.runtime = Runtime(
+            reactor=world.clock,
+            now=world.now,
+            entropy=world.entropy,
+            environ={"HOME": str(self.home)},
+        )
 
     def join(self) -> list[Any]:
         clock, now, proxy = self.authority.clock, self.authority.world.now, self.authority.proxy

@@ -16,7 +16,7 @@ from svc.runtime.services import BackgroundTasks
 
 
 def one(name: str, served: bool = True) -> Listed:
-    return Listed(name, "tcp", {}, served)
+    return Listed(id=name, kind="tcp", labels={}, served=served)
 
 
 class MemoryStream:
@@ -88,7 +88,13 @@ class LinkTests(SynchronousTestCase):
             ConfiguredProxy("a:1", lambda: self.dial("a:1")),
             ConfiguredProxy("b:2", lambda: self.dial("b:2")),
         ]
-        self.link = ProxyLink(self.clock, ways, self.listed.append, lambda wait: wait, self.tasks)
+        self.link = ProxyLink(
+            clock=self.clock,
+            ways=ways,
+            listed=self.listed.append,
+            jitter=lambda wait: wait,
+            tasks=self.tasks,
+        )
         self.addCleanup(self.tasks.stopService)
         self.addCleanup(lambda: self.link.running and self.link.stopService())
 
@@ -119,7 +125,11 @@ class LinkTests(SynchronousTestCase):
             return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
 
         link = ProxyLink(
-            self.clock, [ConfiguredProxy("a:1", dial)], lambda _: None, lambda _: 1.0, self.tasks
+            clock=self.clock,
+            ways=[ConfiguredProxy("a:1", dial)],
+            listed=lambda _: None,
+            jitter=lambda _: 1.0,
+            tasks=self.tasks,
         )
         link.startService()
         self.successResultOf(link.stopService())

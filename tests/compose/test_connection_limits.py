@@ -56,7 +56,7 @@ class ListenerTests(TestCase):
         lines = "".join(f"limits.{name} = {value}\n" for name, value in limits.items())
         settings = read_settings(GOOD["proxy"] + "limits.drain_secs = 0\n" + lines, "proxy")
         world = World()
-        runtime = Runtime(reactor, world.now, os.urandom, {})
+        runtime = Runtime(reactor=reactor, now=world.now, entropy=os.urandom, environ={})
         listener = rpc_listener(runtime, settings, "key", Address("127.0.0.1", 0))
         context = server_context(world.identity(Role.PROXY), ClientCertificates.OPTIONAL)
         listener.late.serve(rpc_server(runtime, settings, [], listener="key"), context)

@@ -45,7 +45,7 @@ class HandshakeCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.world, self.net = World(), Net()
-        self.runtime = Runtime(self.net, self.world.now, os.urandom, {})
+        self.runtime = Runtime(reactor=self.net, now=self.world.now, entropy=os.urandom, environ={})
 
     def settings(self, role: Role, secs: float, more: str = "") -> RoleSettings:
         """The configuration of a role in a new directory."""

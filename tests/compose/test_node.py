@@ -64,12 +64,14 @@ class NodeRoles(SynchronousTestCase):
         text = CONFIG.format(state=state) + config.format(token=token)
         told: list[SvcError] = []
         self.role = role = NodeRole(
-            Runtime(MemoryReactorClock(), lambda: 0.0, os.urandom, {}),
-            read_settings(text, "connector"),
-            store(state),
-            Role.CONNECTOR,
-            lambda identity: [],
-            told.append,
+            runtime=Runtime(
+                reactor=MemoryReactorClock(), now=lambda: 0.0, entropy=os.urandom, environ={}
+            ),
+            settings=read_settings(text, "connector"),
+            identity_store=store(state),
+            role=Role.CONNECTOR,
+            assemble=lambda identity: [],
+            stopped_by=told.append,
         )
         self.successResultOf(Deferred.fromCoroutine(role.start()))
         return told

@@ -57,9 +57,13 @@ class HangTests(TestCase):
         def away() -> Any:
             raise Unavailable("away for a test", reason="authority_unreachable")
 
-        delivery = SpoolDelivery(self.spool, away, tasks, clock)
-        journal = EndsJournal(EndsFile(root / "ends"), thread, tasks, clock)
-        self.spooling = SpoolService(thread, self.spool, delivery, journal, clock)
+        delivery = SpoolDelivery(spool=self.spool, channel=away, tasks=tasks, clock=clock)
+        journal = EndsJournal(
+            file=EndsFile(root / "ends"), in_thread=thread, tasks=tasks, clock=clock
+        )
+        self.spooling = SpoolService(
+            thread=thread, spool=self.spool, delivery=delivery, journal=journal, clock=clock
+        )
         await self.spooling.startService()
 
     def write(self, name: str) -> Deferred[None]:

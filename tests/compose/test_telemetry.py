@@ -69,7 +69,9 @@ class ExposureTests(SynchronousTestCase):
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         reactor = MemoryReactorClock()
         endpoint = TCP6ServerEndpoint(reactor, 9100, interface=interface)
-        listener = BoundPort("telemetry.metrics_listen", "", endpoint, Factory())
+        listener = BoundPort(
+            key="telemetry.metrics_listen", address="", endpoint=endpoint, factory=Factory()
+        )
         listener.startService()
         Exposure(listener).startService()
         return [one for one in events if one["log_level"] is LogLevel.warn]

@@ -101,7 +101,10 @@ class Gateway:
         self.openings = self._openings()
         self.tunnels = self._tunnels()
         core = TunnelCore(
-            self.clock, self.tunnels.begin, lambda _: 1.0, lambda *event: self.told.append(event)
+            clock=self.clock,
+            begin=self.tunnels.begin,
+            delay=lambda _: 1.0,
+            told=lambda *event: self.told.append(event),
         )
         self.machine = make_tunnel(core)
 
@@ -114,13 +117,18 @@ class Gateway:
         node = cluster.connector.facts.principal.id
         kinds: Any = {"tcp": self.kind}
         return Openings(
-            Admission(node, cluster.world.verifier, cluster.targets, cluster.world.now),
-            kinds,
-            self.clock,
-            Reach(),
-            ConnectorEnd(cluster.connector).session,
-            cluster.world.now,
-            self.sessions.append,
+            admission=Admission(
+                node_id=node,
+                verifier=cluster.world.verifier,
+                targets=cluster.targets,
+                now=cluster.world.now,
+            ),
+            kinds=kinds,
+            reactor=self.clock,
+            reach=Reach(),
+            session_tls=ConnectorEnd(cluster.connector).session,
+            now=cluster.world.now,
+            told=self.sessions.append,
         )
 
     def _tunnels(self) -> Tunnels:
@@ -128,13 +136,19 @@ class Gateway:
         node = cluster.connector.facts.principal.id
         declared = (DeclaredResource("db1", "tcp"), DeclaredResource("host1", "ssh"))
         return Tunnels(
-            ConnectorIdentity(cluster.world.verifier.cluster, node, "first", "0.11.0", declared),
-            Proxies([ProxyAddress("proxy", lambda: self.dial())]),
-            lambda peer: cluster.proxy_id,
-            self.sign,
-            self.openings,
-            self.tasks,
-            self.clock,
+            connector=ConnectorIdentity(
+                cluster=cluster.world.verifier.cluster,
+                node_id=node,
+                instance_id="first",
+                version="0.11.0",
+                resources=declared,
+            ),
+            proxies=Proxies([ProxyAddress("proxy", lambda: self.dial())]),
+            proxy_of=lambda peer: cluster.proxy_id,
+            sign=self.sign,
+            openings=self.openings,
+            tasks=self.tasks,
+            clock=self.clock,
         )
 
     def sign(self, data: bytes) -> Signed:
@@ -155,10 +169,10 @@ class Gateway:
         say: DeferredQueue[Down | EndReason] = DeferredQueue()
         self.calls.append(say)
         tunnel = RegisteredTunnel(
-            self.cluster.connector.facts.principal.id,
-            hello.instance_id,
-            len(self.calls),
-            frozenset({"db1"}),
+            node_id=self.cluster.connector.facts.principal.id,
+            instance_id=hello.instance_id,
+            generation=len(self.calls),
+            resources=frozenset({"db1"}),
             connection=call.peer,
             clock=self.clock,
             entropy=self.cluster.world.entropy,
@@ -215,12 +229,12 @@ class Gateway:
     def order(self, notice: OpenNotice | None = None) -> OpenOrder:
         sent = notice or self.cluster.notice()
         return OpenOrder(
-            sent.session_uid,
-            sent.grant,
-            sent.request,
-            sent.signature,
-            sent.person_chain,
-            self.parent,
+            session_uid=sent.session_uid,
+            grant=sent.grant,
+            request=sent.request,
+            signature=sent.signature,
+            person_chain=sent.person_chain,
+            traceparent=self.parent,
         )
 
     def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
@@ -229,7 +243,10 @@ class Gateway:
         node = self.cluster.connector.facts.principal.id
         tls = (person or self.person_end).session(node)
         endpoint = SessionTlsEndpoint(
-            tunnel.endpoint(self.order(notice)), tls.clientConnectionForTLS, self.clock, 10
+            below=tunnel.endpoint(self.order(notice)),
+            make=tls.clientConnectionForTLS,
+            clock=self.clock,
+            seconds=10,
         )
         got: list[Any] = []
         endpoint.connect(Factory.forProtocol(Talker)).addBoth(got.append)

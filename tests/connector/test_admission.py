@@ -35,10 +35,10 @@ class AdmissionCase(SynchronousTestCase):
     def fresh(self) -> Admission:
         cluster = self.cluster
         return Admission(
-            cluster.connector.facts.principal.id,
-            self.world.verifier,
-            cluster.targets,
-            self.world.now,
+            node_id=cluster.connector.facts.principal.id,
+            verifier=self.world.verifier,
+            targets=cluster.targets,
+            now=self.world.now,
             inventories=self.inventories,
         )
 

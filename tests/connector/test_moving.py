@@ -36,11 +36,11 @@ class MovingGateway(Gateway):
         self.holding: Deferred[None] | None = None
         cluster = self.cluster
         self.tunnels.fresh = Freshness(
-            self.clock,
-            cluster.world.now,
-            cluster.connector,
-            cluster.world.verifier,
-            frozenset({Role.PROXY}),
+            clock=self.clock,
+            now=cluster.world.now,
+            identity=cluster.connector,
+            verifier=cluster.world.verifier,
+            roles=frozenset({Role.PROXY}),
         )
 
     async def dial(self) -> Any:

@@ -45,23 +45,23 @@ class Site:
         proxies = Proxies([self._way(address) for address in at], self._duplicate)
         self.tunnels = [
             Tunnels(
-                gateway.tunnels.connector,
-                proxies,
-                lambda peer: peer.host,
-                gateway.sign,
-                gateway.openings,
-                gateway.tasks,
-                gateway.clock,
+                connector=gateway.tunnels.connector,
+                proxies=proxies,
+                proxy_of=lambda peer: peer.host,
+                sign=gateway.sign,
+                openings=gateway.openings,
+                tasks=gateway.tasks,
+                clock=gateway.clock,
             )
             for _ in range(count)
         ]
         self.service = ConnectorService(
-            self.tunnels,
-            gateway.openings,
-            gateway.clock,
-            lambda failures: float(failures),
-            lambda word, reason: self.told.append(word),
-            lambda: None,
+            tunnels=self.tunnels,
+            openings=gateway.openings,
+            clock=gateway.clock,
+            delay=lambda failures: float(failures),
+            told=lambda word, reason: self.told.append(word),
+            serving=lambda: None,
         )
 
     def _duplicate(self) -> None:

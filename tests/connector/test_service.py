@@ -29,13 +29,13 @@ class ServiceTests(SynchronousTestCase):
         """A service over the gateway's one tunnel."""
         gateway = self.gateway
         return ConnectorService(
-            [gateway.tunnels],
-            gateway.openings,
-            gateway.clock,
-            lambda failures: float(failures),
-            lambda *event: gateway.told.append(event),
-            lambda: self.ready.append(len(gateway.heard)),
-            times,
+            tunnels=[gateway.tunnels],
+            openings=gateway.openings,
+            clock=gateway.clock,
+            delay=lambda failures: float(failures),
+            told=lambda *event: gateway.told.append(event),
+            serving=lambda: self.ready.append(len(gateway.heard)),
+            times=times,
         )
 
     def start(self) -> None:

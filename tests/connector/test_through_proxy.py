@@ -98,7 +98,10 @@ class _JoiningGateway(Gateway):
         node = self.cluster.connector.facts.principal.id
         tls = self.person_end.session(node)
         endpoint = SessionTlsEndpoint(
-            StreamClientEndpoint(opened), tls.clientConnectionForTLS, self.clock, 10
+            below=StreamClientEndpoint(opened),
+            make=tls.clientConnectionForTLS,
+            clock=self.clock,
+            seconds=10,
         )
         got: list[Any] = []
         endpoint.connect(Factory.forProtocol(Talker)).addBoth(got.append)

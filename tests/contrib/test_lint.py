@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.lint.classes import class_names, docstrings, positional
 from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
 from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, LOOKED_AT, sizes
@@ -13,6 +14,7 @@ from contrib.lint.source import Finding, Source
 from contrib.lint.words import words
 
 Rule = Callable[[Source], Iterable[Finding]]
+TreeRule = Callable[[list[Source]], Iterable[Finding]]
 
 
 class LintCase(SynchronousTestCase):
@@ -176,6 +178,50 @@ class HabitTests(LintCase):
         bare = '"""M."""\ndef test_x(): ...'
         self.assert_found(sentences, bare, "tests/test_x.py")
         self.assert_clean(sentences, bare, "svc/x.py")
+
+
+class ClassTests(SynchronousTestCase):
+    """What is looked at across the whole tree."""
+
+    def found(self, rule: TreeRule, **texts: str) -> list[str]:
+        """The lines of what ``rule`` finds in modules of ``svc``."""
+        made = [Source.parse(f"svc/{name}.py", text) for name, text in texts.items()]
+        return [f"{one.path}:{one.line}" for one in rule(made)]
+
+    def test_a_name_once(self) -> None:
+        """A second class of a name is found, in whatever room."""
+        self.assertEqual(self.found(class_names, a="class X: ...", b="class Y: ..."), [])
+        self.assertEqual(
+            self.found(class_names, a="class X: ...", b="\nclass X: ..."), ["svc/b.py:2"]
+        )
+
+    def test_many_arguments_are_named(self) -> None:
+        """Three may go by position; a class of others, and any number of one sort, may too."""
+        text = "class X: ...\nclass Y:\n    def __init__(self, *names): ...\n"
+        for call, is_found in (
+            ("X(1, 2, 3)", False),
+            ("X(1, 2, 3, 4)", True),
+            ("m.X(1, 2, 3, 4)", True),
+            ("X(1, 2, 3, d=4)", False),
+            ("X(*many)", False),
+            ("Y(1, 2, 3, 4)", False),
+            ("Theirs(1, 2, 3, 4)", False),
+        ):
+            with self.subTest(call=call):
+                self.assertEqual(bool(self.found(positional, a=text + call)), is_found)
+
+    def test_a_method_says_what_it_is_for(self) -> None:
+        """Or its interface does, or the class above it; Twisted's methods are Twisted's."""
+        bare = "class X:\n    def f(self): ..."
+        self.assertEqual(self.found(docstrings, a=bare), ["svc/a.py:2"])
+        above = 'class IX(Interface):\n    def f():\n        """Do it."""\n'
+        implemented = "@implementer(IX)\n" + bare
+        self.assertEqual(self.found(docstrings, i=above, a=implemented), [])
+        self.assertEqual(
+            self.found(docstrings, i=above, a=implemented.replace("def f", "def g")),
+            ["svc/a.py:3"],
+        )
+        self.assertEqual(self.found(docstrings, a=bare.replace(" f(", " connectionMade(")), [])
 
 
 class WordTests(SynchronousTestCase):

@@ -78,7 +78,12 @@ class Appender:
         """Begin to append to the Authority whose state directory this is."""
         prefix = f"g{os.urandom(3).hex()}-"
         words = [sys.executable, "-m", "tests.fault.appender", str(directory), prefix]
-        child = Child("appender", [*words, "--at-once", str(at_once)], home, home / f"{prefix}.log")
+        child = Child(
+            name="appender",
+            words=[*words, "--at-once", str(at_once)],
+            home=home,
+            log=home / f"{prefix}.log",
+        )
         child.start()
         return cls(child)
 

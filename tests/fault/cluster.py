@@ -148,7 +148,9 @@ class Cluster:
         home = self.gateway.directory
         config = str(self.gateway.files.config("authority"))
         command = svc_command("--config", config, "authority", *words)
-        child = Child("command", command, home, home / f"command-{next(_numbers)}.log")
+        child = Child(
+            name="command", words=command, home=home, log=home / f"command-{next(_numbers)}.log"
+        )
         child.start()
         return child
 

@@ -43,7 +43,13 @@ class Spool:
 
     def fill(self, count: int) -> list[SpoolRow]:
         """A whole spool of so many rows, its announcement and end included."""
-        maker = RowMaker(self.origin, self.key, Sealer(os.urandom), time.time, os.urandom)
+        maker = RowMaker(
+            origin=self.origin,
+            key=self.key,
+            sealer=Sealer(os.urandom),
+            now=time.time,
+            entropy=os.urandom,
+        )
         self._add(maker, maker.opening(self.spool_id, ()))
         actor = Actor("node", self.origin)
         for number in range(count - 2):

@@ -61,10 +61,20 @@ def samples() -> dict[str, Sample]:
         csr = make_request(key)
         principal = Principal(CLUSTER, role, node_id(prove_key(csr).info))
         names = (HOST, "192.0.2.1", "2001:db8::1") if role.is_node else ()
-        request = CertificateRequest(csr, principal, DAY, GENERATION, names)
+        request = CertificateRequest(
+            csr=csr, principal=principal, lifetime=DAY, generation=GENERATION, names=names
+        )
         chain = keys.issuer_for(role).sign(request).chain
         texts = tuple(_pem(x509.load_der_x509_certificate(each)) for each in chain)
-        made.append(Sample(role.value, texts, principal.uri, role.is_node, True))
+        made.append(
+            Sample(
+                name=role.value,
+                chain=texts,
+                uri=principal.uri,
+                is_server=role.is_node,
+                is_client=True,
+            )
+        )
     return {each.name: each for each in made}
 
 

@@ -92,7 +92,9 @@ def stock_server(name: str, words: Sequence[str]) -> int:
     asked: dict[str, Any] = credentials(gateway().files.state(PROXY))
     settings = directory / f"{name}.json"
     settings.write_text(json.dumps(asked), "ascii")
-    server = Child(name, [*words, str(settings)], directory, directory / f"{name}.log")
+    server = Child(
+        name=name, words=[*words, str(settings)], home=directory, log=directory / f"{name}.log"
+    )
     server.start()
 
     def port() -> int | None:

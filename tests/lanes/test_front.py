@@ -120,14 +120,14 @@ class FrontTests(TestCase):
         self.timed: Any = Timed()
         timed: Any = self.timed
         self.counts: Counter[str] = Counter()
-        self.meetings = Meetings(self.timed, os.urandom, self.tell, 40)
+        self.meetings = Meetings(reactor=self.timed, entropy=os.urandom, told=self.tell, most=40)
         self.addCleanup(self.meetings.pipes.close)
         self.usual: list[Usual] = []
         factory = FrontFactory(
-            Factory.forProtocol(self.make_usual),
-            self.meetings,
-            timed,
-            self.stand_aside,
+            usual=Factory.forProtocol(self.make_usual),
+            meetings=self.meetings,
+            clock=timed,
+            stand_aside=self.stand_aside,
         )
         self.port: Any = reactor.listenTCP(0, factory, interface="127.0.0.1")
         self.addCleanup(self.port.stopListening)

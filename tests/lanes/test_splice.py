@@ -134,7 +134,9 @@ class LaneTests(TestCase):
     async def lane(self) -> tuple[End, End, Splice]:
         far, near = await self.connection()
         other, beside = await self.connection()
-        splice = Splice(reactor, near.transport, beside.transport, self.pipes)
+        splice = Splice(
+            reactor=reactor, first=near.transport, second=beside.transport, pipes=self.pipes
+        )
         splice.start()
         return far, other, splice
 

@@ -327,7 +327,17 @@ class BoundTests(SynchronousTestCase):
 
     def test_login_user_without_control_characters(self) -> None:
         """A login that no record could keep exactly is refused where it comes in."""
-        request = SessionRequest("c", "00" * 16, "r", "ssh", "a", "p", 1, bytes(32), "ro\0ot")
+        request = SessionRequest(
+            cluster="c",
+            session_uid="00" * 16,
+            resource="r",
+            kind="ssh",
+            action="a",
+            proxy_id="p",
+            issued_at_ms=1,
+            certificate_sha256=bytes(32),
+            login_user="ro\0ot",
+        )
         self.refused(session.decode_request, session.encode_request(request))
 
     def test_counts_stay_within_what_json_keeps(self) -> None:
@@ -340,7 +350,9 @@ class BoundTests(SynchronousTestCase):
     def test_long_lists_of_policies_are_cut_by_the_writer(self) -> None:
         """A decision by very many policies is carried with as many as its reader takes."""
         said = control.ProxyDecision("00" * 16, "allow", policies=("p",) * 1000)
-        message = control.ask_message(control.Ask(b"r", b"s", (b"c",), said))
+        message = control.ask_message(
+            control.Ask(request=b"r", signature=b"s", person_chain=(b"c",), proxy_decision=said)
+        )
         self.assertEqual(len(control.read_ask(message).proxy_decision.policies), 256)
 
     def test_messages_too_long(self) -> None:

@@ -75,7 +75,9 @@ class World:
         csr = make_request(key)
         named = id or (node_id(prove_key(csr).info) if role.is_node else PERSON)
         principal = Principal(self.keys.cluster, role, named)
-        request = CertificateRequest(csr, principal, lifetime, generation, names)
+        request = CertificateRequest(
+            csr=csr, principal=principal, lifetime=lifetime, generation=generation, names=names
+        )
         return self.keys.issuer_for(role).sign(request)
 
     def identity(self, role: Role, lifetime: float = 86400.0, id: str = "") -> TransportIdentity:

@@ -46,7 +46,13 @@ def everybody() -> tuple[Entity, ...]:
     ]
     types = sorted({kind for _, _, kind in OPEN})
     facts += [
-        ResourceFacts(f"r{n}", kind, "word", {"env": ("prod", "test")[n % 2]}, {"os": "linux"})
+        ResourceFacts(
+            id=f"r{n}",
+            entity_type=kind,
+            kind="word",
+            labels={"env": ("prod", "test")[n % 2]},
+            discovered={"os": "linux"},
+        )
         for n in range(THINGS)
         for kind in types
     ]
@@ -63,7 +69,11 @@ def ask(
 ) -> AccessRequest:
     """A request; the person and the resource by their ids."""
     return AccessRequest(
-        kind, EntityUid("User", principal), action, EntityUid(type_, resource), context
+        request_kind=kind,
+        principal=EntityUid("User", principal),
+        action=action,
+        resource=EntityUid(type_, resource),
+        context=context,
     )
 
 

@@ -25,7 +25,9 @@ from svc.policy.refusals import EntitiesRefused
 from tests.policy.samples import WORDS, ask, everybody
 
 TEXT = '@id("ops") permit (principal in Group::"g1", action, resource);'
-BUNDLE = PolicyBundle(3, 9, WORDS.terms, TEXT, everybody())
+BUNDLE = PolicyBundle(
+    policy_version=3, entity_revision=9, terms=WORDS.terms, policy_text=TEXT, entities=everybody()
+)
 
 _people = st.dictionaries(
     st.text("abc", min_size=1, max_size=2),
@@ -56,7 +58,13 @@ class BundleTests(SynchronousTestCase):
 
     def test_order_does_not_matter(self) -> None:
         """The same content in another order has the same digest."""
-        other = PolicyBundle(3, 9, WORDS.terms, TEXT, tuple(reversed(everybody())))
+        other = PolicyBundle(
+            policy_version=3,
+            entity_revision=9,
+            terms=WORDS.terms,
+            policy_text=TEXT,
+            entities=tuple(reversed(everybody())),
+        )
         self.assertEqual(bundle_digest(other), bundle_digest(BUNDLE))
 
     def test_malformed(self) -> None:
@@ -84,8 +92,20 @@ class BundleTests(SynchronousTestCase):
         self, old: "dict[str, tuple[str, set[str]]]", new: "dict[str, tuple[str, set[str]]]"
     ) -> None:
         """Old entities and the delta give the new ones, byte for byte."""
-        before = PolicyBundle(1, 1, WORDS.terms, TEXT, people(old))
-        after = PolicyBundle(1, 2, WORDS.terms, TEXT, people(new))
+        before = PolicyBundle(
+            policy_version=1,
+            entity_revision=1,
+            terms=WORDS.terms,
+            policy_text=TEXT,
+            entities=people(old),
+        )
+        after = PolicyBundle(
+            policy_version=1,
+            entity_revision=2,
+            terms=WORDS.terms,
+            policy_text=TEXT,
+            entities=people(new),
+        )
         delta = decode_delta(encode_delta(diff(before.entities, after.entities, 1, 2)))
         self.assertEqual(encode_bundle(apply(before, delta)), encode_bundle(after))
 
@@ -101,7 +121,15 @@ class LabelTests(SynchronousTestCase):
 
     def test_discovered(self) -> None:
         """What a Connector says of a resource stands apart from the catalog's labels."""
-        facts = ResourceFacts("db1", "Database", "postgres", {"env": "prod"}, {"env": "test"})
+        facts = ResourceFacts(
+            id="db1",
+            entity_type="Database",
+            kind="postgres",
+            labels={"env": "prod"},
+            discovered={"env": "test"},
+        )
         self.assertEqual(dict(entity_of(facts).tags), {"env": "prod", "discovered.env": "test"})
-        claims = ResourceFacts("db1", "Database", "postgres", {"discovered.env": "prod"})
+        claims = ResourceFacts(
+            id="db1", entity_type="Database", kind="postgres", labels={"discovered.env": "prod"}
+        )
         self.assertRaises(EntitiesRefused, entity_of, claims)

@@ -93,7 +93,15 @@ class InForceTests(SynchronousTestCase):
         """Who gets the policy in a bundle leaves out the same permits."""
         entities: tuple[Entity, ...] = everybody()
         text = permit("claims", READS["by name"])
-        sent = encode_bundle(PolicyBundle(1, 7, vocabulary().terms, text, entities))
+        sent = encode_bundle(
+            PolicyBundle(
+                policy_version=1,
+                entity_revision=7,
+                terms=vocabulary().terms,
+                policy_text=text,
+                entities=entities,
+            )
+        )
         made = engine_of(decode_bundle(sent))
         self.assertEqual(
             (ssh(made), [one.policy for one in made.claims]), ((False, ()), ["claims"])
@@ -149,10 +157,14 @@ class KindTests(SynchronousTestCase):
 
     def test_only_facts_of_requests(self) -> None:
         """An attribute of an entity, or a part of a record, cannot be marked as a claim."""
-        odd = AttributeTerm("odd", "String", "public", "Odd.", claimed=True)
-        record = AttributeTerm("more", (odd,), "public", "A record.")
+        odd = AttributeTerm(
+            name="odd", type="String", classified="public", help="Odd.", claimed=True
+        )
+        record = AttributeTerm(name="more", type=(odd,), classified="public", help="A record.")
         for terms in (
-            Terms(entities=(EntityTerm("Desktop", "One.", (), (odd,)),)),
+            Terms(
+                entities=(EntityTerm(name="Desktop", help="One.", member_of=(), attributes=(odd,)),)
+            ),
             Terms(facts=(record,)),
         ):
             self.assertRaises(VocabularyError, vocabulary, terms)

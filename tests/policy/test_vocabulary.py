@@ -17,12 +17,32 @@ from svc.policy.words import CORE
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "vocabulary.md"
 
 DESKTOP = Terms(
-    entities=(EntityTerm("Desktop", "A desktop.", ("Organization",), (), True),),
-    facts=(AttributeTerm("screen", "Long", "public", "Which screen."),),
+    entities=(
+        EntityTerm(
+            name="Desktop",
+            help="A desktop.",
+            member_of=("Organization",),
+            attributes=(),
+            tagged=True,
+        ),
+    ),
+    facts=(AttributeTerm(name="screen", type="Long", classified="public", help="Which screen."),),
     actions=(
-        ActionTerm("view", "view", ("User",), ("Desktop",), "See it."),
         ActionTerm(
-            "vncConnect", "connect", ("User",), ("Desktop",), "Open.", ("use",), ("screen",)
+            name="view",
+            request_kind="view",
+            principals=("User",),
+            resources=("Desktop",),
+            help="See it.",
+        ),
+        ActionTerm(
+            name="vncConnect",
+            request_kind="connect",
+            principals=("User",),
+            resources=("Desktop",),
+            help="Open.",
+            groups=("use",),
+            context=("screen",),
         ),
     ),
 )
@@ -69,19 +89,78 @@ class VocabularyTests(SynchronousTestCase):
 
     def test_wrong_terms(self) -> None:
         """Terms that do not go together are refused."""
-        fact = AttributeTerm("hour", "String", "public", "Another hour.")
+        fact = AttributeTerm(name="hour", type="String", classified="public", help="Another hour.")
         wrong = (
             Terms(facts=(fact,)),
-            Terms(facts=(AttributeTerm("x y", "Long", "public", ""),)),
-            Terms(facts=(AttributeTerm("x", "Float", "public", ""),)),  # type: ignore[arg-type]
+            Terms(facts=(AttributeTerm(name="x y", type="Long", classified="public", help=""),)),
+            Terms(facts=(AttributeTerm(name="x", type="Float", classified="public", help=""),)),  # type: ignore[arg-type]
             Terms(entities=(EntityTerm("Action", ""),)),
             Terms(entities=(EntityTerm("Box", "", ("Nowhere",)),)),
-            Terms(actions=(ActionTerm("go", "connect", ("User",), ("Moon",), ""),)),
-            Terms(actions=(ActionTerm("go", "fly", ("User",), ("Server",), ""),)),
-            Terms(actions=(ActionTerm("go", "web", ("User",), (), ""),)),
-            Terms(actions=(ActionTerm("go", "web", ("User",), ("WebApp",), "", ("all",)),)),
-            Terms(actions=(ActionTerm("go", "web", ("User",), ("WebApp",), "", (), ("no",)),)),
-            Terms(actions=(ActionTerm("view", "web", ("User",), ("WebApp",), ""),)),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="go",
+                        request_kind="connect",
+                        principals=("User",),
+                        resources=("Moon",),
+                        help="",
+                    ),
+                )
+            ),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="go",
+                        request_kind="fly",
+                        principals=("User",),
+                        resources=("Server",),
+                        help="",
+                    ),
+                )
+            ),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="go", request_kind="web", principals=("User",), resources=(), help=""
+                    ),
+                )
+            ),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="go",
+                        request_kind="web",
+                        principals=("User",),
+                        resources=("WebApp",),
+                        help="",
+                        groups=("all",),
+                    ),
+                )
+            ),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="go",
+                        request_kind="web",
+                        principals=("User",),
+                        resources=("WebApp",),
+                        help="",
+                        groups=(),
+                        context=("no",),
+                    ),
+                )
+            ),
+            Terms(
+                actions=(
+                    ActionTerm(
+                        name="view",
+                        request_kind="web",
+                        principals=("User",),
+                        resources=("WebApp",),
+                        help="",
+                    ),
+                )
+            ),
         )
         for terms in wrong:
             self.assertRaises(VocabularyError, vocabulary, terms)

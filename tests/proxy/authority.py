@@ -115,9 +115,20 @@ class Authority:
     ) -> PolicyBundle:
         person = self.cluster.person.facts.principal.id
         facts: list[Any] = [GroupFacts("staff"), PersonFacts(person, "ann", ("staff",))]
-        facts += [ResourceFacts(one, "TcpService", "tcp", {"env": "test"}, {}) for one in resources]
+        facts += [
+            ResourceFacts(
+                id=one, entity_type="TcpService", kind="tcp", labels={"env": "test"}, discovered={}
+            )
+            for one in resources
+        ]
         entities = entities_of(facts, self.cluster.world.verifier.cluster)
-        return PolicyBundle(version, revision, WORDS.terms, text, entities)
+        return PolicyBundle(
+            policy_version=version,
+            entity_revision=revision,
+            terms=WORDS.terms,
+            policy_text=text,
+            entities=entities,
+        )
 
     def frame(
         self, bundle: PolicyBundle | None = None, *, parts: str = "bundle", **changed: Any
@@ -159,7 +170,14 @@ class Authority:
         self.claims.append(claimed)
         self.shown.append(head)
         return lanes_message(
-            AuthorityGreeting("c1.example.test", "a" * 26, "0.11.0", 7001, 7002, 0)
+            AuthorityGreeting(
+                cluster="c1.example.test",
+                authority_id="a" * 26,
+                version="0.11.0",
+                join_port=7001,
+                renewal_port=7002,
+                admin_port=0,
+            )
         )
 
     async def _snapshot(self, call: IRpcCall) -> None:

@@ -229,25 +229,35 @@ class Site:
         self._numbers = 0
         self.holder = self.new_holder()
         self.link = AuthorityLink(
-            self.clock,
-            self._dial,
-            lambda frame: self.holder.take(frame),
-            lambda: self.holder.digest,
-            lambda: self.sessions.uids,
-            lambda seconds: seconds,
-            "0.11.0",
-            "proxy-1",
+            clock=self.clock,
+            dial=self._dial,
+            take=lambda frame: self.holder.take(frame),
+            have=lambda: self.holder.digest,
+            claims=lambda: self.sessions.uids,
+            jitter=lambda seconds: seconds,
+            version="0.11.0",
+            instance_id="proxy-1",
         )
         self._assemble()
 
     def _assemble_spool(self) -> None:
         self.disk = FaultyDisk()
-        made = SpoolFiles(self.spools, maker(self.cluster.proxy_id), SpoolQuota(1 << 24), self.disk)
+        made = SpoolFiles(
+            root=self.spools,
+            maker=maker(self.cluster.proxy_id),
+            room=SpoolQuota(1 << 24),
+            disk=self.disk,
+        )
         self.spool = Spool(made, self._in_thread)
-        self.delivery = SpoolDelivery(self.spool, self.link.channel, self.tasks, self.clock)
+        self.delivery = SpoolDelivery(
+            spool=self.spool, channel=self.link.channel, tasks=self.tasks, clock=self.clock
+        )
         self.spool.committed = self.delivery.committed
         self.journal = EndsJournal(
-            EndsFile(self.spools / "ends"), self._in_thread, self.tasks, self.clock
+            file=EndsFile(self.spools / "ends"),
+            in_thread=self._in_thread,
+            tasks=self.tasks,
+            clock=self.clock,
         )
 
     def _in_thread(self, call: Any) -> Deferred[Any]:
@@ -257,58 +267,58 @@ class Site:
         world = self.cluster.world
         self._assemble_spool()
         self.reports = Reports(
-            self.link.channel,
-            self.tasks,
-            lambda: self._count("dropped"),
-            lambda word: self._count("abandoned", word),
-            self.clock,
-            self.journal,
-            self.spool.files.room,
-            self.spool.check,
+            channel=self.link.channel,
+            tasks=self.tasks,
+            dropped=lambda: self._count("dropped"),
+            answered=lambda word: self._count("abandoned", word),
+            clock=self.clock,
+            journal=self.journal,
+            room=self.spool.files.room,
+            writable=self.spool.check,
         )
         self.routes = RouteTable(self._told, reassigned=lambda one: self.sessions.reassigned(one))
         self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(
-            lambda: self.holder.engine(),
-            kinds,
-            world.now,
-            world.entropy,
-            lambda kind, word: self._count("gate", kind, word),
+            engine=lambda: self.holder.engine(),
+            kinds=kinds,
+            now=world.now,
+            entropy=world.entropy,
+            told=lambda kind, word: self._count("gate", kind, word),
         )
         self.sessions = SessionOpens(
-            gate,
-            self.link.channel,
-            self.routes,
-            self.reports,
-            world.verifier,
-            lambda who: self.holder.check_not_revoked(who),
-            self._session_meters(),
-            self.clock,
-            world.now,
-            3,
-            self.person_rates,
+            gate=gate,
+            channel=self.link.channel,
+            routes=self.routes,
+            reports=self.reports,
+            verifier=world.verifier,
+            check_not_revoked=lambda who: self.holder.check_not_revoked(who),
+            meters=self._session_meters(),
+            clock=self.clock,
+            now=world.now,
+            max_per_person=3,
+            rates=self.person_rates,
         )
         self.listings = Listings(
-            lambda: self.holder.engine(),
-            kinds,
-            lambda one: not isinstance(self.routes.find(one), Miss),
-            self.sessions.person,
-            self.clock,
-            world.now,
+            engine=lambda: self.holder.engine(),
+            kinds=kinds,
+            is_served=lambda one: not isinstance(self.routes.find(one), Miss),
+            person=self.sessions.person,
+            clock=self.clock,
+            now=world.now,
         )
         streams = RelayStreams(
             lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
         )
         self.tunnels = tunnels = TunnelService(
-            self.routes,
-            self.link,
-            world.verifier,
-            streams,
-            self.clock,
-            world.entropy,
-            self.times,
-            self.connector_rates,
+            routes=self.routes,
+            link=self.link,
+            verifier=world.verifier,
+            streams=streams,
+            clock=self.clock,
+            entropy=world.entropy,
+            times=self.times,
+            rates=self.connector_rates,
         )
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),
@@ -316,17 +326,23 @@ class Site:
         )
         anonymous = AnonymousCalls(self.clock, refused=lambda rpc: self._count("anonymous", rpc))
         lanes = RelayLanes(
-            lambda: self.link.lanes,
-            self._lane,
-            world.verifier,
-            meters,
-            self.clock,
-            anonymous,
+            lanes=lambda: self.link.lanes,
+            endpoint=self._lane,
+            verifier=world.verifier,
+            meters=meters,
+            clock=self.clock,
+            anonymous=anonymous,
             limit=2,
         )
         self.health = Health()
         self.public = PublicServices(
-            self.health, lanes, tunnels, self.sessions, self.listings, self.link.channel, anonymous
+            health=self.health,
+            lanes=lanes,
+            tunnels=tunnels,
+            sessions=self.sessions,
+            listings=self.listings,
+            channel=self.link.channel,
+            anonymous=anonymous,
         )
         self.server = RpcServerFactory(
             self.public.services(), self.clock, plaintext=True, admit=self.public.admit
@@ -344,14 +360,14 @@ class Site:
     def work(self) -> Work:
         """What is to end when it stops."""
         return Work(
-            self.health,
-            self.routes,
-            self.sessions,
-            self.listings,
-            self.reports,
-            self.refused,
-            self.spool,
-            self.delivery,
+            health=self.health,
+            routes=self.routes,
+            sessions=self.sessions,
+            listings=self.listings,
+            reports=self.reports,
+            refused=self.refused,
+            spool=self.spool,
+            delivery=self.delivery,
         )
 
     def _assemble_rates(self) -> None:
@@ -362,7 +378,11 @@ class Site:
             lambda budget: self._count("budget", budget),
         )
         self.refused = RefusalSummaries(
-            self.refusals.tally, self.spool, self.cluster.proxy_id, world.now, world.entropy
+            tally=self.refusals.tally,
+            sink=self.spool,
+            origin=self.cluster.proxy_id,
+            now=world.now,
+            entropy=world.entropy,
         )
         self.person_rates = PersonRates.of(self.refusals, self.opens, self.denials)
         self.connector_rates = ConnectorRates.of(self.refusals, self.registrations)
@@ -376,12 +396,12 @@ class Site:
 
         world = self.cluster.world
         holder = SnapshotHolder(
-            world.verifier.cluster,
-            world.verifier,
-            self.clock,
-            world.now,
-            FloorFile(self.floor),
-            compiled,
+            cluster=world.verifier.cluster,
+            verifier=world.verifier,
+            clock=self.clock,
+            now=world.now,
+            floor_file=FloorFile(self.floor),
+            compile=compiled,
         )
         holder.load()
         return holder
@@ -392,10 +412,10 @@ class Site:
 
     def _session_meters(self) -> SessionMeters:
         return SessionMeters(
-            lambda protocol: self._count("session", protocol),
-            lambda protocol, by: self._gauge("sessions", by),
-            lambda stage, reason: self._count("miss", stage, reason),
-            lambda reason: self._count("unrecorded", reason),
+            opened=lambda protocol: self._count("session", protocol),
+            active=lambda protocol, by: self._gauge("sessions", by),
+            missed=lambda stage, reason: self._count("miss", stage, reason),
+            unrecorded=lambda reason: self._count("unrecorded", reason),
         )
 
     def _told(self, event: TunnelEvent) -> None:
@@ -448,7 +468,11 @@ class Site:
         if identity is not None:
             chain = tuple(x509.load_der_x509_certificate(der) for der in identity.chain)
         leaf = chain[0] if chain else None
-        wire = Wire(self.clock, self.server, Peer(host, 1, True, leaf, chain))
+        wire = Wire(
+            self.clock,
+            self.server,
+            Peer(host=host, port=1, tls=True, certificate=leaf, chain=chain),
+        )
         self.wires.append(wire)
         self.turn(4)
         return wire

@@ -131,11 +131,11 @@ class FreshLinkTests(ProxyTests):
         cluster = self.site.cluster
         self.successResultOf(self.stopped())
         self.site.link.fresh = Freshness(
-            self.site.clock,
-            cluster.world.now,
-            cluster.proxy,
-            cluster.world.verifier,
-            frozenset({Role.AUTHORITY}),
+            clock=self.site.clock,
+            now=cluster.world.now,
+            identity=cluster.proxy,
+            verifier=cluster.world.verifier,
+            roles=frozenset({Role.AUTHORITY}),
         )
         self.site.start()
 

@@ -42,14 +42,14 @@ class LinkTests(ProxyTests):
         """Where no Authority is configured nobody is dialed, and whoever asks is told so."""
         before = self.site.dials
         link = AuthorityLink(
-            self.site.clock,
-            None,
-            lambda frame: self.site.holder.take(frame),
-            lambda: b"",
-            lambda: (),
-            lambda seconds: seconds,
-            "0.11.0",
-            "proxy-2",
+            clock=self.site.clock,
+            dial=None,
+            take=lambda frame: self.site.holder.take(frame),
+            have=lambda: b"",
+            claims=lambda: (),
+            jitter=lambda seconds: seconds,
+            version="0.11.0",
+            instance_id="proxy-2",
         )
         link.startService()
         self.site.pass_time(60)
@@ -65,14 +65,14 @@ class LinkTests(ProxyTests):
             return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
 
         link = AuthorityLink(
-            self.site.clock,
-            dial,
-            lambda frame: self.site.holder.take(frame),
-            lambda: b"",
-            lambda: (),
-            lambda seconds: seconds,
-            "0.11.0",
-            "proxy-2",
+            clock=self.site.clock,
+            dial=dial,
+            take=lambda frame: self.site.holder.take(frame),
+            have=lambda: b"",
+            claims=lambda: (),
+            jitter=lambda seconds: seconds,
+            version="0.11.0",
+            instance_id="proxy-2",
         )
         link.startService()
         self.successResultOf(link.stopService())
@@ -155,7 +155,14 @@ class StoppingTests(SynchronousTestCase):
             """Nothing comes."""
 
         link = AuthorityLink(
-            clock, dial, take, lambda: b"", tuple, lambda seconds: seconds, "1", "i"
+            clock=clock,
+            dial=dial,
+            take=take,
+            have=lambda: b"",
+            claims=tuple,
+            jitter=lambda seconds: seconds,
+            version="1",
+            instance_id="i",
         )
         self.successResultOf(link.stopService())
         link.startService()

@@ -241,7 +241,11 @@ class RefusedTests(ProxyTests):
         """A denial carries the recorded decision's id and policies, and opens nothing."""
         node = self.site.node()
         self.authority.refusal = AuthorizeAnswer(
-            DECISION, None, "denied", "access denied", ("no", "way")
+            decision_id=DECISION,
+            grant=None,
+            reason="denied",
+            text="access denied",
+            policies=("no", "way"),
         )
         talk = self.site.open()
         self.assertRefused(talk, "denied", Fault.DENIED, DECISION)
@@ -254,7 +258,9 @@ class RefusedTests(ProxyTests):
     def test_denied_here(self) -> None:
         """What the snapshot denies is put before Authority as denied, and counted so."""
         self.site.node()
-        self.authority.refusal = AuthorizeAnswer(DECISION, None, "denied", "access denied")
+        self.authority.refusal = AuthorizeAnswer(
+            decision_id=DECISION, grant=None, reason="denied", text="access denied"
+        )
         nobody = '@id("nobody") forbid (principal, action, resource);'
         self.authority.publish(
             self.authority.frame(self.authority._bundle(("db1",), 8, version=4, text=nobody))
@@ -279,7 +285,7 @@ class RefusedTests(ProxyTests):
         self.assertRefused(self.site.open(), "departed", Fault.UNAVAILABLE, DECISION)
         for reason, fault in (("departed", Fault.UNAVAILABLE), ("unknown", Fault.NOT_FOUND)):
             self.authority.refusal = AuthorizeAnswer(
-                DECISION, None, reason, "no Connector", may_view=True
+                decision_id=DECISION, grant=None, reason=reason, text="no Connector", may_view=True
             )
             self.assertRefused(self.site.open(), reason, fault, DECISION)
             self.assertEqual(self.site.counts[("miss", "open", reason)], 1)

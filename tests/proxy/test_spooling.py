@@ -250,16 +250,18 @@ class EndsTests(SpoolingTests):
         """As if the Proxy had been killed here, and another process serves from its directory."""
         self.site.journal.stop()
         site: Any = self.site
-        site.journal = EndsJournal(self.file, site._in_thread, site.tasks, site.clock)
+        site.journal = EndsJournal(
+            file=self.file, in_thread=site._in_thread, tasks=site.tasks, clock=site.clock
+        )
         site.reports = Reports(
-            site.link.channel,
-            site.tasks,
-            lambda: None,
-            lambda word: None,
-            site.clock,
-            site.journal,
-            site.spool.files.room,
-            site.spool.check,
+            channel=site.link.channel,
+            tasks=site.tasks,
+            dropped=lambda: None,
+            answered=lambda word: None,
+            clock=site.clock,
+            journal=site.journal,
+            room=site.spool.files.room,
+            writable=site.spool.check,
         )
         site.sessions.reports = site.reports
         site.link._connected[:] = [site.reports.deliver, site.delivery.connected]
@@ -278,7 +280,9 @@ class EndsTests(SpoolingTests):
         """An end that waits is told by the next process, with its reason and counts."""
         self.site.lose_authority()
         self.site.reports.expect("u1", "ann")
-        self.site.reports.ended(CountedEnd("u1", "closed", 10, 20))
+        self.site.reports.ended(
+            CountedEnd(session_uid="u1", reason="closed", bytes_up=10, bytes_down=20)
+        )
         self.site.reports.departed(Departure("n" * 26, "evicted", ("u2", "u3")))
         self.site.pass_time(MOMENT_SECS)
         self.restarted()
@@ -289,7 +293,7 @@ class EndsTests(SpoolingTests):
         self.assertEqual(
             self.authority.ended,
             [
-                CountedEnd("u1", "closed", 10, 20),
+                CountedEnd(session_uid="u1", reason="closed", bytes_up=10, bytes_down=20),
                 CountedEnd("u2", "tunnel_evicted"),
                 CountedEnd("u3", "tunnel_evicted"),
             ],

@@ -35,7 +35,10 @@ class RepeatsTests(SynchronousTestCase):
         """What did not happen for a minute is said at once, with those that were not said."""
         self.assertEqual(self.noted("a", 0, 1, 2), [(1, 1), None, None])
         self.at = 1000.0 + 500
-        self.assertEqual(self.repeats.note("a"), RepeatSeries(self.at, self.at, 1, 3, self.at))
+        self.assertEqual(
+            self.repeats.note("a"),
+            RepeatSeries(first=self.at, last=self.at, count=1, unsaid=3, said=self.at),
+        )
 
     def test_clock_set_back(self) -> None:
         """A clock that goes back makes nothing silent for ever."""

@@ -21,7 +21,9 @@ DAY = 86400.0
 
 def peer_of(identity: TransportIdentity) -> Peer:
     """What TLS shows of the other end."""
-    return Peer("proxy", 443, True, None, identity.material.certificates)
+    return Peer(
+        host="proxy", port=443, tls=True, certificate=None, chain=identity.material.certificates
+    )
 
 
 class FreshnessTests(SynchronousTestCase):
@@ -31,12 +33,12 @@ class FreshnessTests(SynchronousTestCase):
         self.theirs = self.world.identity(Role.PROXY, DAY)
         self.chance = 0.0
         self.fresh = Freshness(
-            self.world.clock,
-            self.world.now,
-            self.ours,
-            self.world.verifier,
-            frozenset({Role.PROXY}),
-            lambda: self.chance,
+            clock=self.world.clock,
+            now=self.world.now,
+            identity=self.ours,
+            verifier=self.world.verifier,
+            roles=frozenset({Role.PROXY}),
+            chance=lambda: self.chance,
         )
         self.current = self.look()
         self.replaced: list[float] = []
@@ -122,11 +124,11 @@ class FreshnessTests(SynchronousTestCase):
         self.ours = self.world.identity(Role.CONNECTOR, 3.0)
         self.theirs = self.world.identity(Role.PROXY, 3.0)
         self.fresh = Freshness(
-            self.world.clock,
-            self.world.now,
-            self.ours,
-            self.world.verifier,
-            frozenset({Role.PROXY}),
+            clock=self.world.clock,
+            now=self.world.now,
+            identity=self.ours,
+            verifier=self.world.verifier,
+            roles=frozenset({Role.PROXY}),
         )
         self.current = self.look()
         self.follow()

@@ -264,7 +264,9 @@ class PeriodicTaskTests(SynchronousTestCase):
 
     def task(self, jitter: Callable[[float], float] | None = None) -> PeriodicTask:
         """A started task of five seconds, stopped after the test."""
-        task = PeriodicTask(self.clock, 5, self.run_once, "probe", jitter=jitter)
+        task = PeriodicTask(
+            clock=self.clock, interval=5, call=self.run_once, what="probe", jitter=jitter
+        )
         task.startService()
 
         def quiet() -> None:
@@ -337,7 +339,9 @@ class PeriodicTaskTests(SynchronousTestCase):
 
     def test_later(self) -> None:
         """A task told so waits one interval before its first run."""
-        task = PeriodicTask(self.clock, 5, self.run_once, "probe", at_once=False)
+        task = PeriodicTask(
+            clock=self.clock, interval=5, call=self.run_once, what="probe", at_once=False
+        )
         task.startService()
         self.assertEqual(self.runs, [])
         task.stopService()
@@ -363,7 +367,10 @@ class ListenerTests(SynchronousTestCase):
         """The port is bound in the privileged start and given back on stop."""
         reactor = MemoryReactorClock()
         listener = BoundPort(
-            "endpoints.public_listen", "127.0.0.1:0", TCP4ServerEndpoint(reactor, 0), Factory()
+            key="endpoints.public_listen",
+            address="127.0.0.1:0",
+            endpoint=TCP4ServerEndpoint(reactor, 0),
+            factory=Factory(),
         )
         self.assertIsNone(listener.bound)
         listener.privilegedStartService()
@@ -377,7 +384,10 @@ class ListenerTests(SynchronousTestCase):
         """An address in use ends the start with 1 and names key and address."""
         taken = CannotListenError("127.0.0.1", 7443, OSError(98, "Address already in use"))
         listener = BoundPort(
-            "endpoints.public_listen", "127.0.0.1:7443", Occupied(taken), Factory()
+            key="endpoints.public_listen",
+            address="127.0.0.1:7443",
+            endpoint=Occupied(taken),
+            factory=Factory(),
         )
         error = self.assertRaises(ListenRefused, listener.privilegedStartService)
         self.assertEqual(error.exit_code, 1)
@@ -388,7 +398,9 @@ class ListenerTests(SynchronousTestCase):
 
     def test_other_failures_keep_their_form(self) -> None:
         """A mistake of ours is not dressed up as a refusal of the system."""
-        listener = BoundPort("k", "a", Occupied(ZeroDivisionError()), Factory())
+        listener = BoundPort(
+            key="k", address="a", endpoint=Occupied(ZeroDivisionError()), factory=Factory()
+        )
         self.assertRaises(ZeroDivisionError, listener.startService)
 
 

@@ -23,12 +23,12 @@ class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = self.house = House()
         self.enrollment = Enrollment(
-            CertificateIssuer(house.world.keys),
-            house.knowledge,
-            house.store,
-            house.recorder,
-            house.now,
-            house.clock,
+            desk=CertificateIssuer(house.world.keys),
+            knowledge=house.knowledge,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            clock=house.clock,
         )
 
     def test_one_connection_asks_a_few_times(self) -> None:

@@ -29,7 +29,7 @@ class RootKeyTests(SynchronousTestCase):
         state.path.mkdir(mode=0o700)
         create_cluster(state / "keys", CLUSTER, lambda: NOW, os.urandom)
         self.assertTrue((state / "keys" / "root.key").exists())
-        runtime = Runtime(Clock(), lambda: NOW, os.urandom, {})
+        runtime = Runtime(reactor=Clock(), now=lambda: NOW, entropy=os.urandom, environ={})
         settings: Any = _Settings()
         keys = load_cluster_keys(runtime, settings, state)
         self.assertIsNone(keys.root_key)

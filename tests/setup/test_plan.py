@@ -134,7 +134,12 @@ class TextTests(SynchronousTestCase):
 
     def test_numbers_are_written(self) -> None:
         """What is not left to its default stands in the file."""
-        plan = evolve(PLAN, roles=(ALL,), ports=InitPorts(9, 1, 2, 3), numbers=NUMBERS)
+        plan = evolve(
+            PLAN,
+            roles=(ALL,),
+            ports=InitPorts(public=9, control=1, join=2, renewal=3),
+            numbers=NUMBERS,
+        )
         read = read_settings(configurations(plan, PIN)["all.toml"], ALL)
         self.assertEqual((read.limits.drain_secs, read.limits.handshake_secs), (1, 3))
         self.assertEqual(read.audit.head_after_secs, 0.25)

@@ -68,7 +68,9 @@ _from_thread: Any = reactor.callFromThread  # type: ignore[attr-defined]
 
 def real_needs(clock: Any = reactor) -> StoreNeeds:
     """What a store is given in a test that runs on the real reactor."""
-    return StoreNeeds(clock, lambda: 0.0, _from_thread, plain_chain_hash)
+    return StoreNeeds(
+        clock=clock, now=lambda: 0.0, call_from_thread=_from_thread, chain_hash=plain_chain_hash
+    )
 
 
 def run_child(

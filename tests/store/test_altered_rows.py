@@ -40,7 +40,9 @@ class AlteredRows:
     def needs(self) -> StoreNeeds:
         """What a store is opened with."""
         call = reactor.callFromThread  # type: ignore[attr-defined]
-        return StoreNeeds(reactor, lambda: 0.0, call, plain_chain_hash)
+        return StoreNeeds(
+            clock=reactor, now=lambda: 0.0, call_from_thread=call, chain_hash=plain_chain_hash
+        )
 
     async def append(self, name: str, *, personal: bool = False) -> int:
         """Append a record, and add a group with it."""

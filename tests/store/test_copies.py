@@ -37,7 +37,15 @@ def fill_more(tx: ITransaction) -> None:
     """What the hostile rows leave out."""
     fill(tx)
     tx.heads.add(3, b"a line", 10)
-    key = ExpectedKey("e" * 26, TokenRole.CONNECTOR, HOSTILE[1], b"k" * 32, "local:0", 9.5, ("h",))
+    key = ExpectedKey(
+        id="e" * 26,
+        role=TokenRole.CONNECTOR,
+        name=HOSTILE[1],
+        key_sha256=b"k" * 32,
+        issuer="local:0",
+        expires_at=9.5,
+        names=("h",),
+    )
     tx.expected.add(key, 2.5)
     tx.audit.append(b"{}", (), EntitySlice("digest", "{}"))
     first = tx.audit.rows(1, 1)[0]
@@ -46,7 +54,18 @@ def fill_more(tx: ITransaction) -> None:
     tx.lease.appear(Member("owner", "n" * 26, "instance"), None)
     fill_queue(tx)
     one, other = (f"{number}{text}" for number, text in enumerate(HOSTILE[:2]))
-    ids = Ids(one, one, one, other, one, one, one, bytes(32), 2, 1)
+    ids = Ids(
+        authority=one,
+        connector=one,
+        person=one,
+        approver=other,
+        group=one,
+        resource=one,
+        session=one,
+        certificate=bytes(32),
+        version=2,
+        parent=1,
+    )
     db: Any = tx.state
     put(db._db, ((table, row) for table, rows in made_ahead(ids).items() for row in rows))
 
@@ -56,11 +75,17 @@ def fill_queue(tx: ITransaction) -> None:
     tx.outbox.add([ROW] * 3, 5.25)
     first, second, third = tx.outbox.rows(0, 9)
     link = tx.audit.append(b"{}", signature=b"\0signature\xff")
-    tx.origins.accepted([AcceptedRow(first.id, link.seq, "event", "o1", "s1", 1)])
+    tx.origins.accepted(
+        [
+            AcceptedRow(
+                row_id=first.id, seq=link.seq, event_id="event", origin="o1", spool_id="s1", n=1
+            )
+        ]
+    )
     tx.origins.discard(second.id, "o1", "s1", 2, b"d" * 32, 6.5)
     tx.outbox.hold(third.id, Hold.FORGED, 7.5)
-    hole = Hole(1, 2, GENESIS, None, 3.5, told=True)
-    tx.spools.keep("o1", "s1", SpoolMemory(3, None, (hole,), 3, given_up=1))
+    hole = Hole(first=1, last=2, before=GENESIS, after=None, since=3.5, told=True)
+    tx.spools.keep("o1", "s1", SpoolMemory(high=3, top=None, holes=(hole,), closed=3, given_up=1))
 
 
 def copied(factory: Factory, url: str) -> list[bytes]:
@@ -93,10 +118,15 @@ def seen(factory: Factory, url: str) -> list[Any]:
 
 
 ROW = Offered(
-    SpoolRow(b"\0\xff record", (PersonalValue("p", bytes(16), '"\xe9"'),), "key", b"\0"),
-    "o1",
-    "s1",
-    1,
+    row=SpoolRow(
+        canonical=b"\0\xff record",
+        personal=(PersonalValue("p", bytes(16), '"\xe9"'),),
+        key_id="key",
+        signature=b"\0",
+    ),
+    origin="o1",
+    spool_id="s1",
+    n=1,
 )
 
 
@@ -232,8 +262,8 @@ class RefusalTests(SynchronousTestCase):
 
     def test_circle(self) -> None:
         """Tables that refer to each other in a circle are refused, not forgotten."""
-        one = Table("one", (), (), (), frozenset({"two"}))
-        two = Table("two", (), (), (), frozenset({"one"}))
+        one = Table(name="one", columns=(), kinds=(), key=(), parents=frozenset({"two"}))
+        two = Table(name="two", columns=(), kinds=(), key=(), parents=frozenset({"one"}))
         self.assertRaises(Malformed, in_order, [one, two])
 
     def test_values_far_from_their_record(self) -> None:

@@ -68,7 +68,12 @@ class FullDatabaseTests(TestCase):
         """The caller is told so in a statement and in a commit, and the next one succeeds."""
         url = migrated_database(self)
         call = reactor.callFromThread  # type: ignore[attr-defined]
-        store = store_postgresql.open(url, StoreNeeds(reactor, lambda: 0.0, call, plain_chain_hash))
+        store = store_postgresql.open(
+            url,
+            StoreNeeds(
+                clock=reactor, now=lambda: 0.0, call_from_thread=call, chain_hash=plain_chain_hash
+            ),
+        )
         self.addCleanup(lambda: Deferred.fromCoroutine(store.close()))
         raising = "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no room'"
         with connected(url) as cursor:

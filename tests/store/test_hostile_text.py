@@ -61,18 +61,54 @@ def fill(tx: ITransaction) -> None:
     for number, text in enumerate(HOSTILE):
         each, blob = f"{number}{text}", bytes([number]) * 32
         tx.schema.settle(each, text)
-        tx.tokens.add(TokenRecord(each, blob, TokenRole.PROXY, 9.25, text, ()), 1.0)
+        tx.tokens.add(
+            TokenRecord(
+                id=each,
+                secret_sha256=blob,
+                role=TokenRole.PROXY,
+                expires_at=9.25,
+                bound_to=text,
+                names=(),
+            ),
+            1.0,
+        )
         tx.nodes.register(
-            Node(each, each, "connector", blob, blob, Leaf(text, blob, 0.1), 1 / 3, version=text)
+            Node(
+                id=each,
+                name=each,
+                role="connector",
+                key_sha256=blob,
+                audit_key=blob,
+                leaf=Leaf(text, blob, 0.1),
+                enrolled_at=1 / 3,
+                version=text,
+            )
         )
         tx.people.add_group(each, 1.0)
         tx.people.add(Person(each, each, groups=(each,)), 1e9 + 1 / 7)
-        tx.certificates.issued(IssuedCertificate(blob, each, each, 1.0, 2.0**52 + 0.5))
-        tx.catalog.add(Resource(each, text, {each: text}, each), 1.0)
-        tx.catalog.registered(each, [each], [Undeclared(each, text, each, 2.0)], 2.0)
+        tx.certificates.issued(
+            IssuedCertificate(
+                sha256=blob, serial=each, person_id=each, issued_at=1.0, expires=2.0**52 + 0.5
+            )
+        )
+        tx.catalog.add(Resource(id=each, kind=text, labels={each: text}, assigned_to=each), 1.0)
+        tx.catalog.registered(
+            each, [each], [Undeclared(id=each, kind=text, node_id=each, seen_at=2.0)], 2.0
+        )
         tx.policies.add(text, text, 1.0)
-        tx.sessions.insert(Session(each, text, text, text, text, text, text, 1.0))
-        tx.sessions.end(each, SessionEnd(2.0, text, 2**53 - 1, 7))
+        tx.sessions.insert(
+            Session(
+                uid=each,
+                person_id=text,
+                resource_id=text,
+                kind=text,
+                connector_id=text,
+                proxy_id=text,
+                decision_id=text,
+                started_at=1.0,
+            )
+        )
+        tx.sessions.end(each, SessionEnd(at=2.0, reason=text, bytes_up=2**53 - 1, bytes_down=7))
         tx.keyrings.add(each, text, 1.0)
     for made in hostile_records():
         form = seal(made, bytes, FACTS)

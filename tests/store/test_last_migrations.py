@@ -117,10 +117,10 @@ class LastMigrations:
         found = self.look(lambda tx: tx.catalog.all())
         meant = tuple(
             Resource(
-                id,
-                kind,
-                {"env": "prod"} if id == "db1" else {},
-                node,
+                id=id,
+                kind=kind,
+                labels={"env": "prod"} if id == "db1" else {},
+                assigned_to=node,
                 revision=revision,
                 identity=f"first.{id}",
                 assignment_revision=0 if node is None else 1,

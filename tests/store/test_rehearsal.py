@@ -66,7 +66,13 @@ class Case(SynchronousTestCase):
         self.assertRegex(found.schema[1], r"\+ table four \(f\b")
         self.assertRegex(found.schema[2].lower(), r"~ table one: \+ e text")
         self.assertEqual(len(found.schema), 3)
-        self.assertEqual(found.rows, (RowChange("four", None, 1), RowChange("one", 2, 2, ("b",))))
+        self.assertEqual(
+            found.rows,
+            (
+                RowChange("four", None, 1),
+                RowChange(table="one", before=2, after=2, rewritten=("b",)),
+            ),
+        )
 
 
 class SqliteTests(Case):
@@ -114,7 +120,7 @@ class SqliteTests(Case):
         before = {name: data for name, data in files_beside(self.url).items() if "shm" not in name}
         self.write({"m0005_fifth.sql": "DELETE FROM two;"})
         found = self.rehearse(self.factory, self.url)
-        self.assertIn(RowChange("two", 3, 0, ("c",)), found.rows)
+        self.assertIn(RowChange(table="two", before=3, after=0, rewritten=("c",)), found.rows)
         after = {name: data for name, data in files_beside(self.url).items() if "shm" not in name}
         self.assertEqual(after, before)
         writer.close()

@@ -54,7 +54,9 @@ class TokenMachine(RuleBasedStateMachine):
 
     @rule(id=IDS, secret=SECRETS, lives=st.floats(1, 30))
     def add(self, id: str, secret: bytes, lives: float) -> None:
-        token = TokenRecord(id, secret, TokenRole.PROXY, self.at + lives)
+        token = TokenRecord(
+            id=id, secret_sha256=secret, role=TokenRole.PROXY, expires_at=self.at + lives
+        )
         try:
             self.ask(lambda tx: tx.tokens.add(token, self.at))
         except AlreadyExists:

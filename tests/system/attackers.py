@@ -212,107 +212,232 @@ def _fields(*changed: tuple[str, str]) -> Fields:
 
 
 FLOODS = (
-    Attacker("rapid reset", each_stream(rapid_reset), CALM, "reset_flood"),
-    Attacker("MadeYouReset by a window", each_stream(overflown), CALM, "reset_flood"),
-    Attacker("MadeYouReset by DATA", each_stream(written_past_its_end), CALM, "reset_flood"),
-    Attacker("malformed requests", each_stream(malformed), CALM, "reset_flood"),
-    Attacker("PING", flood(PingFrame(0, b"12345678")), CALM, "too_many_pings"),
+    Attacker(name="rapid reset", attack=each_stream(rapid_reset), goaway=CALM, word="reset_flood"),
     Attacker(
-        "PING answers",
-        flood(PingFrame(0, b"12345678", flags=["ACK"])),
-        CALM,
-        "acknowledgement_flood",
+        name="MadeYouReset by a window",
+        attack=each_stream(overflown),
+        goaway=CALM,
+        word="reset_flood",
     ),
-    Attacker("SETTINGS", flood(SettingsFrame(0, settings={4: 70_000})), CALM, "settings_flood"),
     Attacker(
-        "SETTINGS answers", flood(SettingsFrame(0, flags=["ACK"])), CALM, "acknowledgement_flood"
+        name="MadeYouReset by DATA",
+        attack=each_stream(written_past_its_end),
+        goaway=CALM,
+        word="reset_flood",
+    ),
+    Attacker(
+        name="malformed requests", attack=each_stream(malformed), goaway=CALM, word="reset_flood"
+    ),
+    Attacker(
+        name="PING", attack=flood(PingFrame(0, b"12345678")), goaway=CALM, word="too_many_pings"
+    ),
+    Attacker(
+        name="PING answers",
+        attack=flood(PingFrame(0, b"12345678", flags=["ACK"])),
+        goaway=CALM,
+        word="acknowledgement_flood",
+    ),
+    Attacker(
+        name="SETTINGS",
+        attack=flood(SettingsFrame(0, settings={4: 70_000})),
+        goaway=CALM,
+        word="settings_flood",
+    ),
+    Attacker(
+        name="SETTINGS answers",
+        attack=flood(SettingsFrame(0, flags=["ACK"])),
+        goaway=CALM,
+        word="acknowledgement_flood",
     ),
     Attacker("unknown settings", unknown_settings),
-    Attacker("empty DATA", flood(DataFrame(1, b""), True), CALM, "empty_data_flood"),
     Attacker(
-        "padding alone",
-        flood(DataFrame(1, b"", pad_length=3, flags=["PADDED"]), True),
-        CALM,
-        "empty_data_flood",
-    ),
-    Attacker("PRIORITY", flood(PriorityFrame(1, depends_on=3)), CALM, "priority_flood"),
-    Attacker("WINDOW_UPDATE", flood(WindowUpdateFrame(0, 1)), CALM, "window_update_flood"),
-    Attacker(
-        "WINDOW_UPDATE of a call", flood(WindowUpdateFrame(1, 1), True), CALM, "window_update_flood"
-    ),
-    Attacker("unknown frames", flood(frame(0xB, 0xFF, 1, b"?")), CALM, "unknown_frame_flood"),
-    Attacker("ALTSVC", flood(AltSvcFrame(0, b"a", b"b")), CALM, "unknown_frame_flood"),
-    Attacker("GOAWAY", flood(GoAwayFrame(0), open_stream=True), CALM, "goaway_flood"),
-    Attacker(
-        "RST_STREAM of a closed call",
-        after_reset(lambda raw: RstStreamFrame(1, 8)),
-        CALM,
-        "closed_stream_flood",
+        name="empty DATA",
+        attack=flood(DataFrame(1, b""), True),
+        goaway=CALM,
+        word="empty_data_flood",
     ),
     Attacker(
-        "DATA of a closed call",
-        after_reset(lambda raw: DataFrame(1, b"x")),
-        CALM,
-        "closed_stream_flood",
+        name="padding alone",
+        attack=flood(DataFrame(1, b"", pad_length=3, flags=["PADDED"]), True),
+        goaway=CALM,
+        word="empty_data_flood",
     ),
     Attacker(
-        "HEADERS of a closed call",
-        after_reset(lambda raw: raw.head(1)),
-        CALM,
-        "closed_stream_flood",
+        name="PRIORITY",
+        attack=flood(PriorityFrame(1, depends_on=3)),
+        goaway=CALM,
+        word="priority_flood",
     ),
-    Attacker("empty CONTINUATION", fragments(MANY, b""), CALM, "continuation_flood"),
-    Attacker("CONTINUATION", fragments(MANY, b"\x82"), PROTOCOL, "protocol_error"),
-    Attacker("long header block", fragments(MANY, b"\0" * 8192), CALM, "header_list_too_long"),
-    Attacker("long header list", headed(more=[("x", "y" * 17_000)]), CALM, "header_list_too_long"),
-    Attacker("HPACK bomb", bomb, CALM, "header_list_too_long"),
+    Attacker(
+        name="WINDOW_UPDATE",
+        attack=flood(WindowUpdateFrame(0, 1)),
+        goaway=CALM,
+        word="window_update_flood",
+    ),
+    Attacker(
+        name="WINDOW_UPDATE of a call",
+        attack=flood(WindowUpdateFrame(1, 1), True),
+        goaway=CALM,
+        word="window_update_flood",
+    ),
+    Attacker(
+        name="unknown frames",
+        attack=flood(frame(0xB, 0xFF, 1, b"?")),
+        goaway=CALM,
+        word="unknown_frame_flood",
+    ),
+    Attacker(
+        name="ALTSVC",
+        attack=flood(AltSvcFrame(0, b"a", b"b")),
+        goaway=CALM,
+        word="unknown_frame_flood",
+    ),
+    Attacker(
+        name="GOAWAY",
+        attack=flood(GoAwayFrame(0), open_stream=True),
+        goaway=CALM,
+        word="goaway_flood",
+    ),
+    Attacker(
+        name="RST_STREAM of a closed call",
+        attack=after_reset(lambda raw: RstStreamFrame(1, 8)),
+        goaway=CALM,
+        word="closed_stream_flood",
+    ),
+    Attacker(
+        name="DATA of a closed call",
+        attack=after_reset(lambda raw: DataFrame(1, b"x")),
+        goaway=CALM,
+        word="closed_stream_flood",
+    ),
+    Attacker(
+        name="HEADERS of a closed call",
+        attack=after_reset(lambda raw: raw.head(1)),
+        goaway=CALM,
+        word="closed_stream_flood",
+    ),
+    Attacker(
+        name="empty CONTINUATION",
+        attack=fragments(MANY, b""),
+        goaway=CALM,
+        word="continuation_flood",
+    ),
+    Attacker(
+        name="CONTINUATION", attack=fragments(MANY, b"\x82"), goaway=PROTOCOL, word="protocol_error"
+    ),
+    Attacker(
+        name="long header block",
+        attack=fragments(MANY, b"\0" * 8192),
+        goaway=CALM,
+        word="header_list_too_long",
+    ),
+    Attacker(
+        name="long header list",
+        attack=headed(more=[("x", "y" * 17_000)]),
+        goaway=CALM,
+        word="header_list_too_long",
+    ),
+    Attacker(name="HPACK bomb", attack=bomb, goaway=CALM, word="header_list_too_long"),
 )
 """Much of something; with a certificate as without."""
 
 WRONGS = (
-    Attacker("table of a gigabyte", grown_table, COMPRESSION, "protocol_error"),
-    Attacker("changes of the table", resized_table, COMPRESSION, "protocol_error"),
     Attacker(
-        "broken HPACK",
-        once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])),
-        COMPRESSION,
-        "protocol_error",
+        name="table of a gigabyte", attack=grown_table, goaway=COMPRESSION, word="protocol_error"
     ),
     Attacker(
-        "interleaved CONTINUATION",
-        once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
-        PROTOCOL,
-        "protocol_error",
+        name="changes of the table", attack=resized_table, goaway=COMPRESSION, word="protocol_error"
     ),
     Attacker(
-        "CONTINUATION of nothing",
-        once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
-        PROTOCOL,
-        "protocol_error",
+        name="broken HPACK",
+        attack=once(HeadersFrame(1, b"\xff" * 40, flags=["END_HEADERS"])),
+        goaway=COMPRESSION,
+        word="protocol_error",
     ),
     Attacker(
-        "PUSH_PROMISE", once(frame(5, 4, 1, pack("!L", 2) + b"\x82")), PROTOCOL, "protocol_error"
-    ),
-    Attacker("DATA before HEADERS", once(DataFrame(1, b"x")), PROTOCOL, "protocol_error"),
-    Attacker("RST_STREAM of no call", once(RstStreamFrame(1, 8)), PROTOCOL, "protocol_error"),
-    Attacker("WINDOW_UPDATE of no call", once(WindowUpdateFrame(1, 1)), PROTOCOL, "protocol_error"),
-    Attacker("a server's stream", lambda raw: raw.send(raw.head(2)), PROTOCOL, "protocol_error"),
-    Attacker("a lower number", back_in_time, PROTOCOL, "protocol_error"),
-    Attacker("increment of zero", once(frame(8, body=bytes(4))), PROTOCOL, "protocol_error"),
-    Attacker("overflown window", once(WindowUpdateFrame(0, LARGEST)), FLOW, "flow_control"),
-    Attacker("long DATA", once(frame(0, 0, 1, bytes(300_000))), SIZE, "frame_too_long"),
-    Attacker("long SETTINGS", once(frame(4, body=bytes(6000))), SIZE, "frame_too_long"),
-    Attacker(
-        "frames of no length", once(SettingsFrame(0, settings={5: 0})), PROTOCOL, "protocol_error"
+        name="interleaved CONTINUATION",
+        attack=once(HeadersFrame(1, b""), PingFrame(0, b"12345678")),
+        goaway=PROTOCOL,
+        word="protocol_error",
     ),
     Attacker(
-        "initial window too large",
-        once(frame(4, body=pack("!HL", 4, 2**31))),
-        FLOW,
-        "protocol_error",
+        name="CONTINUATION of nothing",
+        attack=once(ContinuationFrame(1, b"", flags=["END_HEADERS"])),
+        goaway=PROTOCOL,
+        word="protocol_error",
     ),
     Attacker(
-        "dependent on itself", once(PriorityFrame(1, depends_on=1)), PROTOCOL, "protocol_error"
+        name="PUSH_PROMISE",
+        attack=once(frame(5, 4, 1, pack("!L", 2) + b"\x82")),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="DATA before HEADERS",
+        attack=once(DataFrame(1, b"x")),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="RST_STREAM of no call",
+        attack=once(RstStreamFrame(1, 8)),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="WINDOW_UPDATE of no call",
+        attack=once(WindowUpdateFrame(1, 1)),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="a server's stream",
+        attack=lambda raw: raw.send(raw.head(2)),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(name="a lower number", attack=back_in_time, goaway=PROTOCOL, word="protocol_error"),
+    Attacker(
+        name="increment of zero",
+        attack=once(frame(8, body=bytes(4))),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="overflown window",
+        attack=once(WindowUpdateFrame(0, LARGEST)),
+        goaway=FLOW,
+        word="flow_control",
+    ),
+    Attacker(
+        name="long DATA",
+        attack=once(frame(0, 0, 1, bytes(300_000))),
+        goaway=SIZE,
+        word="frame_too_long",
+    ),
+    Attacker(
+        name="long SETTINGS",
+        attack=once(frame(4, body=bytes(6000))),
+        goaway=SIZE,
+        word="frame_too_long",
+    ),
+    Attacker(
+        name="frames of no length",
+        attack=once(SettingsFrame(0, settings={5: 0})),
+        goaway=PROTOCOL,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="initial window too large",
+        attack=once(frame(4, body=pack("!HL", 4, 2**31))),
+        goaway=FLOW,
+        word="protocol_error",
+    ),
+    Attacker(
+        name="dependent on itself",
+        attack=once(PriorityFrame(1, depends_on=1)),
+        goaway=PROTOCOL,
+        word="protocol_error",
     ),
 )
 """What no HTTP/2 peer may send."""

@@ -122,16 +122,16 @@ def spans_of(body: bytes) -> list[Seen]:
     message = ExportTraceServiceRequest.FromString(body)
     return [
         Seen(
-            span.name,
-            _facts(resource.resource.attributes),
-            _facts(span.attributes),
-            span.trace_id.hex(),
-            span.span_id.hex(),
-            span.parent_span_id.hex(),
-            span.kind,
-            span.status.code,
-            span.status.message,
-            len(span.events),
+            name=span.name,
+            of=_facts(resource.resource.attributes),
+            attributes=_facts(span.attributes),
+            trace_id=span.trace_id.hex(),
+            span_id=span.span_id.hex(),
+            parent=span.parent_span_id.hex(),
+            kind=span.kind,
+            status=span.status.code,
+            message=span.status.message,
+            events=len(span.events),
         )
         for resource in message.resource_spans
         for scope in resource.scope_spans

@@ -274,7 +274,12 @@ class HostileProxy:
     async def _open(self, call: IRpcCall) -> None:
         data, signature = decode_open(bytes(parse_frame(await call.receive() or b"")[1]))
         chain = tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
-        ask = Ask(data, signature, chain, self.decision(source_address=call.peer.host))
+        ask = Ask(
+            request=data,
+            signature=signature,
+            person_chain=chain,
+            proxy_decision=self.decision(source_address=call.peer.host),
+        )
         self.asked.append(ask)
         await self.on_open(call, ask)
 
@@ -315,4 +320,11 @@ def notice(ask: Ask, grant: Signed, secret: bytes | None = None) -> OpenNotice:
     """The open notice of a granted request."""
     uid = decode_request(ask.request).session_uid
     key = os.urandom(SECRET_BYTES) if secret is None else secret
-    return OpenNotice(uid, grant, ask.request, ask.signature, ask.person_chain, key)
+    return OpenNotice(
+        session_uid=uid,
+        grant=grant,
+        request=ask.request,
+        signature=ask.signature,
+        person_chain=ask.person_chain,
+        secret=key,
+    )

@@ -36,13 +36,13 @@ async def dialer(person: TransportIdentity, address: Address) -> tuple[SessionDi
     endpoint = tls_endpoint(reactor, person, address, frozenset({Role.PROXY}))
     channel = await dial(endpoint, reactor, authority="proxy")
     made = SessionDialer(
-        lambda: channel,
-        person,
-        person.verifier,
-        PersonEnd(person).begun,
-        reactor,
-        time.time,
-        os.urandom,
+        channel=lambda: channel,
+        identity=person,
+        verifier=person.verifier,
+        connector_tls=PersonEnd(person).begun,
+        clock=reactor,
+        now=time.time,
+        entropy=os.urandom,
     )
     return made, channel
 
@@ -123,7 +123,12 @@ class HostileCase(TestCase):
         data = encode_request(wish)
         people = self.stage.people
         signature = people[signer].sign(Purpose.SESSION_REQUEST, data).signature
-        return Ask(data, signature, people[chain or signer].chain, self.evil.decision(**said))
+        return Ask(
+            request=data,
+            signature=signature,
+            person_chain=people[chain or signer].chain,
+            proxy_decision=self.evil.decision(**said),
+        )
 
     async def refusal(self, doing: Awaitable[Any]) -> SvcError:
         """The refusal that something comes to."""

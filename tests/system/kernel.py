@@ -54,7 +54,9 @@ def sockets_of(child: Child) -> Iterator[Socket]:
         for line in lines:
             local, remote, state, *_, inode = line.split()[1:10]
             if f"socket:[{inode}]" in held:
-                yield Socket(protocol, _address(local), _address(remote), state)
+                yield Socket(
+                    protocol=protocol, local=_address(local), remote=_address(remote), state=state
+                )
 
 
 def _address(told: str) -> str:

@@ -35,7 +35,14 @@ def write(gateway: Gateway, change: Callable[[ITransaction, Recorder], Any]) -> 
     """Run *change* as one transaction beside the Authority, with a recorder of this cluster."""
     keys = load_keys(gateway.files.state(AUTHORITY) / "keys", time.time, os.urandom)
     ledger = StateLedger(origin_verifier(keys.root_der, keys.cluster))
-    recorder = Recorder(OTHER, Sealer(os.urandom), time.time, os.urandom, ledger, origin_key(keys))
+    recorder = Recorder(
+        origin=OTHER,
+        sealer=Sealer(os.urandom),
+        now=time.time,
+        entropy=os.urandom,
+        ledger=ledger,
+        key=origin_key(keys),
+    )
     with closing(open_writer(str(gateway.files.store))) as connection:
         connection.execute("BEGIN IMMEDIATE")
         result = change(Transaction(SqliteStatements(connection), chain_hash), recorder)

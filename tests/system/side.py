@@ -17,7 +17,9 @@ from svc.testing.gateway.person import GatewayPerson
 def side_of(person: GatewayPerson) -> PersonSide:
     """The identity of a person who has joined, ready to connect."""
     settings = client_settings(str(person.directory / "client.toml"), {})
-    return load_person(Runtime(reactor, time.time, os.urandom, {}), settings)
+    return load_person(
+        Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ={}), settings
+    )
 
 
 def closed(channel: IRpcChannel) -> Deferred[None]:

@@ -90,7 +90,7 @@ def start_sshd(directory: Path) -> Sshd:
     config = directory / "sshd_config"
     config.write_text(_CONFIG.format(port=port, directory=directory), "ascii")
     words = [sshd, "-D", "-e", "-f", str(config)]
-    child = Child("sshd", words, directory, directory / "sshd.log")
+    child = Child(name="sshd", words=words, home=directory, log=directory / "sshd.log")
     child.start()
     until("sshd listens", lambda: "Server listening on" in child.text(), alive=[child])
     return Sshd(directory, port, child)

@@ -170,7 +170,9 @@ class Stage:
         store = IdentityStore(directory)
         key = store.pending_key()
         gateway = self.gateway
-        asking = JoinRequest(gateway.pin, token, make_request(key), gateway.files.cluster)
+        asking = JoinRequest(
+            pin=gateway.pin, token=token, csr=make_request(key), cluster=gateway.files.cluster
+        )
         if role.is_node:
             asking = with_audit_key(asking, store.audit_key())
         endpoint = dialed(reactor, self.address("join"))

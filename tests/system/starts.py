@@ -127,7 +127,7 @@ def _begin(start: Start, own: Path) -> _Begun:
     said = own.with_suffix(".out"), own.with_suffix(".err")
     with open(os.devnull, "rb") as nothing, said[0].open("wb") as out, said[1].open("wb") as err:
         process = begun(words, environment(own, more), own, (nothing, out, err))
-    return _Begun(start, own, before, process, said)
+    return _Begun(start=start, own=own, before=before, process=process, said=said)
 
 
 def _ended(one: _Begun) -> Outcome:
@@ -137,7 +137,14 @@ def _ended(one: _Begun) -> Outcome:
         one.process.kill()
         status = one.process.wait()
     said, told = (path.read_text("utf-8", "replace") for path in one.said)
-    return Outcome(one.start, status, said, told, one.before, tree(one.own))
+    return Outcome(
+        start=one.start,
+        status=status,
+        stdout=said,
+        stderr=told,
+        before=one.before,
+        after=tree(one.own),
+    )
 
 
 def tree(directory: Path) -> Tree:

@@ -64,7 +64,9 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "kind": lambda grant: "ssh",
     "connector_id": lambda grant: "a" * 26,
     "proxy_id": lambda grant: "a" * 26,
-    "ceiling": lambda grant: Ceiling("root", "owner", True, ("local",)),
+    "ceiling": lambda grant: Ceiling(
+        login_user="root", db_role="owner", read_only=True, forwarding=("local",)
+    ),
     "policy_version": lambda grant: grant.policy_version + 1,
     "audit_hash": lambda grant: os.urandom(32),
     "issued_at_ms": lambda grant: grant.issued_at_ms + SECOND,
@@ -293,14 +295,14 @@ class StrangeConnector:
         verifier = self.identity.verifier
         proxy = verifier.verify(self.channel.peer.chain, {Role.PROXY}).principal.id
         registration = Registration(
-            self._cluster,
-            self.identity.principal.id,
-            proxy,
-            said.nonce,
-            (DeclaredResource(self._resource, "tcp"),),
-            instance,
-            1,
-            "0.11.0",
+            cluster=self._cluster,
+            node_id=self.identity.principal.id,
+            proxy_id=proxy,
+            nonce=said.nonce,
+            resources=(DeclaredResource(self._resource, "tcp"),),
+            instance_id=instance,
+            generation=1,
+            version="0.11.0",
         )
         signed = self.identity.sign(Purpose.REGISTRATION, encode_registration(registration))
         await stream.send(encode_up(signed))

@@ -75,7 +75,7 @@ def attacked() -> Attacked:
     person = gateway.add_person("ada", "ops")
     person.up("echo")
     session = socket.create_connection(person.endpoint("echo"), 30)
-    made = Attacked(gateway, person, session, 0)
+    made = Attacked(gateway=gateway, person=person, session=session, rss=0)
     made.echoes()
     for each in (FLOODS[0], WRONGS[0], *CALLS[:2]):
         run(made.address, each, source())

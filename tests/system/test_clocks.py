@@ -95,7 +95,7 @@ class EndedTests(SynchronousTestCase):
     def resident(self, person: GatewayPerson, offset: float, says: str) -> Child:
         """``svc up`` on such a machine, once it has said this and answers."""
         words, log = svc_command("up"), person.home / "up.log"
-        child = Child("up-dora", words, person.home, log, off(offset))
+        child = Child(name="up-dora", words=words, home=person.home, log=log, environ=off(offset))
         child.start()
         self.addCleanup(child.end)
         socket = person.directory / "run" / "control.sock"

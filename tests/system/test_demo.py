@@ -47,7 +47,13 @@ class DemoCase(SynchronousTestCase):
 
     def demo(self) -> Child:
         """One that stays up."""
-        child = Child("demo", svc_command("demo"), self.home, self.base / "demo.log", self.more)
+        child = Child(
+            name="demo",
+            words=svc_command("demo"),
+            home=self.home,
+            log=self.base / "demo.log",
+            environ=self.more,
+        )
         self.addCleanup(child.end)
         child.start()
         return child

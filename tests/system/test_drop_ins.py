@@ -111,7 +111,9 @@ def start(
     command = words or tuple(svc_command("--config", "{dir}/c.toml", "connector"))
     wanted = (says,) if says else NO_IDENTITY
     config = CONFIG.replace(', "WORD"', f', "{word}"' if word else "")
-    made = Start(label, command, config, wanted, environ=INSTALLED, prepare=prepare)
+    made = Start(
+        label=label, words=command, config=config, says=wanted, environ=INSTALLED, prepare=prepare
+    )
     return installed(made) if command[0] == PYTHON else made
 
 
@@ -148,10 +150,10 @@ def ungated(role: str, opaque: str) -> Start:
     """A start of *role* with a kind that says *opaque* of itself and has no request gate."""
     nodes = "" if role == "up" else 'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
     return Start(
-        f"{role}, opaque = {opaque}",
-        tuple(svc_command("--config", "{dir}/c.toml", role)),
-        f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
-        (
+        label=f"{role}, opaque = {opaque}",
+        words=tuple(svc_command("--config", "{dir}/c.toml", role)),
+        config=f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
+        says=(
             "kind extra: /",
             "/kind_extra.py says opaque = ",
             "has no request gate",

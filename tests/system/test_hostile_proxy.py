@@ -101,7 +101,12 @@ class RequestTests(HostileCase):
         proxy = self.evil.identity
         wish = encode_request(self.wish(certificate_sha256=proxy.facts.sha256))
         signed = proxy.sign(Purpose.SESSION_REQUEST, wish)
-        own = Ask(wish, signed.signature, proxy.chain, self.evil.decision())
+        own = Ask(
+            request=wish,
+            signature=signed.signature,
+            person_chain=proxy.chain,
+            proxy_decision=self.evil.decision(),
+        )
         await self.assertRefused(own, "certificate_role")
 
     async def test_allows_by_itself(self) -> None:
@@ -208,14 +213,14 @@ class RegistrationTests(HostileCase):
     def made_up(self, nonce: bytes, **changed: Any) -> Registration:
         """What the Connector would say to OTHER, had it said anything."""
         registration = Registration(
-            self.stage.gateway.files.cluster,
-            self.connector,
-            self.other.id,
-            nonce,
-            (DeclaredResource("db1", "tcp"),),
-            random_id(os.urandom),
-            1,
-            "0.11.0",
+            cluster=self.stage.gateway.files.cluster,
+            node_id=self.connector,
+            proxy_id=self.other.id,
+            nonce=nonce,
+            resources=(DeclaredResource("db1", "tcp"),),
+            instance_id=random_id(os.urandom),
+            generation=1,
+            version="0.11.0",
         )
         return evolve(registration, **changed)
 

@@ -66,7 +66,7 @@ class InitTests(SynchronousTestCase):
             return
         log = self.base / f"{stays[1]}.log"
         words = self.typed(f"exec {line}" if self.has_shell else line)
-        child = Child(stays[1], words, self.home, log)
+        child = Child(name=stays[1], words=words, home=self.home, log=log)
         self.addCleanup(child.end)
         child.start()
         self.children.append(child)

@@ -166,7 +166,7 @@ class DemoTests(SynchronousTestCase):
         need_root()
         home = Path(self.mktemp()).absolute()
         home.mkdir(0o700, parents=True)
-        child = Child("demo", svc_command("demo"), home, home / "demo.log")
+        child = Child(name="demo", words=svc_command("demo"), home=home, log=home / "demo.log")
         child.start()
         self.addCleanup(child.end)
         until("the demo's last word", lambda: "Ctrl-C" in child.text(), 40, [child])

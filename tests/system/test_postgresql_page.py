@@ -59,7 +59,12 @@ class PageTests(SynchronousTestCase):
         self.type_in("\n".join(lines))
         self.assertEqual(last, "svc --config gw/all.toml all")
 
-        child = Child("all", svc_command(*last.split()[1:]), self.place, self.place / "log")
+        child = Child(
+            name="all",
+            words=svc_command(*last.split()[1:]),
+            home=self.place,
+            log=self.place / "log",
+        )
         child.start()
         self.addCleanup(child.end)
         until("tunnel", lambda: "tunnel registered" in child.text(), 60, [child])

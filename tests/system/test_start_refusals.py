@@ -65,15 +65,20 @@ def from_table() -> Iterator[Start]:
         config = text[1:] if text.startswith("!") else f"{GOOD[name]}{text}\n"
         config = config.replace("/tmp/none", "{dir}/state")
         place = "" if where == "config" else f"{where}: "
-        yield Start(label, role("up" if name == "client" else name), config, (place, words))
+        yield Start(
+            label=label,
+            words=role("up" if name == "client" else name),
+            config=config,
+            says=(place, words),
+        )
 
 
 FILTERS = [
     Start(
-        f"filter {text[:20]!r}",
-        role(name),
-        PROXY,
-        ("RUST_LOG: ", words),
+        label=f"filter {text[:20]!r}",
+        words=role(name),
+        config=PROXY,
+        says=("RUST_LOG: ", words),
         environ={"RUST_LOG": text},
     )
     for name, text, words in (
@@ -89,224 +94,256 @@ FILTERS = [
 ]
 
 FILES = [
-    Start("no such file", role("proxy"), None, ("c.toml: cannot be read: no such file",)),
     Start(
-        "a directory",
-        role("proxy"),
-        None,
-        ("c.toml: is not a regular file",),
+        label="no such file",
+        words=role("proxy"),
+        config=None,
+        says=("c.toml: cannot be read: no such file",),
+    ),
+    Start(
+        label="a directory",
+        words=role("proxy"),
+        config=None,
+        says=("c.toml: is not a regular file",),
         prepare=lambda own: (own / "c.toml").mkdir(),
     ),
     Start(
-        "a symbolic link",
-        role("proxy"),
-        None,
-        ("c.toml: is a symbolic link; name the file",),
+        label="a symbolic link",
+        words=role("proxy"),
+        config=None,
+        says=("c.toml: is a symbolic link; name the file",),
         prepare=lambda own: (own / "c.toml").symlink_to("/dev/null"),
     ),
     Start(
-        "writable by others",
-        role("proxy"),
-        PROXY,
-        ("c.toml: other users may write", "chmod"),
+        label="writable by others",
+        words=role("proxy"),
+        config=PROXY,
+        says=("c.toml: other users may write", "chmod"),
         prepare=with_mode(0o646),
     ),
-    Start("byte order mark", role("proxy"), "\ufeff" + PROXY, ("c.toml: starts with a byte",)),
-    Start("too large", role("proxy"), "#" * (1 << 20) + PROXY, ("c.toml: is larger than 1 MiB",)),
     Start(
-        "not UTF-8",
-        role("proxy"),
-        PROXY,
-        ("c.toml: line 6: is not UTF-8",),
+        label="byte order mark",
+        words=role("proxy"),
+        config="\ufeff" + PROXY,
+        says=("c.toml: starts with a byte",),
+    ),
+    Start(
+        label="too large",
+        words=role("proxy"),
+        config="#" * (1 << 20) + PROXY,
+        says=("c.toml: is larger than 1 MiB",),
+    ),
+    Start(
+        label="not UTF-8",
+        words=role("proxy"),
+        config=PROXY,
+        says=("c.toml: line 6: is not UTF-8",),
         prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff"),
     ),
-    Start("unclosed table", role("proxy"), "[telemetry", ("c.toml: ", "is not valid TOML")),
+    Start(
+        label="unclosed table",
+        words=role("proxy"),
+        config="[telemetry",
+        says=("c.toml: ", "is not valid TOML"),
+    ),
 ]
 
 VARIABLES = [
     Start(
-        "unknown variable",
-        role("proxy"),
-        PROXY,
-        (
+        label="unknown variable",
+        words=role("proxy"),
+        config=PROXY,
+        says=(
             "SVC_TELEMETRY__METRIC_LISTEN: unknown variable; did you mean",
             "SVC_TELEMETRY__METRICS_LISTEN?",
         ),
         environ={"SVC_TELEMETRY__METRIC_LISTEN": f'"{CANARY}"'},
     ),
     Start(
-        "not a TOML value",
-        role("proxy"),
-        PROXY,
-        ("SVC_PROFILE: must be a TOML value",),
+        label="not a TOML value",
+        words=role("proxy"),
+        config=PROXY,
+        says=("SVC_PROFILE: must be a TOML value",),
         environ={"SVC_PROFILE": CANARY},
     ),
     Start(
-        "wrong type",
-        role("proxy"),
-        PROXY,
-        ("limits.drain_secs (SVC_LIMITS__DRAIN_SECS): must be a number of seconds",),
+        label="wrong type",
+        words=role("proxy"),
+        config=PROXY,
+        says=("limits.drain_secs (SVC_LIMITS__DRAIN_SECS): must be a number of seconds",),
         environ={"SVC_LIMITS__DRAIN_SECS": f'"{CANARY}"'},
     ),
     Start(
-        "collector",
-        role("connector"),
-        CONNECTOR,
-        ("telemetry.otel_endpoint", "user information in the URL is not allowed"),
+        label="collector",
+        words=role("connector"),
+        config=CONNECTOR,
+        says=("telemetry.otel_endpoint", "user information in the URL is not allowed"),
         environ={"SVC_TELEMETRY__OTEL_ENDPOINT": f'"http://u:{CANARY}@h"'},
     ),
     Start(
-        "the shared directory",
-        role("proxy"),
-        PROXY,
-        ("STATE_DIRECTORY: ", "the shared /var/lib/svc", "/var/lib/svc/proxy"),
-        238,
-        {"STATE_DIRECTORY": "/var/lib/svc"},
+        label="the shared directory",
+        words=role("proxy"),
+        config=PROXY,
+        says=("STATE_DIRECTORY: ", "the shared /var/lib/svc", "/var/lib/svc/proxy"),
+        status=238,
+        environ={"STATE_DIRECTORY": "/var/lib/svc"},
     ),
     Start(
-        "the shared directory, authority",
-        role("authority"),
-        AUTHORITY,
-        ("STATE_DIRECTORY: ", "/var/lib/svc/authority"),
-        238,
-        {"STATE_DIRECTORY": "/var/lib/svc"},
+        label="the shared directory, authority",
+        words=role("authority"),
+        config=AUTHORITY,
+        says=("STATE_DIRECTORY: ", "/var/lib/svc/authority"),
+        status=238,
+        environ={"STATE_DIRECTORY": "/var/lib/svc"},
     ),
     Start(
-        "another directory than the unit's",
-        role("proxy"),
-        PROXY,
-        ("state_dir: must be the directory that the systemd unit provides",),
+        label="another directory than the unit's",
+        words=role("proxy"),
+        config=PROXY,
+        says=("state_dir: must be the directory that the systemd unit provides",),
         environ={"STATE_DIRECTORY": "/var/lib/svc/proxy"},
     ),
 ]
 
 TOKENS = [
     Start(
-        "no identity, no token",
-        role("proxy"),
-        PROXY,
-        (
+        label="no identity, no token",
+        words=role("proxy"),
+        config=PROXY,
+        says=(
             "join.token_file: no identity in state_dir yet",
             "`svc authority nodes add` prints the token",
         ),
     ),
     Start(
-        "no token file",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "/token: no such file"),
+        label="no token file",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "/token: no such file"),
     ),
     Start(
-        "empty",
-        role("connector"),
-        CONNECTOR + JOINING,
-        ("join.token_file: ", "join token: not of the form svcj1_"),
+        label="empty",
+        words=role("connector"),
+        config=CONNECTOR + JOINING,
+        says=("join.token_file: ", "join token: not of the form svcj1_"),
         prepare=token(""),
     ),
     Start(
-        "cut",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "not of the form"),
+        label="cut",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "not of the form"),
         prepare=token(CANARY),
     ),
     Start(
-        "mistyped",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "its check does not match; it was cut or mistyped"),
+        label="mistyped",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "its check does not match; it was cut or mistyped"),
         prepare=token(TOKEN),
     ),
     Start(
-        "far too long",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "too long"),
+        label="far too long",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "too long"),
         prepare=token(CANARY * 100),
     ),
     Start(
-        "open to others",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
+        label="open to others",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
         prepare=token(TOKEN, 0o644),
     ),
     Start(
-        "a link",
-        role("proxy"),
-        PROXY + JOINING,
-        ("join.token_file: ", "/token: "),
+        label="a link",
+        words=role("proxy"),
+        config=PROXY + JOINING,
+        says=("join.token_file: ", "/token: "),
         prepare=lambda own: (own / "token").symlink_to("c.toml"),
     ),
     Start(
-        "nobody to join at",
-        role("proxy"),
-        PROXY + JOINING.replace("authority", "#"),
-        ("join.authority: required to join",),
+        label="nobody to join at",
+        words=role("proxy"),
+        config=PROXY + JOINING.replace("authority", "#"),
+        says=("join.authority: required to join",),
         prepare=token(TOKEN),
     ),
 ]
 
 MACHINE = [
     Start(
-        "no cluster keys",
-        role("authority"),
-        AUTHORITY,
-        ("state_dir: ", "contains no cluster keys; create them with `svc init`"),
+        label="no cluster keys",
+        words=role("authority"),
+        config=AUTHORITY,
+        says=("state_dir: ", "contains no cluster keys; create them with `svc init`"),
     ),
     Start(
-        "directory open to others",
-        role("proxy"),
-        PROXY,
-        ("state_dir: ", "must be accessible to this user only (mode 0700)"),
+        label="directory open to others",
+        words=role("proxy"),
+        config=PROXY,
+        says=("state_dir: ", "must be accessible to this user only (mode 0700)"),
         prepare=lambda own: (own / "state").mkdir(0o755),
     ),
     Start(
-        "state is a file",
-        role("proxy"),
-        PROXY,
-        ("state_dir: ", "/state: "),
+        label="state is a file",
+        words=role("proxy"),
+        config=PROXY,
+        says=("state_dir: ", "/state: "),
         prepare=lambda own: (own / "state").touch(),
     ),
     Start(
-        "unknown kind",
-        role("connector"),
-        CONNECTOR + '[plugins]\nkinds = ["tpc"]',
-        ("kind tpc: no such drop-in; did you mean tcp?",),
+        label="unknown kind",
+        words=role("connector"),
+        config=CONNECTOR + '[plugins]\nkinds = ["tpc"]',
+        says=("kind tpc: no such drop-in; did you mean tcp?",),
     ),
     Start(
-        "unknown store",
-        role("authority"),
-        AUTHORITY + '[plugins]\nstores = ["sqlite", "sqlit"]',
-        ("store sqlit: no such drop-in; did you mean sqlite?",),
+        label="unknown store",
+        words=role("authority"),
+        config=AUTHORITY + '[plugins]\nstores = ["sqlite", "sqlit"]',
+        says=("store sqlit: no such drop-in; did you mean sqlite?",),
         prepare=keys,
     ),
 ]
 
 USAGE = [
     Start(
-        "no configuration",
-        tuple(svc_command("proxy")),
-        None,
-        ("svc: running a role requires --config PATH",),
-        64,
+        label="no configuration",
+        words=tuple(svc_command("proxy")),
+        config=None,
+        says=("svc: running a role requires --config PATH",),
+        status=64,
     ),
     Start(
-        "unknown role",
-        role("gateway"),
-        PROXY,
-        ("no command 'gateway'; roles are authority, proxy, connector, all",),
-        64,
+        label="unknown role",
+        words=role("gateway"),
+        config=PROXY,
+        says=("no command 'gateway'; roles are authority, proxy, connector, all",),
+        status=64,
     ),
-    Start("a word after a role", (*role("proxy"), "now"), PROXY, ("svc: ", "now"), 64),
     Start(
-        "a wrong word under authority",
-        (*role("authority"), "bogus"),
-        AUTHORITY,
-        ("svc: ", "bogus"),
-        64,
+        label="a word after a role",
+        words=(*role("proxy"), "now"),
+        config=PROXY,
+        says=("svc: ", "now"),
+        status=64,
     ),
-    Start("unknown option", (*role("proxy"), "--detach"), PROXY, ("svc: ", "--detach"), 64),
+    Start(
+        label="a wrong word under authority",
+        words=(*role("authority"), "bogus"),
+        config=AUTHORITY,
+        says=("svc: ", "bogus"),
+        status=64,
+    ),
+    Start(
+        label="unknown option",
+        words=(*role("proxy"), "--detach"),
+        config=PROXY,
+        says=("svc: ", "--detach"),
+        status=64,
+    ),
 ]
 
 
@@ -364,9 +401,26 @@ class RefusalTests(SynchronousTestCase):
         early = ('{"timestamp":"', '"level":"ERROR"', '"text":"telemetri: unknown key; did you')
         late = ('"profile":"blue"', '"reason":"config"', '"text":"join.token_file: no')
         self.refused(
-            Start("early", role("proxy"), PROXY + "[telemetri]", early, environ=environ),
-            Start("late", role("proxy"), 'profile = "blue"\n' + PROXY, late, environ=environ),
-            Start("human", role("proxy"), 'profile = "b"\n' + PROXY, ("svc: join", "profile=b")),
+            Start(
+                label="early",
+                words=role("proxy"),
+                config=PROXY + "[telemetri]",
+                says=early,
+                environ=environ,
+            ),
+            Start(
+                label="late",
+                words=role("proxy"),
+                config='profile = "blue"\n' + PROXY,
+                says=late,
+                environ=environ,
+            ),
+            Start(
+                label="human",
+                words=role("proxy"),
+                config='profile = "b"\n' + PROXY,
+                says=("svc: join", "profile=b"),
+            ),
         )
 
 
@@ -380,17 +434,17 @@ class OccupiedTests(SynchronousTestCase):
             good = PROXY + JOINING
             starts = [
                 Start(
-                    "public",
-                    role("proxy"),
-                    good.replace("127.0.0.1:0", address),
-                    (f"endpoints.public_listen: cannot listen on {address}: ",),
+                    label="public",
+                    words=role("proxy"),
+                    config=good.replace("127.0.0.1:0", address),
+                    says=(f"endpoints.public_listen: cannot listen on {address}: ",),
                     prepare=token(good_token()),
                 ),
                 Start(
-                    "telemetry",
-                    role("proxy"),
-                    good + f'[telemetry]\nmetrics_listen = "{address}"\n',
-                    (f"telemetry.metrics_listen: cannot listen on {address}: ",),
+                    label="telemetry",
+                    words=role("proxy"),
+                    config=good + f'[telemetry]\nmetrics_listen = "{address}"\n',
+                    says=(f"telemetry.metrics_listen: cannot listen on {address}: ",),
                     prepare=token(good_token()),
                 ),
             ]
@@ -407,7 +461,7 @@ class OccupiedTests(SynchronousTestCase):
             before = tree(state)
             config = PROXY.replace("{dir}/state", str(state))
             says = ("state_dir: ", "/held: another process serves from it")
-            start = Start("second", role("proxy"), config, says)
+            start = Start(label="second", words=role("proxy"), config=config, says=says)
             (outcome,) = outcomes([start], directory / "second")
             self.assertEqual(list(outcome.faults), [])
             self.assertEqual(tree(state), before)

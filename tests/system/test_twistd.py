@@ -83,11 +83,15 @@ class RoleTests(SynchronousTestCase):
         person = shared().add_person("cy", "ops")  # whose resident runs nowhere else
         config = str(person.directory / "client.toml")
         words = twistd("client", config)
-        child = Child("twistd-client", words, person.home, person.home / "twistd.log")
+        child = Child(
+            name="twistd-client", words=words, home=person.home, log=person.home / "twistd.log"
+        )
         child.start()
         try:
             until("status", lambda: person.status().get("running"), alive=[child])
-            again = Child("again", words, person.home, person.home / "again.log")
+            again = Child(
+                name="again", words=words, home=person.home, log=person.home / "again.log"
+            )
             again.start()
             self.assertEqual(again.wait(), 1)
             self.assertIn("svc: svc up is already running from ", again.text())
@@ -119,7 +123,9 @@ class AllTests(SynchronousTestCase):
             "SVC_TELEMETRY__METRICS_LISTEN": '"127.0.0.1:0"',
             "SVC_STORE_AUTO_MIGRATE": "false",
         }
-        child = Child("all", words, directory, directory / "log", environ)
+        child = Child(
+            name="all", words=words, home=directory, log=directory / "log", environ=environ
+        )
         try:
             listening = self.waiting(child, directory)
             self.assertLessEqual({"public", "control", "join", "renewal"}, set(listening))
@@ -186,32 +192,32 @@ class RefusalTests(SynchronousTestCase):
         found = faults(
             [
                 Start(
-                    "key",
-                    twistd("proxy", "{dir}/c.toml"),
-                    PROXY_CONFIG + "[telemetri]",
-                    ("svc: telemetri: unknown key; did you mean telemetry?",),
+                    label="key",
+                    words=twistd("proxy", "{dir}/c.toml"),
+                    config=PROXY_CONFIG + "[telemetri]",
+                    says=("svc: telemetri: unknown key; did you mean telemetry?",),
                 ),
                 Start(
-                    "filter",
-                    twistd("connector", "{dir}/c.toml"),
-                    CONNECTOR_CONFIG,
-                    ("svc: RUST_LOG: item 1: unknown level",),
+                    label="filter",
+                    words=twistd("connector", "{dir}/c.toml"),
+                    config=CONNECTOR_CONFIG,
+                    says=("svc: RUST_LOG: item 1: unknown level",),
                     environ={"RUST_LOG": "svc=loud"},
                 ),
                 Start(
-                    "identity",
-                    twistd("proxy", "{dir}/c.toml"),
-                    PROXY_CONFIG,
-                    ('{"timestamp":"', '"text":"join.token_file: no identity'),
+                    label="identity",
+                    words=twistd("proxy", "{dir}/c.toml"),
+                    config=PROXY_CONFIG,
+                    says=('{"timestamp":"', '"text":"join.token_file: no identity'),
                     environ={"SVC_LOG_FORMAT": "json"},
                 ),
                 Start(
-                    "shared directory",
-                    twistd("proxy", "{dir}/c.toml"),
-                    PROXY_CONFIG,
-                    ("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"),
-                    238,
-                    {"STATE_DIRECTORY": "/var/lib/svc"},
+                    label="shared directory",
+                    words=twistd("proxy", "{dir}/c.toml"),
+                    config=PROXY_CONFIG,
+                    says=("svc: STATE_DIRECTORY: ", "/var/lib/svc/proxy"),
+                    status=238,
+                    environ={"STATE_DIRECTORY": "/var/lib/svc"},
                 ),
             ],
             Path(self.mktemp()).absolute(),

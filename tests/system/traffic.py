@@ -122,9 +122,12 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
     parser.add_argument("--secs", type=float, default=1.0)
     parser.add_argument("--pile", action="store_true")
     wanted = parser.parse_args(words)
-    runtime = Runtime(reactor, time.time, os.urandom, os.environ)
+    runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
-    visitors = (Visitor(reactor, side, wanted, number) for number in range(wanted.visitors))
+    visitors = (
+        Visitor(reactor=reactor, side=side, wanted=wanted, number=number)
+        for number in range(wanted.visitors)
+    )
     return gatherResults([Deferred.fromCoroutine(one.stay()) for one in visitors])
 
 
@@ -149,7 +152,7 @@ class Traffic:
         words = [sys.executable, "-m", "tests.system.traffic", resource]
         words += ["--visitors", str(visitors), "--secs", str(secs), *(["--pile"] if pile else [])]
         log = person.home / f"traffic-{os.urandom(4).hex()}.log"
-        self.child = Child("traffic", words, person.home, log)
+        self.child = Child(name="traffic", words=words, home=person.home, log=log)
         self.child.start()
 
     def lines(self, what: str) -> list[dict[str, Any]]:

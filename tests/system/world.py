@@ -83,14 +83,25 @@ def around() -> Around:
     pages.mkdir()
     pages.joinpath("page.txt").write_text("a page behind the gateway\n", "ascii")
     words = [sys.executable, "-m", "tests.system.targets"]
-    targets = Child("targets", words, directory, directory / "targets.log")
+    targets = Child(name="targets", words=words, home=directory, log=directory / "targets.log")
     targets.start()
     server = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
-    web = Child("web", [*server, "--directory", str(pages)], directory, directory / "web.log")
+    web = Child(
+        name="web",
+        words=[*server, "--directory", str(pages)],
+        home=directory,
+        log=directory / "web.log",
+    )
     web.start()
     ports = json.loads(until("targets", lambda: _first_line(targets), alive=[targets]))
     served = until("web server", lambda: _first_line(web), alive=[web])
-    return Around(directory, targets, ports, web, int(served.partition(" port ")[2].split()[0]))
+    return Around(
+        directory=directory,
+        targets=targets,
+        ports=ports,
+        web=web,
+        web_port=int(served.partition(" port ")[2].split()[0]),
+    )
 
 
 @cache
@@ -116,7 +127,7 @@ def world(layout: str) -> World:
     # Where there is no sshd the two resources lead nowhere, and only ssh tests miss it.
     host = sshd().address if has_sshd else "127.0.0.1:9"
     offered = [*services.resources, GatewayTarget("host", host, "ssh")]
-    offered.append(GatewayTarget("jail", host, "ssh", ("closed=yes",)))
+    offered.append(GatewayTarget(id="jail", address=host, kind="ssh", labels=("closed=yes",)))
     environ = {"proxy": {"SVC_PROXY__DIRECT_LANE": "false"}} if layout == "four" else None
     processes = "all" if layout == "all" else "four"
     gateway = make_gateway(offered, layout=processes, environ=environ)

@@ -29,7 +29,13 @@ OTHER_UID = "fedcba9876543210" * 2
 
 def order(uid: str = UID) -> OpenOrder:
     """An order as a Proxy passes it on: bytes it cannot make."""
-    return OpenOrder(uid, Signed(b"grant", b"signature"), b"request", b"sig", (b"leaf",))
+    return OpenOrder(
+        session_uid=uid,
+        grant=Signed(b"grant", b"signature"),
+        request=b"request",
+        signature=b"sig",
+        person_chain=(b"leaf",),
+    )
 
 
 @define
@@ -52,10 +58,10 @@ class Line:
     ) -> RegisteredTunnel:
         """A tunnel over this line."""
         return RegisteredTunnel(
-            node_id,
-            instance_id,
-            generation,
-            frozenset(resources),
+            node_id=node_id,
+            instance_id=instance_id,
+            generation=generation,
+            resources=frozenset(resources),
             connection=self.connection,
             clock=self.clock,
             entropy=lambda n: next(self._numbers).to_bytes(n, "big"),

@@ -69,7 +69,9 @@ class HandoverTests(SynchronousTestCase):
         self.assertEqual(
             self.told[1:],
             [
-                TunnelEnded("n1", EndReason.SUPERSEDED, 5.0, ()),
+                TunnelEnded(
+                    node_id="n1", reason=EndReason.SUPERSEDED, seconds=5.0, session_uids=()
+                ),
                 TunnelRegistered("n1", ("db1",)),
             ],
         )
@@ -154,7 +156,9 @@ class HandoverTests(SynchronousTestCase):
         self.assertEqual(
             self.told[-2:],
             [
-                TunnelEnded("n1", EndReason.EVICTED, 0.0, (OTHER_UID,)),
+                TunnelEnded(
+                    node_id="n1", reason=EndReason.EVICTED, seconds=0.0, session_uids=(OTHER_UID,)
+                ),
                 SessionsLeft("n1", EndReason.EVICTED, (UID,)),
             ],
         )
@@ -167,14 +171,24 @@ class HandoverTests(SynchronousTestCase):
         self.add("second", 1)
         self.assertTrue(self.is_broken(older) and self.is_broken(newer))
         self.assertIn(SessionsLeft("n1", EndReason.SUPERSEDED, (UID,)), self.told)
-        self.assertIn(TunnelEnded("n1", EndReason.SUPERSEDED, 0.0, (OTHER_UID,)), self.told)
+        self.assertIn(
+            TunnelEnded(
+                node_id="n1", reason=EndReason.SUPERSEDED, seconds=0.0, session_uids=(OTHER_UID,)
+            ),
+            self.told,
+        )
 
     def test_new_connection_lost(self) -> None:
         """A loss of the newer connection says nothing of the older one's sessions."""
         older = self.carried(self.old, self.lines[0])
         self.hand_over().close(EndReason.TRANSPORT_ERROR)
         self.assertFalse(self.is_broken(older))
-        self.assertEqual(self.told[-1], TunnelEnded("n1", EndReason.TRANSPORT_ERROR, 0.0, ()))
+        self.assertEqual(
+            self.told[-1],
+            TunnelEnded(
+                node_id="n1", reason=EndReason.TRANSPORT_ERROR, seconds=0.0, session_uids=()
+            ),
+        )
         self.routes.evict("n1")
         self.assertTrue(self.is_broken(older))
 

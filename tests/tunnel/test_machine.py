@@ -25,7 +25,10 @@ class MachineTests(SynchronousTestCase):
         self.cycles: list[RecordedCycle] = []
         self.told: list[tuple[str, str]] = []
         core = TunnelCore(
-            self.clock, self._begin, lambda n: float(n), lambda *event: self.told.append(event)
+            clock=self.clock,
+            begin=self._begin,
+            delay=lambda n: float(n),
+            told=lambda *event: self.told.append(event),
         )
         self.tunnel = make_tunnel(core)
 

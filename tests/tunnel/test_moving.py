@@ -177,7 +177,10 @@ class Session:
             return self.pair.channel.stream(f"/t.T/{method}")
 
         endpoint = MovingEndpoint(
-            StreamClientEndpoint(opened), self.pair.clock, after, self.asked.append
+            below=StreamClientEndpoint(opened),
+            clock=self.pair.clock,
+            after=after,
+            ask=self.asked.append,
         )
         endpoint.connect(Factory.forProtocol(Carried)).addErrback(lambda _: None)
         self.pair.turn()

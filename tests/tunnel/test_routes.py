@@ -110,7 +110,10 @@ class RouteTests(SynchronousTestCase):
         self.add("n1", "db1")
         self.assertTrue(self.routes.evict("n1"))
         self.assertFalse(self.routes.evict("n1"))
-        self.assertEqual(self.told[-1], TunnelEnded("n1", EndReason.EVICTED, 0.0, ()))
+        self.assertEqual(
+            self.told[-1],
+            TunnelEnded(node_id="n1", reason=EndReason.EVICTED, seconds=0.0, session_uids=()),
+        )
 
     @proves("G-TUN-17", "X-10")
     def test_ends_are_told_with_their_time(self) -> None:
@@ -118,7 +121,12 @@ class RouteTests(SynchronousTestCase):
         tunnel = self.add("n1", "db1")
         self.clock.advance(5)
         tunnel.close(EndReason.TRANSPORT_ERROR)
-        self.assertEqual(self.told[-1], TunnelEnded("n1", EndReason.TRANSPORT_ERROR, 5.0, ()))
+        self.assertEqual(
+            self.told[-1],
+            TunnelEnded(
+                node_id="n1", reason=EndReason.TRANSPORT_ERROR, seconds=5.0, session_uids=()
+            ),
+        )
 
     def test_answered_anew(self) -> None:
         """A registration answered anew changes what is served and counts nothing."""

@@ -281,7 +281,9 @@ class TlsTests(SynchronousTestCase):
         world = World()
         expects = PersonEnd(world.identity(Role.USER)).session("a" * 26)
         below = _Below(Pipe())
-        endpoint = SessionTlsEndpoint(below, expects.clientConnectionForTLS, Clock(), 5.0)
+        endpoint = SessionTlsEndpoint(
+            below=below, make=expects.clientConnectionForTLS, clock=Clock(), seconds=5.0
+        )
         connecting = endpoint.connect(Factory.forProtocol(Ear))
         connecting.cancel()
         self.failureResultOf(connecting, CancelledError)

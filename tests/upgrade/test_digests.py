@@ -43,14 +43,53 @@ class DigestTests(SynchronousTestCase):
         key = bytes(range(32))
         leaf = Leaf("01", key, 1000.5)
         found = [
-            node_entry(Node("n1", "c1", "connector", key, key, leaf, 1.0, names=("a.example",))),
+            node_entry(
+                Node(
+                    id="n1",
+                    name="c1",
+                    role="connector",
+                    key_sha256=key,
+                    audit_key=key,
+                    leaf=leaf,
+                    enrolled_at=1.0,
+                    names=("a.example",),
+                )
+            ),
             person_entry(Person("p1", "ada", groups=("dev",), salt=key[:16])),
             group_entry("dev"),
-            resource_entry(Resource("r1", "tcp", {"zone": "b"}, "n1", revision=3)),
+            resource_entry(
+                Resource(id="r1", kind="tcp", labels={"zone": "b"}, assigned_to="n1", revision=3)
+            ),
             resource_entry(Resource("r2", "tcp", revision=4)),
-            token_entry(KeptToken(TokenRecord("t1", key, TokenRole.PROXY, 9.0, "edge1"))),
-            certificate_entry(IssuedCertificate(bytes(32), "02", "p1", 1.0, 9.0)),
-            policy_entry(PolicyVersion(2, "forbid(principal, action, resource);", key, "x", 1.0)),
-            key_entry(KeyRevision("node", 1, "PEM", KeyState.ACTIVE, 1.0)),
+            token_entry(
+                KeptToken(
+                    TokenRecord(
+                        id="t1",
+                        secret_sha256=key,
+                        role=TokenRole.PROXY,
+                        expires_at=9.0,
+                        bound_to="edge1",
+                    )
+                )
+            ),
+            certificate_entry(
+                IssuedCertificate(
+                    sha256=bytes(32), serial="02", person_id="p1", issued_at=1.0, expires=9.0
+                )
+            ),
+            policy_entry(
+                PolicyVersion(
+                    version=2,
+                    text="forbid(principal, action, resource);",
+                    sha256=key,
+                    author="x",
+                    created_at=1.0,
+                )
+            ),
+            key_entry(
+                KeyRevision(
+                    kind="node", revision=1, certificate="PEM", state=KeyState.ACTIVE, since=1.0
+                )
+            ),
         ]
         self.assertEqual({one.subject: (one.digest or b"").hex() for one in found}, DIGESTS)

@@ -206,11 +206,11 @@ def record(event: Event) -> AuditRecord:
         reason="reason",
         trace_id="3" * 32,
         request=AccessRequest(
-            "connect",
-            EntityUid("User", "p" * 26),
-            "tcpConnect",
-            EntityUid("TcpService", "db1"),
-            {},
+            request_kind="connect",
+            principal=EntityUid("User", "p" * 26),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", "db1"),
+            context={},
         ),
         entities_digest="4" * 64,
         details={one.name: value[one.shape] for one in event.fields},
@@ -257,7 +257,13 @@ def single() -> Iterable[tuple[str, bytes]]:
     yield "head.line", to_line(head, edge=True)
     yield "head.hash", head.hash
     form = json.loads(canonical)
-    row = ChainRow(9, bytes(32), chain_hash(9, bytes(32), canonical), canonical, b"signature")
+    row = ChainRow(
+        seq=9,
+        prev_hash=bytes(32),
+        hash=chain_hash(9, bytes(32), canonical),
+        canonical=canonical,
+        signature=b"signature",
+    )
     entry = CoveredRow(row, form, (PersonalValue("details.x", bytes(16), '"v"'),))
     yield "export.record", export.json_line(entry).encode()
     yield "export.head", export.head_line(head).encode()

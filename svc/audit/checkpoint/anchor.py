@@ -124,7 +124,6 @@ class AnchorDirectory:
         )
 
     def keep(self, head: SignedHead) -> None:
-        """See :class:`IHeadKeeper`."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with_chain = head.head.key_id != self._key_id or self._since_chain >= CHAIN_EVERY
         # What failed on the way is tried again with the same head: its line may be there.
@@ -138,7 +137,6 @@ class AnchorDirectory:
         self._prune()
 
     def heads(self) -> Iterator[SignedHead]:
-        """See :class:`IHeadKeeper`."""
         return heads_in(self.path / "heads.jsonl", missing_ok=True)
 
     def restored(self) -> tuple[SignedHead, ...]:

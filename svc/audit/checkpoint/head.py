@@ -133,7 +133,13 @@ def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
         _refuse("the certificate of its key is missing")
     signed = Signed(encode(form["head"]), _base64(form["signature"]), chains[head.key_id])
     edge = tuple(_hex(node) for node in _texts(form.get("edge", ())))
-    return SignedHead(head, signed, edge, _number(form.get("pruned", 0)), _restored(form))
+    return SignedHead(
+        head=head,
+        signed=signed,
+        edge=edge,
+        pruned=_number(form.get("pruned", 0)),
+        restored=_restored(form),
+    )
 
 
 def _head(form: Json) -> Head:

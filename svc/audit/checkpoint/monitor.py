@@ -138,7 +138,9 @@ class LogWatch(AsyncService):
     _looks: PeriodicTask = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._looks = PeriodicTask(self.clock, self.every, self._pass, "the log against its heads")
+        self._looks = PeriodicTask(
+            clock=self.clock, interval=self.every, call=self._pass, what="the log against its heads"
+        )
 
     async def start(self) -> None:
         """Begin to look; does not wait for the first one."""

@@ -68,21 +68,17 @@ class FileSink:
 
     @property
     def name(self) -> str:
-        """See :class:`IHeadSink`."""
         return f"file://{self.path}"
 
     async def put(self, line: bytes) -> None:
-        """See :class:`IHeadSink`."""
         await self.run_blocking(lambda: _append(self.path, line + b"\n"))
 
     async def newest(self) -> SignedHead | None:
-        """See :class:`IHeadSource`."""
         found: list[SignedHead | None] = []
         await self.run_blocking(lambda: found.append(_newest(self.path)))
         return found[0]
 
     def close(self) -> None:
-        """See :class:`IHeadSink`."""
         self.closed()
 
 

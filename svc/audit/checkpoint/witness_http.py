@@ -58,7 +58,6 @@ class HttpSink:
     agent: IAgent
 
     async def put(self, line: bytes) -> None:
-        """See :class:`IHeadSink`."""
         headers = Headers({b"content-type": [b"application/json"], b"user-agent": [b"svc"]})
         body = FileBodyProducer(BytesIO(line + b"\n"))
         try:

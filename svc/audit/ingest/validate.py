@@ -202,7 +202,14 @@ def _read(
         _check_request(mapping(record["request"]), facts)
     _check_personal(row, record)
     event_id = str(record["event_id"])
-    judged = ValidRow(origin, event, event_id, place, details, row_hash(row.canonical))
+    judged = ValidRow(
+        origin=origin,
+        event=event,
+        event_id=event_id,
+        place=place,
+        details=details,
+        hash=row_hash(row.canonical),
+    )
     return judged, record
 
 

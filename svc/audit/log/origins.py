@@ -65,7 +65,12 @@ class OriginCheck:
             key = self.key_of(origin, key_id)
             if key is None:
                 raise BadSignature("no signed record stands behind the key of its origin")
-            verify_row(SpoolRow(row.canonical, (), key_id, row.signature), key)
+            verify_row(
+                SpoolRow(
+                    canonical=row.canonical, personal=(), key_id=key_id, signature=row.signature
+                ),
+                key,
+            )
         except (Malformed, BadSignature) as refused:
             raise ChainFault(row.seq, "origin", refused.text) from refused
         spool, own = (origin, place.spool_id), row_hash(row.canonical)

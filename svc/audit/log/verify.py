@@ -131,7 +131,14 @@ def stretch(
             by_others = by_others or bool(row.signature) or PLACED in row.canonical
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
-    return Stretch(prev, b"".join(hashes), b"".join(leaves), fault, by_others, slices)
+    return Stretch(
+        prev=prev,
+        hashes=b"".join(hashes),
+        leaves=b"".join(leaves),
+        fault=fault,
+        by_others=by_others,
+        slices=slices,
+    )
 
 
 def stretches(
@@ -172,7 +179,7 @@ def verify(
     Raises:
         ChainFault: naming the first bad sequence number and the kind of fault.
     """
-    kept = _Heads(iter(heads), verify_head, cluster, latest)
+    kept = _Heads(heads=iter(heads), verify_head=verify_head, cluster=cluster, latest=latest)
     outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
     tree, last, size = Tree(), GENESIS, 0
     append, due, by_others = tree.append, _nearest(kept, outside), False
@@ -392,6 +399,6 @@ def _better(kept: Head | None, outside: Head | None, size: int, last: bytes) -> 
     if not found:
         if size:
             raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
-        return Verified(0, last, 0, "")
+        return Verified(records=0, last_hash=last, anchored=0, key_id="")
     best = max(found, key=lambda head: head.tree_size)
-    return Verified(size, last, best.tree_size, best.key_id)
+    return Verified(records=size, last_hash=last, anchored=best.tree_size, key_id=best.key_id)

@@ -46,7 +46,12 @@ class RowMaker:
         placed = evolve(record, origin=self.origin, key_id=self.key_id, spool=place)
         sealed = self.sealer.seal(placed)
         signature = row_signer(self.key)(sealed.canonical)
-        row = SpoolRow(sealed.canonical, sealed.personal, self.key_id, signature)
+        row = SpoolRow(
+            canonical=sealed.canonical,
+            personal=sealed.personal,
+            key_id=self.key_id,
+            signature=signature,
+        )
         check_row(row)
         return row
 

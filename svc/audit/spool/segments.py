@@ -222,7 +222,7 @@ def _stored_spool(path: Path) -> StoredSpool | None:
     spool = StoredSpool(path.name, path)
     later: Segment | None = None
     for file in sorted((one for one in path.iterdir() if _NAME.match(one.name)), reverse=True):
-        segment = Segment(file, int(file.stem), 0, file.stat().st_size)
+        segment = Segment(path=file, first=int(file.stem), last=0, size=file.stat().st_size)
         if later is None:
             _find_end(spool, segment)
         else:

@@ -106,7 +106,6 @@ class Spool:
             _log.info("the disk has room again", directory=str(self.files.root))
 
     async def write(self, record: AuditRecord, holder: str | None = None) -> None:
-        """See :class:`IAuditSink`."""
         if len(self._waiting) >= MAX_WAITING:
             raise full()
         durable: Deferred[None] = Deferred()

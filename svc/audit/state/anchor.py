@@ -59,7 +59,9 @@ class StateAnchor:
             catalog, policy = int(form["catalog"]), int(form["policy"])
         except (KeyError, TypeError, ValueError) as bad:
             raise _unreadable("state-rows.json") from bad
-        return StateView(head.n, head.seq, head.hash, catalog, policy, entries)
+        return StateView(
+            n=head.n, seq=head.seq, hash=head.hash, catalog=catalog, policy=policy, entries=entries
+        )
 
     def keep(self, view: StateView, *, rows: bool = False) -> None:
         """Name the view's record; with *rows* keep what is in force as well."""

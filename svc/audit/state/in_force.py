@@ -154,18 +154,33 @@ class StateLedger:
         """
         view = self.view
         if log.tip() <= view.n:
-            return Seen(view.n, view.hash, view.catalog, view.policy, view.entries)
+            return Seen(
+                n=view.n,
+                hash=view.hash,
+                catalog=view.catalog,
+                policy=view.policy,
+                entries=view.entries,
+            )
         tail = self._tail
         if tail is None or tail.base is not view or not self._holds(log, tail):
             tail = Tail(view, view, {})
         end, newer = self._overlaid(tail.end, self.ahead(log, tail.end))
         self._tail = tail = Tail(view, end, {**tail.newer, **newer})
-        return Seen(end.n, end.hash, end.catalog, end.policy, view.entries, tail.newer)
+        return Seen(
+            n=end.n,
+            hash=end.hash,
+            catalog=end.catalog,
+            policy=end.policy,
+            entries=view.entries,
+            newer=tail.newer,
+        )
 
     def known(self) -> Seen:
         """What is in force whatever the store holds now: where what is newer does not verify."""
         view = self.view
-        return Seen(view.n, view.hash, view.catalog, view.policy, view.entries)
+        return Seen(
+            n=view.n, hash=view.hash, catalog=view.catalog, policy=view.policy, entries=view.entries
+        )
 
     def entry(self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]) -> StateEntry:
         """The entry of a row just read; made anew only where the row is another than last time.

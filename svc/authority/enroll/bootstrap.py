@@ -104,7 +104,9 @@ class Enrollment:
 
     @refusals.default
     def _own_refusals(self) -> RefusalRecords:
-        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+        return RefusalRecords(
+            store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
+        )
 
     def admit(self, method: str, peer: Peer) -> None:
         """Each call costs the store's only writer a transaction: a connection has a few.
@@ -242,7 +244,13 @@ class Enrollment:
         )
         facts = issued.facts
         tx.certificates.issued(
-            PersonCertificate(facts.sha256, facts.serial, known.id, self.now(), facts.not_after)
+            PersonCertificate(
+                sha256=facts.sha256,
+                serial=facts.serial,
+                person_id=known.id,
+                issued_at=self.now(),
+                expires=facts.not_after,
+            )
         )
         self.recorder.append(
             tx,

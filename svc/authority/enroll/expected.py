@@ -83,7 +83,13 @@ class ExpectedKeysAdmin:
         if len(key_sha256) != KEY_BYTES:
             raise Malformed("key: a SHA-256 of 32 bytes")
         expected = ExpectedKey(
-            random_id(self.entropy), role, name, key_sha256, actor.id, self.now() + ttl, names
+            id=random_id(self.entropy),
+            role=role,
+            name=name,
+            key_sha256=key_sha256,
+            issuer=actor.id,
+            expires_at=self.now() + ttl,
+            names=names,
         )
 
         def add(tx: ITransaction) -> None:

@@ -68,10 +68,10 @@ class NodeRenewal:
             if known is None or known.role != shown.principal.role.value:
                 raise Denied("the node is not in the registry", reason="unknown_node")
             standing = HolderStanding(
-                known.generation,
-                known.leaf.key_sha256,
-                known.names,
-                known.state is NodeState.REVOKED,
+                generation=known.generation,
+                key_sha256=known.leaf.key_sha256,
+                names=known.names,
+                revoked=known.state is NodeState.REVOKED,
             )
             try:
                 issued = self.desk.renew(shown, csr, standing)

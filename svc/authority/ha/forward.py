@@ -106,7 +106,9 @@ class Forwarder:
         if call.deadline is not None:
             seconds = min(seconds, call.deadline - self.clock.seconds())
         chain = tuple(der(each) for each in peer.chain[:MAX_CHAIN])
-        forwarded = Forwarded(call.method, request, chain, peer.host, peer.port)
+        forwarded = Forwarded(
+            method=call.method, request=request, chain=chain, host=peer.host, port=peer.port
+        )
         try:
             channel = await self.route.channel()
         except Unavailable:
@@ -180,27 +182,22 @@ class _Inner:
 
     @property
     def deadline(self) -> float | None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         return self.outer.deadline
 
     async def receive(self) -> bytes | None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         request, self.request = self.request, None
         return request
 
     async def send(self, message: bytes) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         self.response = message
 
     def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
         """Nothing of the kind travels back: no method that is forwarded has any."""
 
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         self.outer.on_cancel(told)
 
     def on_gone(self, told: Callable[[], object]) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         self.outer.on_gone(told)
 
     def keep_alive(self, interval: float, timeout: float) -> None:
@@ -259,7 +256,7 @@ class ForwardedCalls:
 async def _served(served: ForwardedMethod, forwarded: Forwarded, call: IRpcCall) -> bytes:
     peer = _caller(forwarded)
     served.admit(forwarded.method, peer)
-    inner = _Inner(forwarded.method, peer, call, forwarded.request)
+    inner = _Inner(method=forwarded.method, peer=peer, outer=call, request=forwarded.request)
     await served.serve(inner)
     if inner.response is None:
         raise SvcError(
@@ -275,7 +272,7 @@ def _caller(forwarded: Forwarded) -> Peer:
     except (ValueError, TypeError):
         raise Malformed("forward: chain: not a certificate") from None
     leaf = chain[0] if chain else None
-    return Peer(forwarded.host, forwarded.port, True, leaf, chain)
+    return Peer(host=forwarded.host, port=forwarded.port, tls=True, certificate=leaf, chain=chain)
 
 
 def authority_of(verifier: IChainVerifier, peer: Peer) -> Principal:

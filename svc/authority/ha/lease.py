@@ -67,7 +67,11 @@ class Leadership(AsyncService):
 
     def __attrs_post_init__(self) -> None:
         self._turns = PeriodicTask(
-            self.clock, self.term / BEATS, self._turn, "lease of the write leader", at_once=False
+            clock=self.clock,
+            interval=self.term / BEATS,
+            call=self._turn,
+            what="lease of the write leader",
+            at_once=False,
         )
 
     def on_change(self, told: Callable[[LeaderLease | None], object]) -> None:
@@ -275,9 +279,7 @@ class FencedStore:
         return await self.store.run(desc, fenced)
 
     async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
-        """See :class:`IReadOnlyStore`."""
         return await self.store.read(desc, fn)
 
     async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
         await self.store.close()

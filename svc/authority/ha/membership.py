@@ -77,7 +77,11 @@ class Membership(AsyncService):
 
     def __attrs_post_init__(self) -> None:
         self._turns = PeriodicTask(
-            self.clock, self.term / BEATS, self._turn, "membership", at_once=False
+            clock=self.clock,
+            interval=self.term / BEATS,
+            call=self._turn,
+            what="membership",
+            at_once=False,
         )
 
     async def start(self) -> None:

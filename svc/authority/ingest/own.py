@@ -127,7 +127,10 @@ class OwnSpool:
     async def _flush(self) -> bool:
         """Write what is pending; whether this Authority's key is in the registry."""
         origin, key_id = self.maker.origin, self.maker.key_id
-        offered = [Offered(row, origin, place.spool_id, place.n) for place, row in self._pending]
+        offered = [
+            Offered(row=row, origin=origin, spool_id=place.spool_id, n=place.n)
+            for place, row in self._pending
+        ]
 
         def add(tx: ITransaction) -> bool:
             node = tx.nodes.get(origin)

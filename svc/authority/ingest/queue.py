@@ -95,7 +95,7 @@ class QueueIntake:
                 "spooled: a row names a different origin or spool from the one it was sent with",
                 reason="other_origin",
             )
-        return Offered(row, origin, spool_id, place.n)
+        return Offered(row=row, origin=origin, spool_id=spool_id, n=place.n)
 
     @staticmethod
     def _fresh(tx: ITransaction, offered: Sequence[Offered]) -> list[Offered]:

@@ -194,7 +194,12 @@ def entities_from(
     ]
     found += [NodeFacts(one.id, one.role) for one in facts.nodes.values()]
     found += [
-        ResourceFacts(one.id, kinds[one.kind].terms.entity_type, one.kind, one.labels)
+        ResourceFacts(
+            id=one.id,
+            entity_type=kinds[one.kind].terms.entity_type,
+            kind=one.kind,
+            labels=one.labels,
+        )
         for one in facts.catalog.values()
         if one.kind in kinds
     ]

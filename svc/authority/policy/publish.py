@@ -66,7 +66,11 @@ class PolicyPublisher:
 
 def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
     bundle = PolicyBundle(
-        engine.version, engine.revision, engine.vocabulary.terms, text, engine.entities
+        policy_version=engine.version,
+        entity_revision=engine.revision,
+        terms=engine.vocabulary.terms,
+        policy_text=text,
+        entities=engine.entities,
     )
     delta = b""
     if old is not None and old.policy_version == bundle.policy_version:

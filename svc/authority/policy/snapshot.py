@@ -72,13 +72,13 @@ class SnapshotPublisher:
         """Put a new bundle in force; *delta* leads to it from the one before."""
         parent = b"" if self.published is None or not delta else self.published.digest
         self.published = Published(
-            bundle,
-            sha256(bundle).digest(),
-            policy_version,
-            entity_revision,
-            revocations,
-            delta,
-            parent,
+            bundle=bundle,
+            digest=sha256(bundle).digest(),
+            policy_version=policy_version,
+            entity_revision=entity_revision,
+            revocations=revocations,
+            delta=delta,
+            parent=parent,
         )
         self.beat()
 

@@ -49,7 +49,11 @@ class CatalogAdmin:
         def add(tx: ITransaction) -> Resource:
             node_id = self._node(tx, request.node) if request.node else None
             wanted = Resource(
-                request.id, request.kind, dict(request.labels), node_id, identity=identity
+                id=request.id,
+                kind=request.kind,
+                labels=dict(request.labels),
+                assigned_to=node_id,
+                identity=identity,
             )
             added = tx.catalog.add(wanted, self.now())
             labels = [f"{key}={value}" for key, value in sorted(request.labels.items())]

@@ -58,7 +58,12 @@ class MemberAdmin:
     @expected.default
     def _expecting(self) -> ExpectedKeysAdmin:
         return ExpectedKeysAdmin(
-            self.knowledge, self.store, self.recorder, self.now, self.entropy, self.ca_pin
+            knowledge=self.knowledge,
+            store=self.store,
+            recorder=self.recorder,
+            now=self.now,
+            entropy=self.entropy,
+            ca_pin=self.ca_pin,
         )
 
     async def add_node(self, request: pb.AddNodeRequest, actor: Actor) -> pb.TokenResponse:
@@ -291,7 +296,14 @@ class MemberAdmin:
         names: tuple[str, ...] = (),
     ) -> TokenRow:
         expires = self.now() + self._ttl(ttl)
-        return TokenRow(token.id, token.secret_sha256, role, expires, bound_to, names)
+        return TokenRow(
+            id=token.id,
+            secret_sha256=token.secret_sha256,
+            role=role,
+            expires_at=expires,
+            bound_to=bound_to,
+            names=names,
+        )
 
     def _ttl(self, asked: int) -> float:
         if asked > _MAX_TTL:

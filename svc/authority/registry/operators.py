@@ -78,11 +78,11 @@ class Operators:
             return None
         return engine.decide(
             AccessRequest(
-                "admin",
-                EntityUid("Operator", f"local:{uid}"),
-                action,
-                EntityUid("Cluster", self.cluster),
-                context_at(self.now()),
+                request_kind="admin",
+                principal=EntityUid("Operator", f"local:{uid}"),
+                action=action,
+                resource=EntityUid("Cluster", self.cluster),
+                context=context_at(self.now()),
             )
         )
 

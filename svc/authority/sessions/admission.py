@@ -97,7 +97,7 @@ class AdmittedRegistration:
         """What the catalog should show as offered but not given."""
         kinds = {one.id: one.kind for one in self.registration.resources}
         return tuple(
-            Undeclared(one.id, kinds[one.id], self.node.id, at)
+            Undeclared(id=one.id, kind=kinds[one.id], node_id=self.node.id, seen_at=at)
             for one in self.withheld
             if one.reason == NOT_IN_CATALOG
         )
@@ -143,7 +143,9 @@ def judge(
             "`svc authority resources add` and assign them to this node",
             reason="catalog_permits_none",
         )
-    return AdmittedRegistration(node, registration, served, withheld)
+    return AdmittedRegistration(
+        node=node, registration=registration, served=served, withheld=withheld
+    )
 
 
 def _check_form(registration: Registration, expected: Expected, node_id: str) -> None:

@@ -202,7 +202,9 @@ class SessionEnds:
         session = tx.sessions.get(ended.session_uid)
         if session is None or session.proxy_id != proxy_id:
             return _OUTCOMES[ReportedEnd.UNKNOWN]
-        end = SessionEnd(self.now(), ended.reason, ended.bytes_up, ended.bytes_down)
+        end = SessionEnd(
+            at=self.now(), reason=ended.reason, bytes_up=ended.bytes_up, bytes_down=ended.bytes_down
+        )
         ending = tx.sessions.end(session.uid, end)
         if ending is ReportedEnd.WAS_OPEN:
             self._record_end(tx, session, end, ended.lane)

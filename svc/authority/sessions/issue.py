@@ -98,7 +98,9 @@ class Issuance:
 
     @refusals.default
     def _own_refusals(self) -> RefusalRecords:
-        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+        return RefusalRecords(
+            store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
+        )
 
     async def authorize(self, ask: Ask, proxy: Node) -> AuthorizeAnswer:
         """Decide one session; a grant leaves only after its record is durable.
@@ -176,7 +178,14 @@ class Issuance:
         resource = self.knowledge.facts.catalog.get(request.resource)
         if resource is not None and resource.kind != kind.name:
             resource = None
-        return VerifiedRequest(request, digest, asker, certificate, kind, resource)
+        return VerifiedRequest(
+            request=request,
+            digest=digest,
+            person=asker,
+            certificate=certificate,
+            kind=kind,
+            resource=resource,
+        )
 
     def _check_new(self, digest: bytes) -> None:
         """A request is good for one use; remembered as long as it could be fresh."""
@@ -199,7 +208,10 @@ class Issuance:
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
         outcome = IssuanceResult(
-            decision, random_id(self.entropy), view.allowed, self._slice(engine, decision)
+            decision=decision,
+            decision_id=random_id(self.entropy),
+            may_view=view.allowed,
+            entities=self._slice(engine, decision),
         )
         if not decision.allowed:
             return evolve(outcome, word="deny", reason="denied")

@@ -89,14 +89,18 @@ class RegistrationIntake:
 
     @refusals.default
     def _own_refusals(self) -> RefusalRecords:
-        return RefusalRecords(self.store, self.recorder, self.clock, self.now)
+        return RefusalRecords(
+            store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
+        )
 
     async def serve(self, call: IRpcCall, proxy: Node) -> None:
         """Serve one stream of an admitted Proxy: one challenge, one registration."""
         seen = await self._first_word(call)
         nonce = self.entropy(NONCE_BYTES)
         await call.send(encode_connector_down(Nonce(nonce)))
-        expected = Expected(self.cluster, proxy.id, nonce, seen.peer_node_id)
+        expected = Expected(
+            cluster=self.cluster, proxy_id=proxy.id, nonce=nonce, peer_node_id=seen.peer_node_id
+        )
         try:
             signed = await self._registration(call)
             admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
@@ -224,14 +228,14 @@ class RegistrationIntake:
         self._last_refusal.pop(admitted.node.id, None)
         evicted: Deferred[str | None] = Deferred()
         registered = Registered(
-            admitted.node.id,
-            proxy.id,
-            seen.tunnel_id,
-            admitted.registration.instance_id,
-            {one.id: one for one in admitted.served},
-            self.clock.seconds(),
-            partial(_once, evicted),
-            inventory.generation,
+            node_id=admitted.node.id,
+            proxy_id=proxy.id,
+            tunnel_id=seen.tunnel_id,
+            instance_id=admitted.registration.instance_id,
+            resources={one.id: one for one in admitted.served},
+            since=self.clock.seconds(),
+            evict=partial(_once, evicted),
+            inventory=inventory.generation,
         )
         self.registrations.add(registered)
         _log.info(

@@ -89,7 +89,7 @@ def adoption_wish_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
     def refused(text: str) -> SvcError:
         return ConfigError(str(path), text.removeprefix(f"{path}: "))
 
-    return StartupRequestFile(path, form_of, wish_of, refused)
+    return StartupRequestFile(path=path, form_of=form_of, wish_of=wish_of, refused=refused)
 
 
 def adopt_wished(tx: ITransaction, recorder: Recorder, wish: AdoptionRequest | None) -> None:

@@ -117,13 +117,22 @@ class ClusterStateCache:
             # What this process knows stays in force; what came after it is not known.
             links, seen = [], self.ledger.known()
             end = tx.state.head()
-            broken = [Unsigned(f"log:{end.n}", end.hash.hex(), view.hash.hex(), failed.text)]
+            broken = [
+                Unsigned(
+                    subject=f"log:{end.n}",
+                    stored=end.hash.hex(),
+                    signed=view.hash.hex(),
+                    why=failed.text,
+                )
+            ]
         judge = StateVerifier(seen, self.facts, self._digests)
         facts = judge.facts(tx)
         if sweep_at is not None:
             judge.sweep(tx, sweep_at)
         unsigned = (*broken, *judge.unsigned.values())
-        return StoreReading(facts, links, unsigned, judge.stored_policy)
+        return StoreReading(
+            facts=facts, links=links, unsigned=unsigned, stored_policy=judge.stored_policy
+        )
 
     def _take(self, read: StoreReading) -> ClusterState:
         self._install(read.links)

@@ -65,7 +65,6 @@ class LogGuardedStore:
     full: Callable[[StoreFull], object] = field(default=_nobody_asks)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
-        """See :class:`IStore`."""
 
         def counted(tx: ITransaction) -> tuple[_T, int, ChainHead]:
             before = tx.audit.head()
@@ -90,11 +89,9 @@ class LogGuardedStore:
         return result
 
     async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
-        """See :class:`IReadOnlyStore`."""
         return await self.store.read(desc, fn)
 
     async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
         await self.store.close()
 
 
@@ -106,9 +103,7 @@ class StoredChain:
     store: IReadOnlyStore
 
     async def head(self) -> ChainHead:
-        """See :class:`IChain`."""
         return await self.store.read("audit head", lambda tx: tx.audit.head())
 
     async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        """See :class:`IChain`."""
         return await self.store.read("audit rows", lambda tx: tx.audit.rows(from_seq, limit))

@@ -125,7 +125,7 @@ class Recorder:
             # A counter that was put back would keep this change from ever being followed.
             if catalog <= seen.catalog and event is not STATE_ADOPT:
                 raise refuse_unsigned(CATALOG)
-        return StateChange(seen.n + 1, seen.hash, tuple(state), catalog)
+        return StateChange(n=seen.n + 1, prev=seen.hash, rows=tuple(state), catalog=catalog)
 
 
 def _check_time(key: OriginKey, at: float) -> None:

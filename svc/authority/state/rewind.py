@@ -89,7 +89,7 @@ class RestoreRequest:
 
 def restore_wish_file(path: Path) -> StartupRequestFile[RestoreRequest]:
     """Where that wish is left."""
-    return StartupRequestFile(path, _form_of, _wish_of, NotRestored)
+    return StartupRequestFile(path=path, form_of=_form_of, wish_of=_wish_of, refused=NotRestored)
 
 
 def _form_of(wish: RestoreRequest) -> Mapping[str, object]:

@@ -349,13 +349,13 @@ def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Se
 
     def select(tx: ITransaction) -> Selection:
         return Selection(
-            None if person is None else persons_called(tx, person),
-            filters["resource"],
-            filters["event"],
-            filters["decision"],
-            filters["session"],
-            times["since"],
-            times["until"],
+            persons=None if person is None else persons_called(tx, person),
+            resource=filters["resource"],
+            event=filters["event"],
+            decision=filters["decision"],
+            session=filters["session"],
+            since=times["since"],
+            until=times["until"],
         )
 
     return select

@@ -78,14 +78,14 @@ def create(
     assert given is not None
     settings = authority_settings(context)
     order = Order(
-        out,
-        read_recipients(recipients),
-        not window_closed,
-        Path(config_path(context)),
-        given.environ,
+        out=out,
+        recipients=read_recipients(recipients),
+        alone=not window_closed,
+        config=Path(config_path(context)),
+        environ=given.environ,
     )
     place = backup_place(settings, authority_state(settings))
-    made = BackupRun(place, order, time.time, os.urandom).make()
+    made = BackupRun(place=place, order=order, now=time.time, entropy=os.urandom).make()
     _tell(made, as_json)
     hint(["copy it off this host, and verify the copy there with the private key"])
 
@@ -148,7 +148,14 @@ def restore(
     found = read_backup(directory, read_identities(identity))
     settings = authority_settings(context)
     place = backup_place(settings, Path(settings.state_dir))
-    done = RestoreRun(found, place, time.time, os.urandom, reason.strip(), known).restore()
+    done = RestoreRun(
+        backup=found,
+        place=place,
+        now=time.time,
+        entropy=os.urandom,
+        reason=reason.strip(),
+        known=known,
+    ).restore()
     _tell(found.manifest, as_json)
     if done is not None and done.lost is not None:
         lost = done.lost.head.tree_size - done.end.seq

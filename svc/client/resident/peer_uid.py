@@ -121,7 +121,13 @@ def _read(answer: bytes) -> Iterator[_Found]:
             family, state, _, _, identity, _, _, _, uid, inode = _ANSWER.unpack_from(body)
             port, _, source, _, _, _ = _SOCKET_ID.unpack(identity)
             address = source[:4] if family == socket.AF_INET else source
-            yield _Found(state, port, socket.inet_ntop(family, address), uid, inode)
+            yield _Found(
+                state=state,
+                port=port,
+                address=socket.inet_ntop(family, address),
+                uid=uid,
+                inode=inode,
+            )
 
 
 def _check(body: bytes) -> None:

@@ -62,13 +62,13 @@ class RecentRefusals:
         """Remember and log one; returns it."""
         now = self.now()
         refused = RecentRefusal(
-            now,
-            resource,
-            error.reason,
-            error.text,
-            error.details.get("decision_id", ""),
-            policies_of(error),
-            now,
+            at=now,
+            resource=resource,
+            reason=error.reason,
+            text=error.text,
+            decision_id=error.details.get("decision_id", ""),
+            policies=policies_of(error),
+            first_at=now,
         )
         for one in self.kept:
             if one.key == refused.key:

@@ -66,7 +66,6 @@ class PlaceChain:
     in_thread: InThread
 
     async def head(self) -> ChainHead:
-        """See :class:`IChain`."""
         found: list[ChainHead] = []
         await self.in_thread(
             lambda: found.append(self.place.look("audit head", lambda tx: tx.audit.head()))
@@ -74,7 +73,6 @@ class PlaceChain:
         return found[0]
 
     async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        """See :class:`IChain`."""
         found: list[tuple[ChainRow, ...]] = []
         await self.in_thread(
             lambda: found.append(
@@ -154,20 +152,26 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
     p.store.committed, p.store.watch = writer.appended, watch
     watch.appended, watch.verify, watch.keeps = writer.appended, writer.verify, _keeps(p)
     restoring = RestoreCheck(
-        FencedStore(p.opened.store, p.leadership.held),
-        watch.chain,
-        p.recorder,
-        restore_wish_file(p.state / "anchor" / WISH),
-        keeper,
-        p.keeper.anchor,
-        watch,
-        writer,
-        exchange,
-        p.runtime.now,
-        _in_thread(p),
+        store=FencedStore(p.opened.store, p.leadership.held),
+        chain=watch.chain,
+        recorder=p.recorder,
+        file=restore_wish_file(p.state / "anchor" / WISH),
+        keeper=keeper,
+        state=p.keeper.anchor,
+        watch=watch,
+        heads=writer,
+        exchange=exchange,
+        now=p.runtime.now,
+        run_blocking=_in_thread(p),
     )
     return CheckpointWiring(
-        exchange, told, watch, writer, restoring, CheckpointLoader(keeper, told), witnesses
+        exchange=exchange,
+        told=told,
+        watch=watch,
+        writer=writer,
+        restoring=restoring,
+        loading=CheckpointLoader(keeper, told),
+        witnesses=witnesses,
     )
 
 
@@ -175,7 +179,15 @@ def _exchange(p: Parts, keeper: AnchorDirectory, judge: HeadVerifier) -> HeadExc
     if not p.opened.is_shared:
         return None
     cluster = p.settings.cluster
-    return HeadExchange(p.store, keeper, judge, cluster, cluster, _in_thread(p), p.opened.store)
+    return HeadExchange(
+        store=p.store,
+        keeper=keeper,
+        verify_head=judge,
+        cluster=cluster,
+        log_id=cluster,
+        run_blocking=_in_thread(p),
+        unfenced=p.opened.store,
+    )
 
 
 def _watch(
@@ -201,11 +213,11 @@ def _watch(
     reactor, path = p.runtime.reactor, p.state / "anchor" / GREATEST
     greatest = greatest_head(reactor, path, p.keys.root_der, cluster)
     watch = LogWatch(
-        chain,
-        keeper,
-        greatest,
-        judge,
-        reactor,
+        chain=chain,
+        keeper=keeper,
+        greatest=greatest,
+        judge=judge,
+        clock=reactor,
         run_blocking=in_thread,
         told=told,
         heals=is_shared,
@@ -268,16 +280,16 @@ def _writer(
     told: Callable[[SignedHead], object],
 ) -> HeadWriter:
     return HeadWriter(
-        StoredChain(p.store),
-        keeper,
-        anchor_key(p.keys),
-        judge,
-        p.settings.cluster,
-        p.settings.cluster,
-        p.identity.principal.id,
-        p.runtime.reactor,
-        p.runtime.now,
-        p.tasks,
+        chain=StoredChain(p.store),
+        keeper=keeper,
+        key=anchor_key(p.keys),
+        verify_head=judge,
+        cluster=p.settings.cluster,
+        log_id=p.settings.cluster,
+        leader=p.identity.principal.id,
+        clock=p.runtime.reactor,
+        now=p.runtime.now,
+        tasks=p.tasks,
         lease_epoch=p.leadership.epoch,
         run_blocking=_in_thread(p),
         share=shared_by_nobody if exchange is None else exchange.share,

@@ -46,23 +46,29 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
     }
     keys = OriginKeys(knowledge)
     drains = LastDrain(
-        QueueConsumer(p.store, p.recorder, keys, now, lambda reason: counters[reason].inc()),
+        QueueConsumer(
+            store=p.store,
+            recorder=p.recorder,
+            keys=keys,
+            now=now,
+            held=lambda reason: counters[reason].inc(),
+        ),
         p.tasks,
     )
     meters = QueueMeters(
-        p.metrics.gauge("svc_audit_outbox_depth").set,
-        p.metrics.gauge("svc_audit_outbox_held").set,
-        p.metrics.gauge("svc_audit_outbox_oldest_age_secs").set,
-        p.metrics.counter("svc_audit_outbox_missing_total").inc,
+        depth=p.metrics.gauge("svc_audit_outbox_depth").set,
+        held=p.metrics.gauge("svc_audit_outbox_held").set,
+        oldest_age=p.metrics.gauge("svc_audit_outbox_oldest_age_secs").set,
+        missing=p.metrics.counter("svc_audit_outbox_missing_total").inc,
     )
     # Every instance watches, whoever leads; so past the lease.
     watch = QueueWatch(p.opened.store, now, meters)
     maker = RowMaker(
-        p.identity.principal.id,
-        p.identity_store.audit_key(),
-        p.recorder.sealer,
-        now,
-        p.runtime.entropy,
+        origin=p.identity.principal.id,
+        key=p.identity_store.audit_key(),
+        sealer=p.recorder.sealer,
+        now=now,
+        entropy=p.runtime.entropy,
     )
     queue: AuditQueue
 
@@ -71,12 +77,18 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
         return 0 if newest is None else newest.head.tree_size
 
     queue = AuditQueue(
-        drains,
-        watch,
-        QueueAdmin(p.store, p.recorder, now),
-        QueueIntake(p.store, now, covered, drains.arrived, rates),
-        OwnSpool(p.opened.store, maker),
-        PeriodicTask(clock, WATCH_SECS, watch.watch, "watch over the audit queue"),
-        PeriodicTask(clock, DRAIN_SECS, drains.turn, "drain of the audit queue"),
+        drains=drains,
+        watch=watch,
+        desk=QueueAdmin(p.store, p.recorder, now),
+        intake=QueueIntake(
+            store=p.store, now=now, covered=covered, arrived=drains.arrived, rates=rates
+        ),
+        own=OwnSpool(p.opened.store, maker),
+        watching=PeriodicTask(
+            clock=clock, interval=WATCH_SECS, call=watch.watch, what="watch over the audit queue"
+        ),
+        draining=PeriodicTask(
+            clock=clock, interval=DRAIN_SECS, call=drains.turn, what="drain of the audit queue"
+        ),
     )
     return queue

@@ -182,14 +182,14 @@ class Startup(AsyncService):
             return
         tx.nodes.register(
             Node(
-                facts.principal.id,
-                f"authority-{facts.principal.id[:8]}",
-                "authority",
-                key_sha256,
-                p.identity_store.audit_key().public_key().public_bytes_raw(),
-                leaf,
-                p.runtime.now(),
-                facts.generation,
+                id=facts.principal.id,
+                name=f"authority-{facts.principal.id[:8]}",
+                role="authority",
+                key_sha256=key_sha256,
+                audit_key=p.identity_store.audit_key().public_key().public_bytes_raw(),
+                leaf=leaf,
+                enrolled_at=p.runtime.now(),
+                generation=facts.generation,
                 version=__version__,
             )
         )
@@ -231,7 +231,14 @@ class Serves(AsyncService):
 def state_beginning(p: Parts) -> StateStartup:
     """How this Authority comes to go by the records of its store."""
     wish = adoption_wish_file(p.state / "anchor" / WISH)
-    return StateStartup(p.store, p.recorder.ledger, p.keeper.anchor, p.keeper, p.recorder, wish)
+    return StateStartup(
+        store=p.store,
+        ledger=p.recorder.ledger,
+        anchor=p.keeper.anchor,
+        keeper=p.keeper,
+        recorder=p.recorder,
+        wish=wish,
+    )
 
 
 def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
@@ -242,14 +249,14 @@ def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
         return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
 
     return IssuerRotation(
-        p.desk,
-        knowledge,
-        p.store,
-        p.recorder,
-        runtime.now,
-        load,
-        lambda call: deferToThreadPool(runtime.reactor, pool(), call),
-        stale_meter(p.metrics),
+        desk=p.desk,
+        knowledge=knowledge,
+        store=p.store,
+        recorder=p.recorder,
+        now=runtime.now,
+        load=load,
+        in_thread=lambda call: deferToThreadPool(runtime.reactor, pool(), call),
+        is_stale=stale_meter(p.metrics),
     )
 
 
@@ -271,13 +278,15 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
         }
 
     return SigningKeyRotation(
-        p.keys,
-        issuers,
-        load,
-        runtime.now,
-        lambda call: deferToThreadPool(runtime.reactor, runtime.reactor.getThreadPool(), call),
-        taken,
-        key_meter(p.metrics),
+        keys=p.keys,
+        issuers=issuers,
+        load=load,
+        now=runtime.now,
+        in_thread=lambda call: deferToThreadPool(
+            runtime.reactor, runtime.reactor.getThreadPool(), call
+        ),
+        taken=taken,
+        ends_in=key_meter(p.metrics),
     )
 
 

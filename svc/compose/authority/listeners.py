@@ -46,7 +46,11 @@ def lanes_of(p: Parts, listeners: Mapping[str, RpcListener]) -> AuthorityGreetin
         return 0 if listener is None else getattr(listener.listener.bound, "port", 0)
 
     return AuthorityGreeting(
-        p.settings.cluster, p.identity.principal.id, __version__, port("join"), port("renewal")
+        cluster=p.settings.cluster,
+        authority_id=p.identity.principal.id,
+        version=__version__,
+        join_port=port("join"),
+        renewal_port=port("renewal"),
     )
 
 

@@ -87,11 +87,11 @@ def make_peers(
     )
     forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(knowledge))
     return Peers(
-        membership,
-        route,
-        Forwarder(route, clock, meters),
-        forwarded,
-        leader_service(lambda: _claim(p)),
+        membership=membership,
+        route=route,
+        forwarding=Forwarder(route, clock, meters),
+        forwarded=forwarded,
+        leader=leader_service(lambda: _claim(p)),
     )
 
 
@@ -134,22 +134,22 @@ def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], obj
         (ready.lost if missing else ready.met)(MEMBERSHIP)
 
     return Membership(
-        p.opened.store,
-        me,
-        settings.authority.peers,
-        settings.endpoints.private_listen is not None,
-        p.runtime.reactor,
-        told,
-        stopped_by,
-        settings.store_lease_secs,
+        store=p.opened.store,
+        me=me,
+        peers=settings.authority.peers,
+        listens=settings.endpoints.private_listen is not None,
+        clock=p.runtime.reactor,
+        told=told,
+        stopped_by=stopped_by,
+        term=settings.store_lease_secs,
     )
 
 
 def _claim(p: Parts) -> LeaderClaim:
     lease, me = p.leadership.lease, p.identity.principal.id
     if lease is None or not p.serving.is_on:
-        return LeaderClaim(False, 0, p.leadership.leader, me)
-    return LeaderClaim(True, lease.epoch, p.leadership.owner, me)
+        return LeaderClaim(leads=False, epoch=0, leader=p.leadership.leader, authority_id=me)
+    return LeaderClaim(leads=True, epoch=lease.epoch, leader=p.leadership.owner, authority_id=me)
 
 
 def _not_revoked(knowledge: ClusterStateCache) -> Callable[[Principal], object]:

@@ -120,42 +120,47 @@ def make_authority(
     opened = open_store(runtime, settings)
     identity = own_identity(runtime, settings, desk, identity_store)
     recorder = Recorder(
-        identity.principal.id,
-        Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),
-        runtime.now,
-        runtime.entropy,
-        StateLedger(origin_verifier(keys.root_der, settings.cluster)),
-        origin_key(keys),
+        origin=identity.principal.id,
+        sealer=Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),
+        now=runtime.now,
+        entropy=runtime.entropy,
+        ledger=StateLedger(origin_verifier(keys.root_der, settings.cluster)),
+        key=origin_key(keys),
     )
     leadership = Leadership(
-        opened.store,
-        owner_of(settings, identity),
-        runtime.entropy(8).hex(),
-        runtime.reactor,
-        not opened.is_shared,
-        settings.store_lease_secs,
+        store=opened.store,
+        owner=owner_of(settings, identity),
+        instance=runtime.entropy(8).hex(),
+        clock=runtime.reactor,
+        alone=not opened.is_shared,
+        term=settings.store_lease_secs,
     )
     store = LogGuardedStore(FencedStore(opened.store, leadership.held))
     tasks = BackgroundTasks()
-    keeper = StateKeeper(recorder.ledger, StateAnchor(state / "anchor"), tasks, _in_thread(runtime))
+    keeper = StateKeeper(
+        ledger=recorder.ledger,
+        anchor=StateAnchor(state / "anchor"),
+        tasks=tasks,
+        run_blocking=_in_thread(runtime),
+    )
     parts = Parts(
-        runtime,
-        settings,
-        metrics,
-        state,
-        keys,
-        kinds,
-        words,
-        identity_store,
-        identity,
-        desk,
-        opened,
-        leadership,
-        ServingState(leadership),
-        store,
-        recorder,
-        keeper,
-        tasks,
+        runtime=runtime,
+        settings=settings,
+        metrics=metrics,
+        state=state,
+        keys=keys,
+        kinds=kinds,
+        words=words,
+        identity_store=identity_store,
+        identity=identity,
+        desk=desk,
+        opened=opened,
+        leadership=leadership,
+        serving=ServingState(leadership),
+        store=store,
+        recorder=recorder,
+        keeper=keeper,
+        tasks=tasks,
     )
     return _assembled(parts, stopped_by)
 
@@ -200,26 +205,26 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
     )
     listeners["control_socket"] = control_listener(p.runtime, p.settings, p.state.path, server)
     begin = Startup(
-        p,
-        role,
-        rooms.knowledge,
-        rooms.policy,
-        rooms.policies,
-        rooms.ends,
-        rooms.publisher,
-        stopped_by,
-        rooms.unsigned,
-        rooms.issuers,
+        parts=p,
+        role=role,
+        knowledge=rooms.knowledge,
+        policy=rooms.policy,
+        policies=rooms.policies,
+        ends=rooms.ends,
+        publisher=rooms.publisher,
+        stopped_by=stopped_by,
+        unsigned=rooms.unsigned,
+        issuers=rooms.issuers,
     )
     turn = LeaderGate(
-        p.leadership,
-        heads.exchange,
-        role.ready,
-        listeners,
-        stopped_by,
-        follower.follow,
-        snapshot.reload_secs,
-        queue.own,
+        leadership=p.leadership,
+        exchange=heads.exchange,
+        ready=role.ready,
+        listeners=listeners,
+        stopped_by=stopped_by,
+        follow=follower.follow,
+        follow_secs=snapshot.reload_secs,
+        own=queue.own,
     )
     for service in (
         StoreLifecycle(p.opened.store, clock, _in_thread(p.runtime)),
@@ -227,7 +232,12 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         p.leadership,
         *peers.services,
         StoreReadiness(
-            p.opened.store, p.leadership, ready, clock, peers.route.is_there, writes.look
+            store=p.opened.store,
+            leadership=p.leadership,
+            ready=ready,
+            clock=clock,
+            is_leader_there=peers.route.is_there,
+            write=writes.look,
         ),
         *_renewals(p, rooms.renewals, heads.writer),
         queue.watching,
@@ -237,10 +247,25 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
         queue.drains,
         queue.draining,
         LastSummary(rooms.refusals),
-        PeriodicTask(clock, snapshot.reload_secs, begin.reload, "reload pass", at_once=False),
-        PeriodicTask(clock, snapshot.heartbeat_secs, begin.beat, "snapshot heartbeat"),
         PeriodicTask(
-            clock, WINDOW_SECS, rooms.refusals.summarise, "refusals summary", at_once=False
+            clock=clock,
+            interval=snapshot.reload_secs,
+            call=begin.reload,
+            what="reload pass",
+            at_once=False,
+        ),
+        PeriodicTask(
+            clock=clock,
+            interval=snapshot.heartbeat_secs,
+            call=begin.beat,
+            what="snapshot heartbeat",
+        ),
+        PeriodicTask(
+            clock=clock,
+            interval=WINDOW_SECS,
+            call=rooms.refusals.summarise,
+            what="refusals summary",
+            at_once=False,
         ),
         Serves(role, p.serving),
         *listeners.values(),
@@ -251,7 +276,15 @@ def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityR
 
 def _enrollment(p: Parts, rooms: SharedServices) -> Enrollment:
     clock, now = p.runtime.reactor, p.runtime.now
-    return Enrollment(p.desk, rooms.knowledge, p.store, p.recorder, now, clock, rooms.refusals)
+    return Enrollment(
+        desk=p.desk,
+        knowledge=rooms.knowledge,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+        clock=clock,
+        refusals=rooms.refusals,
+    )
 
 
 def _follower(
@@ -259,62 +292,94 @@ def _follower(
 ) -> Follower:
     stored = p.metrics.gauge("svc_policy_version_stored")
     return Follower(
-        state_beginning(p), rooms.knowledge, rooms.policy, rooms.issuers, stored.set, stopped_by
+        beginning=state_beginning(p),
+        knowledge=rooms.knowledge,
+        policy=rooms.policy,
+        issuers=rooms.issuers,
+        stored=stored.set,
+        stopped_by=stopped_by,
     )
 
 
 def _rooms(p: Parts) -> SharedServices:
     clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
-    knowledge = ClusterStateCache(p.store, p.recorder.ledger, now, p.keeper.advanced)
+    knowledge = ClusterStateCache(
+        store=p.store, ledger=p.recorder.ledger, now=now, advanced=p.keeper.advanced
+    )
     registrations = Registrations()
     publisher = SnapshotPublisher(
-        cluster,
-        p.keys.signer(Purpose.SNAPSHOT),
-        now,
-        int(p.settings.snapshot.valid_secs),
-        p.leadership.epoch,
+        cluster=cluster,
+        sign=p.keys.signer(Purpose.SNAPSHOT),
+        now=now,
+        valid_secs=int(p.settings.snapshot.valid_secs),
+        epoch=p.leadership.epoch,
     )
     applied = p.metrics.gauge("svc_policy_version_applied")
-    publishing = PolicyPublisher(cluster, publisher, _in_thread(p.runtime), applied.set)
+    publishing = PolicyPublisher(
+        cluster=cluster, publisher=publisher, in_thread=_in_thread(p.runtime), applied=applied.set
+    )
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
-        cluster,
-        p.words,
-        p.kinds.by_name,
-        lambda text: guard.check(text, p.words),
-        _in_thread(p.runtime),
-        publishing.policy_changed,
+        cluster=cluster,
+        vocabulary=p.words,
+        kinds=p.kinds.by_name,
+        guard=lambda text: guard.check(text, p.words),
+        in_thread=_in_thread(p.runtime),
+        in_force=publishing.policy_changed,
     )
     knowledge.on_change(publishing.facts_changed)
     knowledge.on_change(registrations.follow)
     knowledge.on_change(ChangeFollower(policy, knowledge, p.tasks).changed)
-    operators = Operators(cluster, os.geteuid(), _engine_of(policy), p.store, p.recorder, now)
-    policies = PolicyAdmin(knowledge, policy, operators, p.store, p.recorder, now)
-    ends = SessionEnds(p.store, p.recorder, clock, now, p.tasks, p.settings.session.reclaim_secs)
+    operators = Operators(
+        cluster=cluster,
+        own_uid=os.geteuid(),
+        engine=_engine_of(policy),
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+    )
+    policies = PolicyAdmin(
+        knowledge=knowledge,
+        in_force=policy,
+        operators=operators,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+    )
+    ends = SessionEnds(
+        store=p.store,
+        recorder=p.recorder,
+        clock=clock,
+        now=now,
+        tasks=p.tasks,
+        reclaim_secs=p.settings.session.reclaim_secs,
+    )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
-        p.desk,
-        knowledge,
-        p.identity.verifier,
-        p.store,
-        p.recorder,
-        now,
-        lambda node_id: registrations.evict(node_id, "cloned_node"),
-        rates.renewals,
+        desk=p.desk,
+        knowledge=knowledge,
+        verifier=p.identity.verifier,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+        revoked=lambda node_id: registrations.evict(node_id, "cloned_node"),
+        renewals=rates.renewals,
     )
     return SharedServices(
-        knowledge,
-        registrations,
-        publisher,
-        policy,
-        operators,
-        policies,
-        ends,
-        renewals,
-        rates,
-        RefusalRecords(p.store, p.recorder, clock, now, rates.refusals.tally),
-        UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
-        issuers_in_force(p, knowledge),
+        knowledge=knowledge,
+        registrations=registrations,
+        publisher=publisher,
+        policy=policy,
+        operators=operators,
+        policies=policies,
+        ends=ends,
+        renewals=renewals,
+        rates=rates,
+        refusals=RefusalRecords(
+            store=p.store, recorder=p.recorder, clock=clock, now=now, tally=rates.refusals.tally
+        ),
+        unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
+        issuers=issuers_in_force(p, knowledge),
     )
 
 
@@ -335,58 +400,66 @@ def _control(
         heads.writer.require_signing()
 
     issuance = Issuance(
-        cluster,
-        rooms.knowledge,
-        engine,
-        rooms.registrations,
-        kinds,
-        p.store,
-        p.recorder,
-        verifier,
-        p.keys.signer(Purpose.GRANT),
-        clock,
-        now,
-        entropy,
-        decisions_meter(p.metrics),
-        rooms.rates,
-        rooms.refusals,
-        p.runtime.traces.note,
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        engine=engine,
+        registrations=rooms.registrations,
+        kinds=kinds,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=verifier,
+        sign_grant=p.keys.signer(Purpose.GRANT),
+        clock=clock,
+        now=now,
+        entropy=entropy,
+        told=decisions_meter(p.metrics),
+        rates=rooms.rates,
+        refusals=rooms.refusals,
+        note=p.runtime.traces.note,
         may_grant=may_grant,
     )
     intake = RegistrationIntake(
-        cluster,
-        rooms.knowledge,
-        rooms.registrations,
-        p.store,
-        p.recorder,
-        verifier,
-        clock,
-        now,
-        entropy,
-        int(p.settings.tunnel.lease_secs),
-        p.tasks,
-        rooms.rates,
-        rooms.refusals,
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=verifier,
+        clock=clock,
+        now=now,
+        entropy=entropy,
+        lease_secs=int(p.settings.tunnel.lease_secs),
+        tasks=p.tasks,
+        rates=rooms.rates,
+        refusals=rooms.refusals,
     )
-    explainer = Explainer(cluster, rooms.knowledge, engine, kinds, p.store, verifier, now)
+    explainer = Explainer(
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        engine=engine,
+        kinds=kinds,
+        store=p.store,
+        verifier=verifier,
+        now=now,
+    )
 
     async def seen(node_id: str, version: str) -> None:
         await p.store.run("node seen", lambda tx: tx.nodes.seen(node_id, now(), version))
 
     return ControlService(
-        rooms.knowledge,
-        verifier,
-        issuance,
-        intake,
-        rooms.ends,
-        rooms.publisher,
-        explainer,
-        lambda: lanes_of(p, listeners),
-        clock,
-        seen,
-        rooms.rates,
-        queue.intake,
-        heads.told,
+        knowledge=rooms.knowledge,
+        verifier=verifier,
+        issuance=issuance,
+        intake=intake,
+        ends=rooms.ends,
+        snapshots=rooms.publisher,
+        explainer=explainer,
+        lanes=lambda: lanes_of(p, listeners),
+        clock=clock,
+        seen=seen,
+        rates=rooms.rates,
+        spooled=queue.intake,
+        heads=heads.told,
     )
 
 
@@ -394,18 +467,23 @@ def _admin(
     p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
 ) -> AdminService:
     members = MemberAdmin(
-        rooms.knowledge,
-        rooms.registrations,
-        p.store,
-        p.recorder,
-        p.runtime.now,
-        p.runtime.entropy,
-        p.keys.ca_pin,
-        p.settings.identity.join_token_secs,
-        rooms.ends.revoked,
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        store=p.store,
+        recorder=p.recorder,
+        now=p.runtime.now,
+        entropy=p.runtime.entropy,
+        ca_pin=p.keys.ca_pin,
+        token_secs=p.settings.identity.join_token_secs,
+        proxy_revoked=rooms.ends.revoked,
     )
     catalog = CatalogAdmin(
-        rooms.knowledge, rooms.registrations, p.kinds.by_name, p.store, p.recorder, p.runtime.now
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        kinds=p.kinds.by_name,
+        store=p.store,
+        recorder=p.recorder,
+        now=p.runtime.now,
     )
 
     async def status() -> admin_pb2.StatusResponse:
@@ -420,7 +498,14 @@ def _admin(
             queue.watch.counts,
         )
 
-    return AdminService(rooms.operators, members, catalog, rooms.policies, queue.desk, status)
+    return AdminService(
+        operators=rooms.operators,
+        members=members,
+        catalog=catalog,
+        policies=rooms.policies,
+        outbox=queue.desk,
+        status=status,
+    )
 
 
 def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
@@ -449,7 +534,7 @@ def _renewals(
     p: Parts, renewals: NodeRenewal, heads: HeadWriter
 ) -> tuple[RenewalLoop, PeriodicTask]:
     """Of our own leaf, and of the keys that we sign with."""
-    own = LeafRenewal(p.identity, p.desk, p.serving, renewals.renew)
+    own = LeafRenewal(identity=p.identity, desk=p.desk, serving=p.serving, recorded=renewals.renew)
     leaf = RenewalLoop(
         p.identity,
         p.identity_store,
@@ -461,4 +546,6 @@ def _renewals(
     )
     every = p.settings.snapshot.reload_secs
     keys = purposes_in_force(p, heads)
-    return leaf, PeriodicTask(p.runtime.reactor, every, keys.follow, "keys that end")
+    return leaf, PeriodicTask(
+        clock=p.runtime.reactor, interval=every, call=keys.follow, what="keys that end"
+    )

@@ -24,10 +24,10 @@ def origin_key(keys: ClusterKeys) -> OriginKey:
     used = keys.purposes[SIGNED_BY[Purpose.AUDIT_ORIGIN]]
     (certificate,) = used.sign(Purpose.AUDIT_ORIGIN, b"").chain
     return OriginKey(
-        lambda data: used.sign(Purpose.AUDIT_ORIGIN, data).signature,
-        certificate,
-        used.ends_at,
-        used.begins_at,
+        sign=lambda data: used.sign(Purpose.AUDIT_ORIGIN, data).signature,
+        certificate=certificate,
+        ends_at=used.ends_at,
+        begins_at=used.begins_at,
     )
 
 
@@ -36,10 +36,10 @@ def anchor_key(keys: ClusterKeys) -> AnchorKey:
     used = keys.purposes[SIGNED_BY[Purpose.AUDIT_HEAD]]
     chain = used.sign(Purpose.AUDIT_HEAD, b"").chain
     return AnchorKey(
-        lambda data: used.sign(Purpose.AUDIT_HEAD, data).signature,
-        chain,
-        used.ends_at,
-        used.begins_at,
+        sign=lambda data: used.sign(Purpose.AUDIT_HEAD, data).signature,
+        chain=chain,
+        ends_at=used.ends_at,
+        begins_at=used.begins_at,
     )
 
 

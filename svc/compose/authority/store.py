@@ -77,15 +77,12 @@ class AwaitedStore:
             _log.info("the store is migrated; continuing the start")
 
     async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IStore`."""
         return await self._answering(desc).run(desc, fn)
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
         return await self._answering(desc).read(desc, fn)
 
     async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
         if self._store is not None:
             await self._store.close()
 
@@ -197,10 +194,10 @@ def _open(
         report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
         migrated = report.applied
     needs = StoreNeeds(
-        runtime.reactor,
-        runtime.now,
-        runtime.reactor.callFromThread,
-        chain_hash,
+        clock=runtime.reactor,
+        now=runtime.now,
+        call_from_thread=runtime.reactor.callFromThread,
+        chain_hash=chain_hash,
         crash_point=runtime.crash_point,
     )
     return factory.open(url, needs), migrated

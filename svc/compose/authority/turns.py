@@ -91,8 +91,15 @@ class LeaderGate(AsyncService):
     def _passes(self) -> tuple[PeriodicTask, ...]:
         clock = self.leadership.clock
         return (
-            PeriodicTask(clock, CHECK_SECS, self._take, "heads of the leader"),
-            PeriodicTask(clock, self.follow_secs, self.follow, "reload pass of a standby"),
+            PeriodicTask(
+                clock=clock, interval=CHECK_SECS, call=self._take, what="heads of the leader"
+            ),
+            PeriodicTask(
+                clock=clock,
+                interval=self.follow_secs,
+                call=self.follow,
+                what="reload pass of a standby",
+            ),
         )
 
     async def _take(self) -> None:
@@ -129,7 +136,11 @@ class StoreReadiness(AsyncService):
 
     def __attrs_post_init__(self) -> None:
         self._checks = PeriodicTask(
-            self.clock, CHECK_SECS, self._check, "readiness of the store", at_once=False
+            clock=self.clock,
+            interval=CHECK_SECS,
+            call=self._check,
+            what="readiness of the store",
+            at_once=False,
         )
 
     async def start(self) -> None:

@@ -92,10 +92,10 @@ class LateFactory:
             self._factory = TlsServerFactory(tls.begin, server, self._most_handshakes)
         if meetings is not None and tls is not None:
             self._factory = FrontFactory(
-                self._factory,
-                meetings,
-                self._clock,
-                lambda usual: usual.inner.stand_aside(),
+                usual=self._factory,
+                meetings=meetings,
+                clock=self._clock,
+                stand_aside=lambda usual: usual.inner.stand_aside(),
             )
 
     def doStart(self) -> None:
@@ -117,7 +117,7 @@ def rpc_listener(
     """A listener on TCP, for a server that is given to its ``late`` factory."""
     late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
     endpoint = server_endpoint(runtime.reactor, address)
-    listener = BoundPort(key, str(address), endpoint, late)
+    listener = BoundPort(key=key, address=str(address), endpoint=endpoint, factory=late)
     return RpcListener(listener, late, settings.limits.drain_secs)
 
 
@@ -142,24 +142,24 @@ def rpc_server(
     """
     limits = limits or wire_limits(settings)
     crowd = ConnectionLimits(
-        runtime.reactor,
-        settings.limits.max_connections,
-        settings.limits.max_connections_per_address,
-        listener,
-        settings.limits.connections_per_minute,
+        clock=runtime.reactor,
+        most=settings.limits.max_connections,
+        most_of_address=settings.limits.max_connections_per_address,
+        listener=listener,
+        per_minute=settings.limits.connections_per_minute,
     )
     return RpcServerFactory(
-        list(services),
-        runtime.reactor,
-        limits,
-        told,
-        admit,
-        plaintext,
-        runtime.traces.traced,
-        anonymous(limits),
-        settings.limits.handshake_secs,
-        crowd,
-        DisconnectLog(runtime.reactor, listener),
+        services=list(services),
+        clock=runtime.reactor,
+        limits=limits,
+        told=told,
+        admit=admit,
+        plaintext=plaintext,
+        traced=runtime.traces.traced,
+        anonymous=anonymous(limits),
+        handshake_secs=settings.limits.handshake_secs,
+        crowd=crowd,
+        endings=DisconnectLog(runtime.reactor, listener),
     )
 
 
@@ -201,5 +201,7 @@ def control_listener(
     path = directory / "control.sock"
     endpoint = ControlSocketEndpoint(runtime.reactor, directory)
     return RpcListener(
-        BoundPort("state_dir", str(path), endpoint, late), late, settings.limits.drain_secs
+        BoundPort(key="state_dir", address=str(path), endpoint=endpoint, factory=late),
+        late,
+        settings.limits.drain_secs,
     )

@@ -31,46 +31,108 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 
 DETAILS: Mapping[str, Field] = _by_name(
-    Field("assignment_revision", _PUBLIC, "how often the resource was assigned", _NUMBER),
-    Field("bytes_down", _PUBLIC, "bytes from the target to the client", _NUMBER),
-    Field("bytes_up", _PUBLIC, "bytes from the client to the target", _NUMBER),
+    Field(
+        name="assignment_revision",
+        sensitivity=_PUBLIC,
+        meaning="how often the resource was assigned",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="bytes_down",
+        sensitivity=_PUBLIC,
+        meaning="bytes from the target to the client",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="bytes_up",
+        sensitivity=_PUBLIC,
+        meaning="bytes from the client to the target",
+        shape=_NUMBER,
+    ),
     Field("certificate_sha256", _PUBLIC, "digest of the certificate concerned"),
-    Field("change", _PUBLIC, "names of the fields that changed", _TEXTS),
+    Field(
+        name="change", sensitivity=_PUBLIC, meaning="names of the fields that changed", shape=_TEXTS
+    ),
     Field("connector_id", _PUBLIC, "the Connector concerned"),
-    Field("count", _PUBLIC, "how many", _NUMBER),
-    Field("duration_ms", _PUBLIC, "how long it lasted, in milliseconds", _NUMBER),
+    Field(name="count", sensitivity=_PUBLIC, meaning="how many", shape=_NUMBER),
+    Field(
+        name="duration_ms",
+        sensitivity=_PUBLIC,
+        meaning="how long it lasted, in milliseconds",
+        shape=_NUMBER,
+    ),
     Field("email", _PERSONAL, "a person's mail address"),
     Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
-    Field("first_n", _PUBLIC, "first spool row concerned", _NUMBER),
+    Field(name="first_n", sensitivity=_PUBLIC, meaning="first spool row concerned", shape=_NUMBER),
     Field(
-        "former_spools",
-        _PUBLIC,
-        "earlier spools that the origin still keeps, as id:number of the last row",
-        _TEXTS,
+        name="former_spools",
+        sensitivity=_PUBLIC,
+        meaning="earlier spools that the origin still keeps, as id:number of the last row",
+        shape=_TEXTS,
     ),
-    Field("generation", _PUBLIC, "renewal generation of the certificate", _NUMBER),
+    Field(
+        name="generation",
+        sensitivity=_PUBLIC,
+        meaning="renewal generation of the certificate",
+        shape=_NUMBER,
+    ),
     Field("group", _PUBLIC, "name of the group"),
     Field("head_hash", _PUBLIC, "hash of the signed head concerned"),
-    Field("head_size", _PUBLIC, "records that the signed head covers", _NUMBER),
+    Field(
+        name="head_size",
+        sensitivity=_PUBLIC,
+        meaning="records that the signed head covers",
+        shape=_NUMBER,
+    ),
     Field("held_event_id", _PUBLIC, "the held record"),
-    Field("inventory_generation", _PUBLIC, "of what a Connector is meant to serve", _NUMBER),
+    Field(
+        name="inventory_generation",
+        sensitivity=_PUBLIC,
+        meaning="of what a Connector is meant to serve",
+        shape=_NUMBER,
+    ),
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
-    Field("labels", _PUBLIC, "access labels, as key=value", _TEXTS),
+    Field(name="labels", sensitivity=_PUBLIC, meaning="access labels, as key=value", shape=_TEXTS),
     Field("lane", _PUBLIC, "the last lane: `in_tunnel`, `direct`, or `unknown` if never told"),
-    Field("last_n", _PUBLIC, "last spool row concerned", _NUMBER),
+    Field(name="last_n", sensitivity=_PUBLIC, meaning="last spool row concerned", shape=_NUMBER),
     Field("leader_id", _PUBLIC, "the Authority that leads, as far as the origin knows"),
-    Field("local_uid", _PUBLIC, "uid of the process that asked", _NUMBER),
+    Field(
+        name="local_uid",
+        sensitivity=_PUBLIC,
+        meaning="uid of the process that asked",
+        shape=_NUMBER,
+    ),
     Field("lost_hash", _PUBLIC, "hash of the signed head that is given up"),
-    Field("lost_size", _PUBLIC, "records that the head that is given up covers", _NUMBER),
-    Field("shared_size", _PUBLIC, "records known to be in the lost line and in this one", _NUMBER),
-    Field("migrations", _PUBLIC, "names of the migrations applied", _TEXTS),
+    Field(
+        name="lost_size",
+        sensitivity=_PUBLIC,
+        meaning="records that the head that is given up covers",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="shared_size",
+        sensitivity=_PUBLIC,
+        meaning="records known to be in the lost line and in this one",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="migrations",
+        sensitivity=_PUBLIC,
+        meaning="names of the migrations applied",
+        shape=_TEXTS,
+    ),
     Field("name", _PERSONAL, "a person's name"),
     Field("note", _PERSONAL, "what a person wrote about it"),
     Field("not_after", _PUBLIC, "when the certificate ends"),
     Field("password", _SECRET, "never recorded"),
     Field("person_id", _PUBLIC, "the person concerned"),
-    Field("plugins", _PUBLIC, "name, version and digest of each plug-in", _TEXTS),
+    Field(
+        name="plugins",
+        sensitivity=_PUBLIC,
+        meaning="name, version and digest of each plug-in",
+        shape=_TEXTS,
+    ),
     Field("policy_digest", _PUBLIC, "SHA-256 of the policy text"),
     Field("previous_digest", _PUBLIC, "SHA-256 of what was in force before"),
     Field("private_key", _SECRET, "never recorded"),
@@ -81,7 +143,12 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
     Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
     Field("resource_identity", _PUBLIC, "which resource of its id it is"),
-    Field("resources", _PUBLIC, "ids of the resources concerned", _TEXTS),
+    Field(
+        name="resources",
+        sensitivity=_PUBLIC,
+        meaning="ids of the resources concerned",
+        shape=_TEXTS,
+    ),
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
@@ -92,9 +159,16 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("subject", _PUBLIC, "the row concerned, as sort and id"),
     Field("token", _SECRET, "never recorded"),
     Field("token_id", _PUBLIC, "public id of the join token"),
-    Field("ttl_seconds", _PUBLIC, "how long it may be used", _NUMBER),
+    Field(
+        name="ttl_seconds", sensitivity=_PUBLIC, meaning="how long it may be used", shape=_NUMBER
+    ),
     Field("until", _PUBLIC, "end of the time concerned"),
-    Field("validated", _PUBLIC, "whether strict validation passed", _FLAG),
+    Field(
+        name="validated",
+        sensitivity=_PUBLIC,
+        meaning="whether strict validation passed",
+        shape=_FLAG,
+    ),
     Field("version", _PUBLIC, "version of the program"),
 )
 """Every field that any event's details may have."""
@@ -104,7 +178,14 @@ def _event(number: int, name: str, letter: str, meaning: str, fields: str = "") 
     """One of ours: the class follows from the first digit of the number."""
     event_class = list(EventClass)[number // 1000 - 1]
     known = tuple(DETAILS[word] for word in fields.split())
-    return Event(name, f"SVC{number}{letter}", event_class, _LETTERS[letter], meaning, known)
+    return Event(
+        name=name,
+        code=f"SVC{number}{letter}",
+        event_class=event_class,
+        severity=_LETTERS[letter],
+        meaning=meaning,
+        fields=known,
+    )
 
 
 _CERTIFICATE = "serial certificate_sha256 not_after profile generation"

@@ -142,7 +142,10 @@ def accept(
     if n > memory.high:
         holes = memory.holes
         if n > memory.high + 1:
-            holes = (*holes, Hole(memory.high + 1, n - 1, memory.top, prev, at))
+            holes = (
+                *holes,
+                Hole(first=memory.high + 1, last=n - 1, before=memory.top, after=prev, since=at),
+            )
         known = beside(evolve(memory, holes=holes), n, prev, row_hash)
         return _bounded(evolve(known, high=n, top=row_hash), False, most)
     place = next(at for at, hole in enumerate(memory.holes) if hole.first <= n <= hole.last)
@@ -179,7 +182,7 @@ def announce(memory: SpoolMemory, last: int, at: float) -> ReplayedRow:
     """
     if last <= memory.high:
         return ReplayedRow(memory)
-    hole = Hole(memory.high + 1, last, memory.top, None, at)
+    hole = Hole(first=memory.high + 1, last=last, before=memory.top, after=None, since=at)
     return _bounded(
         evolve(memory, high=last, top=None, holes=(*memory.holes, hole)), False, MAX_HOLES
     )

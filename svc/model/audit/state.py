@@ -133,10 +133,10 @@ def read_change(form: Json) -> StateChange:
         _refuse()
     entries = tuple(_read_row(one) for one in rows)
     return StateChange(
-        _whole(form["n"]),
-        _digest(form["prev"]),
-        entries,
-        None if catalog is None else _whole(catalog),
+        n=_whole(form["n"]),
+        prev=_digest(form["prev"]),
+        rows=entries,
+        catalog=None if catalog is None else _whole(catalog),
     )
 
 

@@ -121,7 +121,14 @@ class ExpectedKey:
     @property
     def token(self) -> TokenRecord:
         """What joining by it gives: as much as a token of the same words."""
-        return TokenRecord(self.id, b"", self.role, self.expires_at, self.name, self.names)
+        return TokenRecord(
+            id=self.id,
+            secret_sha256=b"",
+            role=self.role,
+            expires_at=self.expires_at,
+            bound_to=self.name,
+            names=self.names,
+        )
 
 
 class Spending(Enum):

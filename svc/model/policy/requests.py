@@ -58,11 +58,23 @@ def may_open(
 ) -> AccessRequest:
     """May this person open a session to *target*?"""
     kind = cast(RequestKind, request_kind)  # AccessRequest checks it
-    return AccessRequest(kind, user(person_id), action, target, context)
+    return AccessRequest(
+        request_kind=kind,
+        principal=user(person_id),
+        action=action,
+        resource=target,
+        context=context,
+    )
 
 
 def may_view(
     person_id: str, target: EntityUid, now: float, source_address: str = ""
 ) -> AccessRequest:
     """May this person know that *target* exists?"""
-    return AccessRequest("view", user(person_id), "view", target, context_at(now, source_address))
+    return AccessRequest(
+        request_kind="view",
+        principal=user(person_id),
+        action="view",
+        resource=target,
+        context=context_at(now, source_address),
+    )

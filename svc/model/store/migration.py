@@ -55,7 +55,9 @@ class MigrationStatus:
         """The status once the first of the pending migrations is applied."""
         level, *pending = self.ids
         standing = StoreStanding.PENDING if pending else StoreStanding.CURRENT
-        return MigrationStatus(standing, tuple(pending), level, self.count + 1)
+        return MigrationStatus(
+            standing=standing, ids=tuple(pending), level=level, count=self.count + 1
+        )
 
     def require_current(self) -> None:
         """Raise what stops a start unless the store is current.
@@ -104,15 +106,19 @@ def compare(
     checksums = {each.id: each.checksum for each in known}
     unknown = tuple(row.id for row in applied if row.id not in checksums)
     if unknown:
-        return MigrationStatus(StoreStanding.UNKNOWN_APPLIED, unknown, level, len(applied))
+        return MigrationStatus(
+            standing=StoreStanding.UNKNOWN_APPLIED, ids=unknown, level=level, count=len(applied)
+        )
     have = {row.id: row.checksum for row in applied}
     reach = max((place for place, each in enumerate(known, 1) if each.id in have), default=0)
     broken = tuple(each.id for each in known[:reach] if have.get(each.id) != each.checksum)
     if broken:
-        return MigrationStatus(StoreStanding.BROKEN, broken, level, len(applied))
+        return MigrationStatus(
+            standing=StoreStanding.BROKEN, ids=broken, level=level, count=len(applied)
+        )
     pending = tuple(each.id for each in known[reach:])
     standing = StoreStanding.PENDING if pending else StoreStanding.CURRENT
-    return MigrationStatus(standing, pending, level, len(applied))
+    return MigrationStatus(standing=standing, ids=pending, level=level, count=len(applied))
 
 
 def status_lines(status: MigrationStatus) -> list[str]:

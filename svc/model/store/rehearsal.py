@@ -127,7 +127,9 @@ def row_changes(
             column for column, value in old.sums.items() if new.sums.get(column, value) != value
         )
         if old.count != new.count or rewritten:
-            changes.append(RowChange(table, old.count, new.count, rewritten))
+            changes.append(
+                RowChange(table=table, before=old.count, after=new.count, rewritten=rewritten)
+            )
     return tuple(changes)
 
 
@@ -140,10 +142,10 @@ def rehearsed(
 ) -> Rehearsal:
     """The report of a rehearsal."""
     return Rehearsal(
-        tuple(steps),
-        copy_secs,
-        report.level,
-        report.count,
-        schema_changes(before.objects, after.objects),
-        row_changes(before.rows, after.rows),
+        steps=tuple(steps),
+        copy_secs=copy_secs,
+        level=report.level,
+        count=report.count,
+        schema=schema_changes(before.objects, after.objects),
+        rows=row_changes(before.rows, after.rows),
     )

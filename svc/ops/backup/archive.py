@@ -100,7 +100,9 @@ class Packer:
             self._keep(path, status.st_size, digest.hexdigest(), mode)
 
     def _keep(self, path: str, size: int, digest: str, mode: int, link: str = "") -> None:
-        self.kept.append(KeptFile(path, class_of(path), size, digest, mode, link))
+        self.kept.append(
+            KeptFile(path=path, sort=class_of(path), size=size, sha256=digest, mode=mode, link=link)
+        )
 
 
 def unpack(

@@ -121,7 +121,10 @@ class BackupRun:
         before = place.critical()
         material = load_material(place.own, place.settings.cluster, place.uid, at, self.entropy)
         stamp = Stamp(
-            self._next_number(), self.entropy(16).hex(), place.settings.cluster, material.authority
+            number=self._next_number(),
+            id=self.entropy(16).hex(),
+            cluster=place.settings.cluster,
+            authority=material.authority,
         )
         head = material.newest
         packer = Packer(stamp, self._sources(), place.uid)
@@ -130,18 +133,18 @@ class BackupRun:
         if place.critical() != before:
             raise BackupBroken("keys or identity changed while being copied; run this again")
         return Manifest(
-            stamp,
-            at,
-            __version__,
-            form.STOPPED if self.order.alone else form.SNAPSHOT,
-            place.settings.cluster,
-            material.keys.ca_pin,
-            tuple(each.text for each in self.order.recipients),
-            store,
-            facts_of(head),
-            sealed,
-            standings({each.sort for each in packer.kept}),
-            tuple(packer.kept),
+            stamp=stamp,
+            created=at,
+            binary_version=__version__,
+            moment=form.STOPPED if self.order.alone else form.SNAPSHOT,
+            log_id=place.settings.cluster,
+            ca_pin=material.keys.ca_pin,
+            recipients=tuple(each.text for each in self.order.recipients),
+            store=store,
+            head=facts_of(head),
+            sealed=sealed,
+            classes=standings({each.sort for each in packer.kept}),
+            files=tuple(packer.kept),
         )
 
     def _store(
@@ -164,14 +167,14 @@ class BackupRun:
             counted = Compressed(copy.lines(asdict(stamp)))
             sealed[form.STORE] = seal(counted.chunks(), beside / form.STORE, self.order.recipients)
         return StoreFacts(
-            copy.dialect,
-            status.level,
-            status.count,
-            last.seq,
-            last.hash.hex(),
-            dict(copy.rows),
-            counted.size,
-            counted.digest.hexdigest(),
+            dialect=copy.dialect,
+            level=status.level,
+            migrations=status.count,
+            records=last.seq,
+            last_hash=last.hash.hex(),
+            rows=dict(copy.rows),
+            size=counted.size,
+            sha256=counted.digest.hexdigest(),
         )
 
     def _next_number(self) -> int:

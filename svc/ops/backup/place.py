@@ -130,7 +130,14 @@ def backup_place(settings: RoleSettings, own: Path) -> BackupPlace:
         )
     base = Path(os.path.abspath(settings.state_dir))
     uid = owner_of(own) if own.exists() else os.geteuid()
-    return BackupPlace(settings, store, store.factory, base, Path(os.path.abspath(own)), uid)
+    return BackupPlace(
+        settings=settings,
+        store=store,
+        copies=store.factory,
+        base=base,
+        own=Path(os.path.abspath(own)),
+        uid=uid,
+    )
 
 
 def load_material(
@@ -149,11 +156,11 @@ def load_material(
         )
     anchor = directory / "anchor"
     return AuthorityFiles(
-        keys,
-        identity.principal.id,
-        AnchorDirectory(anchor),
-        StateAnchor(anchor),
-        head_verifier(keys.root_der, cluster),
+        keys=keys,
+        authority=identity.principal.id,
+        keeper=AnchorDirectory(anchor),
+        state_anchor=StateAnchor(anchor),
+        judge=head_verifier(keys.root_der, cluster),
     )
 
 
@@ -162,7 +169,9 @@ def facts_of(head: SignedHead | None) -> HeadFacts | None:
     if head is None:
         return None
     said = head.head
-    return HeadFacts(said.tree_size, said.root.hex(), head.hash.hex(), said.key_id)
+    return HeadFacts(
+        tree_size=said.tree_size, root=said.root.hex(), hash=head.hash.hex(), key_id=said.key_id
+    )
 
 
 def own_within(paths: list[str]) -> str:

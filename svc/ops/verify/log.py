@@ -174,11 +174,11 @@ def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
     """
     root = _root(state)
     return OutsideLog(
-        store_place(settings),
-        AnchorDirectory(state / "anchor"),
-        head_verifier(root, settings.cluster),
-        settings.cluster,
-        origin_verifier(root, settings.cluster),
+        store=store_place(settings),
+        keeper=AnchorDirectory(state / "anchor"),
+        judge=head_verifier(root, settings.cluster),
+        cluster=settings.cluster,
+        origins=origin_verifier(root, settings.cluster),
     )
 
 

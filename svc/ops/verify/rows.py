@@ -113,7 +113,7 @@ class LogParts:
             there = sum(len(part.leaves) for part in found) // LEAF_BYTES
             if first + there <= last and not any(part.fault for part in found):
                 fault = (first + there, "gap", "the store has no record at this position")
-                found.append(Stretch(None, b"", b"", fault))
+                found.append(Stretch(prev=None, hashes=b"", leaves=b"", fault=fault))
             return found
 
         return self.store.look("audit verify", look)

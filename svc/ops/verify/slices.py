@@ -73,12 +73,12 @@ def _check(tx: ITransaction, named: Mapping[str, int], last: int) -> int:
                 what = (
                     f"the entities {each.digest} differ from those that the decision was based on"
                 )
-                raise SliceFault("slice_changed", each.digest, what, seq)
+                raise SliceFault(kind="slice_changed", digest=each.digest, what=what, seq=seq)
         after = slices[-1].digest
     if met < len(named):
         digest, seq = _first_missing(tx.audit, named)
         what = f"the entities {digest} that the decision was based on are missing from the store"
-        raise SliceFault("slice_missing", digest, what, seq)
+        raise SliceFault(kind="slice_missing", digest=digest, what=what, seq=seq)
     return met
 
 

@@ -87,7 +87,13 @@ class Carried(Protocol):
     def as_ended(self, uid: str, reason: str) -> CountedEnd:
         """Its end as Authority is told of it."""
         passed = self.counted
-        return CountedEnd(uid, reason, passed.from_first, passed.from_second, self.lane)
+        return CountedEnd(
+            session_uid=uid,
+            reason=reason,
+            bytes_up=passed.from_first,
+            bytes_down=passed.from_second,
+            lane=self.lane,
+        )
 
     @property
     def connection(self) -> object:

@@ -131,7 +131,12 @@ class Listings:
         for count, entity in enumerate(engine.entities, 1):
             kind = self._kind(entity)
             if kind is not None and self._may_view(engine, person_id, entity, source):
-                yield Listed(entity.uid.id, kind, dict(entity.tags), self.is_served(entity.uid.id))
+                yield Listed(
+                    id=entity.uid.id,
+                    kind=kind,
+                    labels=dict(entity.tags),
+                    served=self.is_served(entity.uid.id),
+                )
             if count % _SLICE == 0:
                 await deferLater(self.clock, 0)
 

@@ -238,15 +238,15 @@ class SessionOpens:
             # Before Authority answers: others of the person may be on their way already.
             self.rates.denied(person.principal)
         return PendingSession(
-            person.principal,
-            peer_chain(call),
-            data,
-            signature,
-            request,
-            kind,
-            decision,
-            span,
-            person.not_after,
+            person=person.principal,
+            chain=peer_chain(call),
+            data=data,
+            signature=signature,
+            request=request,
+            kind=kind,
+            decision=decision,
+            span=span,
+            certificate_end=person.not_after,
         )
 
     async def _granted(self, opening: PendingSession) -> Granted:
@@ -263,7 +263,12 @@ class SessionOpens:
         Raises:
             SvcError: it refused, with the id of the recorded decision; or it cannot be asked.
         """
-        ask = Ask(opening.data, opening.signature, opening.chain, opening.decision)
+        ask = Ask(
+            request=opening.data,
+            signature=opening.signature,
+            person_chain=opening.chain,
+            proxy_decision=opening.decision,
+        )
         channel = self.channel()
         try:
             message = await channel.unary(
@@ -343,12 +348,12 @@ class SessionOpens:
                 fault=_MISSES[tunnel.value],
             )
         order = OpenOrder(
-            opening.request.session_uid,
-            granted.signed,
-            opening.data,
-            opening.signature,
-            opening.chain,
-            opening.span.traceparent,
+            session_uid=opening.request.session_uid,
+            grant=granted.signed,
+            request=opening.data,
+            signature=opening.signature,
+            person_chain=opening.chain,
+            traceparent=opening.span.traceparent,
         )
         if not tunnel.inventory.holds(granted.grant.assigned):
             raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
@@ -383,10 +388,10 @@ class SessionOpens:
 
     def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(
-            lambda: self._check(opening, grant),
-            carried.break_off,
-            grant.connector_id,
-            lambda: self._check_assigned(grant),
+            check=lambda: self._check(opening, grant),
+            break_off=carried.break_off,
+            node_id=grant.connector_id,
+            check_assigned=lambda: self._check_assigned(grant),
         )
 
     def _check_assigned(self, grant: Grant) -> None:

@@ -168,10 +168,10 @@ class RegistrationCall:
             raise self._silenced
         service = self.service
         tunnel = RegisteredTunnel(
-            self.node_id,
-            registration.instance_id,
-            registration.generation,
-            frozenset(standing.verdict.served),
+            node_id=self.node_id,
+            instance_id=registration.instance_id,
+            generation=registration.generation,
+            resources=frozenset(standing.verdict.served),
             connection=self.call.peer,
             clock=service.clock,
             entropy=service.entropy,

@@ -80,7 +80,14 @@ class PendingRegistration:
             raise _unreachable(service.streams, e) from None
         tunnel_id = random_id(service.entropy)
         seconds = service.times.acknowledge
-        return cls(stream, service.streams, service.clock, node_id, tunnel_id, seconds)
+        return cls(
+            stream=stream,
+            streams=service.streams,
+            clock=service.clock,
+            node_id=node_id,
+            tunnel_id=tunnel_id,
+            seconds=seconds,
+        )
 
     async def challenge(self) -> Nonce:
         """Authority's nonce."""

@@ -283,7 +283,10 @@ class AuthorityLink(Service):
             await self._taking.acquire()
             try:
                 stream = await self._snapshots(channel)
-                before, self._followed = self._followed, _Followed(at, channel, shown, stream)
+                before, self._followed = (
+                    self._followed,
+                    _Followed(at=at, channel=channel, shown=shown, stream=stream),
+                )
                 self.lanes, self.member = lanes, self.pool.members[at]
                 self.pool.answered()
             finally:

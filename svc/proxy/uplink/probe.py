@@ -60,7 +60,10 @@ class PoolProbes(Service):
         # Each by itself: one that is not reached holds up none of the others.
         for at in range(len(self.link.pool.members)):
             asking = PeriodicTask(
-                self.clock, PROBE_SECS, partial(self._probe, at), "probe of an Authority"
+                clock=self.clock,
+                interval=PROBE_SECS,
+                call=partial(self._probe, at),
+                what="probe of an Authority",
             )
             self._rounds.append(asking)
             asking.startService()

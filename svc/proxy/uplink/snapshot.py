@@ -93,11 +93,11 @@ class FloorFile:
         try:
             form = json.loads(self.path.read_text("utf-8"))
             return Floor(
-                int(form["policy_version"]),
-                int(form["entity_revision"]),
-                int(form["serial"]),
-                int(form.get("lease_epoch", 0)),  # earlier builds knew none
-                str(form.get("restoration", "")),
+                policy_version=int(form["policy_version"]),
+                entity_revision=int(form["entity_revision"]),
+                serial=int(form["serial"]),
+                lease_epoch=int(form.get("lease_epoch", 0)),  # earlier builds knew none
+                restoration=str(form.get("restoration", "")),
             )
         except FileNotFoundError:
             return Floor()
@@ -267,11 +267,11 @@ class SnapshotHolder:
                 "the snapshot belongs to another cluster", reason="snapshot_cluster"
             )
         floor = Floor(
-            snapshot.policy_version,
-            snapshot.entity_revision,
-            snapshot.serial,
-            snapshot.lease_epoch or self._floor.lease_epoch,
-            self._floor.restoration,
+            policy_version=snapshot.policy_version,
+            entity_revision=snapshot.entity_revision,
+            serial=snapshot.serial,
+            lease_epoch=snapshot.lease_epoch or self._floor.lease_epoch,
+            restoration=self._floor.restoration,
         )
         if self._floor.is_above(floor):
             raise SnapshotRefused(

@@ -58,7 +58,6 @@ class ClientStream(MessageEnd):
 
     @property
     def initial_metadata(self) -> Mapping[str, MetadataValue]:
-        """See :class:`svc.interfaces.rpc.IRpcStream`."""
         stream = self._stream
         # Of an answer without messages there is one list of fields, and it is the trailers.
         is_one = stream.status is not None and not stream.trailers
@@ -66,7 +65,6 @@ class ClientStream(MessageEnd):
 
     @property
     def trailing_metadata(self) -> Mapping[str, MetadataValue]:
-        """See :class:`svc.interfaces.rpc.IRpcStream`."""
         stream = self._stream
         if stream.status is None:
             return {}
@@ -82,12 +80,10 @@ class ClientStream(MessageEnd):
         return self._closed
 
     def end(self) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcStream`."""
         self._stream.half_close()
         self._owner.schedule()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """See :class:`svc.interfaces.rpc.IRpcStream`."""
         self.break_off(cancelled("the call was cancelled", reason))
 
     def over(self) -> None:
@@ -114,12 +110,10 @@ class ClientStream(MessageEnd):
         self._leaving = self._clock.callLater(seconds, self.cancel)
 
     def end_raw(self) -> bool:
-        """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self.end()
         return True
 
     def fail_raw(self, refusal: SvcError) -> None:
-        """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self.break_off(refusal)
 
     def _time_is_up(self) -> None:
@@ -273,7 +267,6 @@ class RpcChannel:
 
     @property
     def heard_at(self) -> float:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         return self._connection.heard_at
 
     async def unary(
@@ -285,7 +278,6 @@ class RpcChannel:
         timeout: float | None,
         metadata: Metadata = (),
     ) -> _Response:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         stream = self.stream(method, timeout=timeout, metadata=metadata)
         try:
             data = request.SerializeToString()
@@ -305,7 +297,6 @@ class RpcChannel:
     def stream(
         self, method: str, *, timeout: float | None = None, metadata: Metadata = ()
     ) -> ClientStream:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         connection = self._connection
         if connection.end_reason is not None:
             raise connection_lost(connection.end_reason, has_begun=False)
@@ -316,19 +307,18 @@ class RpcChannel:
             method, scheme=scheme, authority=self._authority, timeout=timeout, metadata=metadata
         )
         connection.schedule()
-        return ClientStream(connection, wire_stream, method, timeout)
+        return ClientStream(
+            connection=connection, stream=wire_stream, method=method, timeout=timeout
+        )
 
     def drain(self) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         self._connection.drain()
 
     async def close(self) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         self._connection.close("closed")
         await self._connection.closed()
 
     def on_close(self, told: Callable[[str], object]) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         self._connection.on_close(told)
 
 

@@ -47,35 +47,29 @@ class ServerCall(MessageEnd):
             self.deadline = self._clock.seconds() + head.timeout
 
     def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         if initial and self._stream.answered:
             raise SvcError("the answer has begun already", reason="answered")
         self._stream.initial, self._trailing = encode_metadata(initial), encode_metadata(trailing)
 
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         if self.refusal is not None:
             told(self.refusal)
         else:
             self._on_cancel.append(told)
 
     def on_gone(self, told: Callable[[], object]) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         if self._stream.is_over:
             told()
         else:
             self._stream.on_gone = told
 
     def keep_alive(self, interval: float, timeout: float) -> None:
-        """See :class:`svc.interfaces.rpc.IRpcCall`."""
         self._connection.keep_alive(Keepalive(interval, timeout))
 
     def end_raw(self) -> bool:
-        """See :class:`svc.interfaces.rpc.IRawEnd`."""
         return False
 
     def fail_raw(self, refusal: SvcError) -> None:
-        """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.forget_queued()
 
     def begin(self, serve: Serve, traced: Traced | None = None) -> None:

@@ -369,11 +369,9 @@ class TlsServerFactory:
         self.under_way = Places(most_handshakes)
 
     def doStart(self) -> None:
-        """See IProtocolFactory."""
         self._inner.doStart()
 
     def doStop(self) -> None:
-        """See IProtocolFactory."""
         self._inner.doStop()
 
     def buildProtocol(self, addr: IAddress) -> TlsServer | None:
@@ -381,4 +379,9 @@ class TlsServerFactory:
         inner = self._inner.buildProtocol(addr)
         if inner is None:
             return None
-        return TlsServer(self._begin, inner, self.under_way, source_of(host_of(addr)))
+        return TlsServer(
+            begin=self._begin,
+            inner=inner,
+            under_way=self.under_way,
+            source=source_of(host_of(addr)),
+        )

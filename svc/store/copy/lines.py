@@ -180,7 +180,12 @@ class CopyReader:
             if form["form"] != FORM:
                 raise Malformed(f"store copy: it is of the form {form['form']!r}, not {FORM}")
             ledger = tuple(
-                AppliedMigration(str(id), str(checksum), float(at), str(version))
+                AppliedMigration(
+                    id=str(id),
+                    checksum=str(checksum),
+                    applied_at=float(at),
+                    binary_version=str(version),
+                )
                 for id, checksum, at, version in form["ledger"]
             )
             return CopyHead(form["stamp"], str(form["dialect"]), ledger)

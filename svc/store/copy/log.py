@@ -78,11 +78,11 @@ class CopiedLog:
         (signed,) = _places(table, "signature") if "signature" in table.columns else (None,)
         found = [
             ChainRow(
-                r[seq],
-                r[prev],
-                r[link],
-                r[text].encode("utf-8"),
-                b"" if signed is None else r[signed] or b"",
+                seq=r[seq],
+                prev_hash=r[prev],
+                hash=r[link],
+                canonical=r[text].encode("utf-8"),
+                signature=b"" if signed is None else r[signed] or b"",
             )
             for r in rows
         ]

@@ -46,15 +46,12 @@ class ThreadedStore:
     _stopping: bool = field(init=False, default=False)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IStore`."""
         return await self._ask(self._writer, desc, fn)
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
         return await self._ask(self._reader, desc, fn)
 
     async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
         if not self._stopping:
             self._stopping = True
             await self._reader.stop()

@@ -111,7 +111,9 @@ class PostgresWriteBatch:
     def adopt(self, connection: PostgresConnection) -> None:
         """Write over *connection*, which holds what :meth:`PostgresDialer.to_write` takes."""
         self._db = PostgresStatements(connection)
-        self._transaction = Transaction(self._db, self._chain_hash, self._head, self._appended)
+        self._transaction = Transaction(
+            db=self._db, chain_hash=self._chain_hash, head=self._head, appended=self._appended
+        )
 
     def close(self) -> None:
         """Close the connection.  Idempotent."""

@@ -86,11 +86,11 @@ class _Within:
             parents.setdefault(name, set()).add(parent)
         return [
             Table(
-                name,
-                tuple(column for column, _ in found),
-                tuple(kind for _, kind in found),
-                tuple(keys.get(name, ())),
-                frozenset(parents.get(name, ())),
+                name=name,
+                columns=tuple(column for column, _ in found),
+                kinds=tuple(kind for _, kind in found),
+                key=tuple(keys.get(name, ())),
+                parents=frozenset(parents.get(name, ())),
             )
             for name, found in columns.items()
         ]
@@ -113,7 +113,6 @@ class PostgresCopy(_Within):
     rows: Mapping[str, int] = field(factory=dict)
 
     def lines(self, stamp: Json) -> Iterator[bytes]:
-        """See :class:`IStoreCopy`."""
         writer = CopyWriter(self, read_ledger(self.statements))
         self.rows = writer.rows
         yield from writer.lines(stamp)
@@ -137,7 +136,6 @@ class PostgresFilling(_Within):
     _place: DatabasePlace = field(kw_only=True)
 
     def fill(self, lines: Iterable[bytes]) -> CopyHead:
-        """See :class:`IStoreFilling`."""
         try:
             return fill(self, lines, self._migrations)
         except psycopg2.Error as error:
@@ -156,6 +154,5 @@ class PostgresFilling(_Within):
         )
 
     def commit(self) -> None:
-        """See :class:`IStoreFilling`."""
         self.more_time()
         self.connection.ask("SET LOCAL statement_timeout = 0;COMMIT")

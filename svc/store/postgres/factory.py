@@ -104,11 +104,9 @@ class PostgresFactory:
     folder: Callable[[], Path] = field(default=migrations_folder)
 
     def check(self, url: str) -> None:
-        """See :class:`IStoreFactory`."""
         database_place(url)
 
     def migration_status(self, url: str) -> MigrationStatus:
-        """See :class:`IStoreFactory`."""
         place, migrations = database_place(url), self._migrations()
         with self._connected(place, "checking", "migration status", ANSWER_SECS) as connection:
             connection.ask("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -122,7 +120,6 @@ class PostgresFactory:
         monotonic: Callable[[], float],
         wait_secs: float = 120.0,
     ) -> MigrationReport:
-        """See :class:`IStoreFactory`."""
         place, migrations = database_place(url), self._migrations()
         with self._connected(place, "migrating", "migrate", MIGRATION_SECS) as connection:
             statements = PostgresDatabase(connection)
@@ -163,52 +160,61 @@ class PostgresFactory:
         now: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> Rehearsal:
-        """See :class:`IRehearser`."""
         place, migrations = database_place(url), self._migrations()
         with self._connected(place, "rehearsing", "rehearse", MIGRATION_SECS) as connection:
             connection.deadline = self.seconds() + MIGRATION_SECS
             return PostgresRehearsal(
-                connection, migrations, binary_version, now, monotonic
+                connection=connection,
+                migrations=migrations,
+                binary_version=binary_version,
+                now=now,
+                seconds=monotonic,
             ).rehearse()
 
     def open(self, url: str, needs: StoreNeeds) -> IStore:
-        """See :class:`IStoreFactory`."""
         place, migrations = database_place(url), self._migrations()
         secs = needs.transaction_secs
 
         def status(statements: Statements) -> MigrationStatus:
             return status_of(migrations, read_ledger(statements))
 
-        connector = PostgresDialer(place, self.seconds, status, secs)
+        connector = PostgresDialer(
+            place=place, seconds=self.seconds, status=status, transaction_secs=secs
+        )
         writing = PostgresWriteBatch(
-            connector, needs.chain_hash, needs.crash_point, self.seconds, secs
+            connector=connector,
+            chain_hash=needs.chain_hash,
+            crash_point=needs.crash_point,
+            seconds=self.seconds,
+            limit=secs,
         )
         writing.adopt(connector.to_write(self.seconds() + secs))
         writer = Worker(writing, needs.call_from_thread, needs.crash_point)
         readers = Readers(needs.call_from_thread)
         looking: list[Batch] = [
             PostgresReadBatch(
-                PostgresDialer(place, self.seconds, status, secs),
-                needs.chain_hash,
-                self.seconds,
-                secs,
+                connector=PostgresDialer(
+                    place=place, seconds=self.seconds, status=status, transaction_secs=secs
+                ),
+                chain_hash=needs.chain_hash,
+                seconds=self.seconds,
+                limit=secs,
             )
             for _ in range(READERS)
         ]
         writer.start("svc-store-writer")
         readers.start("svc-store-reader", looking)
-        return ThreadedStore(needs, writer, readers, _nothing_to_release)
+        return ThreadedStore(
+            needs=needs, writer=writer, reader=readers, release=_nothing_to_release
+        )
 
     def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
-        """See :class:`IStoreFactory`."""
         return PostgresGlance(self, database_place(url), chain_hash)
 
     def files(self, url: str) -> Sequence[str]:
-        """See :class:`IStoreCopies`."""
         return ()
 
     def is_there(self, url: str) -> bool:
-        """See :class:`IStoreCopies`."""
         place = database_place(url)
         with self._connected(place, "looking", "restore", ANSWER_SECS) as connection:
             return bool(connection.ask(IS_THERE).fetchone()[0])
@@ -217,7 +223,6 @@ class PostgresFactory:
     def copied(
         self, url: str, chain_hash: ChainHash, now: Callable[[], float], alone: bool
     ) -> Iterator[PostgresCopy]:
-        """See :class:`IStoreCopies`."""
         place = database_place(url)
         with (
             self._connected(place, "backing up", "backup", STEP_SECS) as connection,
@@ -230,7 +235,6 @@ class PostgresFactory:
     def filled(
         self, url: str, chain_hash: ChainHash, now: Callable[[], float]
     ) -> Iterator[PostgresFilling]:
-        """See :class:`IStoreCopies`."""
         place = database_place(url)
         with (
             self._connected(place, "restoring", "restore", STEP_SECS) as connection,
@@ -307,7 +311,6 @@ class PostgresGlance:
     _chain_hash: ChainHash
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
         return self._factory.look(self._place, desc, fn, self._chain_hash)
 
     async def close(self) -> None:

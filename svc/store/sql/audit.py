@@ -28,8 +28,14 @@ def _link(row: Row) -> ChainRow:
     seq, prev_hash, link_hash, canonical, signature = row
     text = canonical.encode("utf-8")
     if signature is None:
-        return ChainRow(seq, bytes(prev_hash), bytes(link_hash), text)
-    return ChainRow(seq, bytes(prev_hash), bytes(link_hash), text, bytes(signature))
+        return ChainRow(seq=seq, prev_hash=bytes(prev_hash), hash=bytes(link_hash), canonical=text)
+    return ChainRow(
+        seq=seq,
+        prev_hash=bytes(prev_hash),
+        hash=bytes(link_hash),
+        canonical=text,
+        signature=bytes(signature),
+    )
 
 
 def _text(canonical: bytes) -> str:
@@ -98,12 +104,13 @@ class AuditLog:
         entities: EntitySlice | None = None,
         signature: bytes = b"",
     ) -> ChainRow:
-        """See :class:`IAuditLog`."""
         text = _text(canonical)
         head = self.head()
         seq = head.seq + 1
         own = self._chain_hash(seq, head.hash, canonical)
-        link = ChainRow(seq, head.hash, own, canonical, signature)
+        link = ChainRow(
+            seq=seq, prev_hash=head.hash, hash=own, canonical=canonical, signature=signature
+        )
         self._db.write(
             "INSERT INTO audit_log (seq, prev_hash, hash, canonical, signature)"
             " VALUES (?, ?, ?, ?, ?)",
@@ -135,7 +142,6 @@ class AuditLog:
         return link
 
     def head(self) -> ChainHead:
-        """See :class:`IAuditLog`."""
         if self._memory is None:
             return self._stored_head()
         if self._memory.head is None:
@@ -147,22 +153,18 @@ class AuditLog:
         return ChainHead() if row is None else ChainHead(row[0], bytes(row[1]))
 
     def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        """See :class:`IAuditLog`."""
         rows = self._db.all(_SELECT + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
         return tuple(map(_link, rows))
 
     def tail(self, limit: int) -> tuple[ChainRow, ...]:
-        """See :class:`IAuditLog`."""
         rows = self._db.all(_SELECT + "ORDER BY seq DESC LIMIT ?", limit)
         return tuple(map(_link, reversed(rows)))
 
     def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
-        """See :class:`IAuditLog`."""
         rows = self._db.all(_SELECT + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 
     def personal(self, first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
-        """See :class:`IAuditLog`."""
         rows = self._db.all(
             "SELECT seq, path, salt, value FROM personal_values"
             " WHERE seq BETWEEN ? AND ? ORDER BY seq, path",
@@ -175,11 +177,9 @@ class AuditLog:
         return found
 
     def erase_personal(self, seq: int) -> int:
-        """See :class:`IAuditLog`."""
         return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
 
     def slices(self, after: str, limit: int) -> tuple[EntitySlice, ...]:
-        """See :class:`IAuditLog`."""
         rows = self._db.all(
             "SELECT digest, text FROM entity_slices WHERE digest > ? ORDER BY digest LIMIT ?",
             after,
@@ -197,7 +197,6 @@ class LogRepair:
     _memory: HeadMemory | None = None
 
     def cut_after(self, seq: int) -> int:
-        """See :class:`ILogRepair`."""
         for table in ("personal_values", "state_changes", "audit_origins"):
             self._db.change(f"DELETE FROM {table} WHERE seq > ?", seq)
         dropped = self._db.change("DELETE FROM audit_log WHERE seq > ?", seq)

@@ -37,7 +37,14 @@ def unbind(db: Statements, resource: Resource) -> None:
 
 def _binding(row: Row) -> Binding:
     identity, node_id, revision, assignment_revision, state, bound_at = row
-    return Binding(identity, node_id, revision, assignment_revision, state == "current", bound_at)
+    return Binding(
+        identity=identity,
+        node_id=node_id,
+        revision=revision,
+        assignment_revision=assignment_revision,
+        is_current=state == "current",
+        bound_at=bound_at,
+    )
 
 
 @implementer(IBindings)
@@ -48,7 +55,6 @@ class Bindings:
     _db: Statements
 
     def of(self, resource_id: str) -> tuple[Binding, ...]:
-        """See :class:`IBindings`."""
         rows = self._db.all(
             "SELECT b.identity, b.node_id, b.revision, b.assignment_revision, b.state, b.bound_at"
             " FROM manual_bindings b JOIN resource_identities i ON i.identity = b.identity"

@@ -39,7 +39,6 @@ class Catalog:
     _db: Statements
 
     def add(self, resource: Resource, at: float) -> Resource:
-        """See :class:`ICatalog`."""
         self._require_node(resource.assigned_to)
         if self._db.one("SELECT 1 FROM resources WHERE id = ?", resource.id) is not None:
             raise AlreadyExists("store: a resource of this id is in the catalog")
@@ -82,7 +81,6 @@ class Catalog:
             )
 
     def get(self, resource_id: str) -> Resource | None:
-        """See :class:`ICatalog`."""
         row = self._db.one(_SELECT + "WHERE r.id = ?", resource_id)
         if row is None:
             return None
@@ -93,7 +91,6 @@ class Catalog:
         return _resource(row, {label[0]: label[1] for label in labels})
 
     def all(self) -> tuple[Resource, ...]:
-        """See :class:`ICatalog`."""
         labels: dict[str, dict[str, str]] = {}
         for resource_id, name, value in self._db.all(
             "SELECT resource_id, name, value FROM resource_labels ORDER BY resource_id, name"
@@ -103,7 +100,6 @@ class Catalog:
         return tuple(_resource(row, labels.get(row[0], {})) for row in rows)
 
     def remove(self, resource_id: str, at: float) -> bool:
-        """See :class:`ICatalog`."""
         known = self.get(resource_id)
         if known is None:
             return False
@@ -118,7 +114,6 @@ class Catalog:
         return True
 
     def assign(self, resource_id: str, node_id: str | None, at: float) -> Resource:
-        """See :class:`ICatalog`."""
         self._require_node(node_id)
         before = self.get(resource_id)
         if before is None:
@@ -145,7 +140,6 @@ class Catalog:
         undeclared: Collection[Undeclared],
         at: float,
     ) -> None:
-        """See :class:`ICatalog`."""
         for resource_id in served:
             self._db.change(
                 "UPDATE resources SET last_served_at = ?, last_served_by = ? WHERE id = ?",
@@ -165,7 +159,6 @@ class Catalog:
             )
 
     def undeclared(self) -> tuple[Undeclared, ...]:
-        """See :class:`ICatalog`."""
         rows = self._db.all(
             "SELECT resource_id, kind, node_id, seen_at FROM undeclared_resources"
             " ORDER BY resource_id, node_id"
@@ -173,7 +166,6 @@ class Catalog:
         return tuple(Undeclared(*row) for row in rows)
 
     def revision(self) -> int:
-        """See :class:`ICatalog`."""
         row = self._db.one("SELECT value FROM revisions WHERE name = 'catalog'")
         return 0 if row is None else int(row[0])
 

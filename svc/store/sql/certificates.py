@@ -27,7 +27,6 @@ class Certificates:
     _db: Statements
 
     def issued(self, certificate: IssuedCertificate) -> None:
-        """See :class:`ICertificates`."""
         holder = self._db.one("SELECT 1 FROM persons WHERE id = ?", certificate.person_id)
         if holder is None:
             raise NoSuchRow("store: there is no such person")
@@ -46,24 +45,20 @@ class Certificates:
             raise AlreadyExists("store: a certificate of this hash or serial is there")
 
     def get(self, sha256: bytes) -> IssuedCertificate | None:
-        """See :class:`ICertificates`."""
         row = self._db.one(_SELECT + "WHERE sha256 = ?", sha256)
         return None if row is None else _certificate(row)
 
     def of(self, person_id: str) -> tuple[IssuedCertificate, ...]:
-        """See :class:`ICertificates`."""
         rows = self._db.all(
             _SELECT + "WHERE person_id = ? ORDER BY issued_at DESC, serial", person_id
         )
         return tuple(map(_certificate, rows))
 
     def unexpired(self, at: float) -> tuple[IssuedCertificate, ...]:
-        """See :class:`ICertificates`."""
         rows = self._db.all(_SELECT + "WHERE expires > ? ORDER BY sha256", at)
         return tuple(map(_certificate, rows))
 
     def revoke(self, sha256: bytes, at: float) -> bool:
-        """See :class:`ICertificates`."""
         sql = (
             "UPDATE person_certificates SET revoked_at = ? WHERE sha256 = ? AND revoked_at IS NULL"
         )

@@ -19,14 +19,14 @@ _SELECT = (
 def _expected(row: Row) -> ExpectedKey:
     key_id, role, name, key_sha256, issuer, expires_at, names, used_at = row
     return ExpectedKey(
-        key_id,
-        TokenRole(role),
-        name,
-        bytes(key_sha256),
-        issuer,
-        expires_at,
-        tuple(names.split()),
-        used_at,
+        id=key_id,
+        role=TokenRole(role),
+        name=name,
+        key_sha256=bytes(key_sha256),
+        issuer=issuer,
+        expires_at=expires_at,
+        names=tuple(names.split()),
+        used_at=used_at,
     )
 
 
@@ -38,7 +38,6 @@ class ExpectedKeys:
     _db: Statements
 
     def add(self, expected: ExpectedKey, at: float) -> None:
-        """See :class:`IExpectedKeys`."""
         added = self._db.change(
             "INSERT INTO bootstrap_identities (id, role, name, public_names, key_sha256, issuer,"
             " created_at, expires_at, used_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -57,21 +56,17 @@ class ExpectedKeys:
             raise AlreadyExists("store: this key was expected before, or the id is taken")
 
     def get(self, key_id: str) -> ExpectedKey | None:
-        """See :class:`IExpectedKeys`."""
         row = self._db.one(_SELECT + "WHERE id = ?", key_id)
         return None if row is None else _expected(row)
 
     def of_key(self, key_sha256: bytes) -> ExpectedKey | None:
-        """See :class:`IExpectedKeys`."""
         row = self._db.one(_SELECT + "WHERE key_sha256 = ?", key_sha256)
         return None if row is None else _expected(row)
 
     def use(self, key_id: str, at: float) -> bool:
-        """See :class:`IExpectedKeys`."""
         sql = "UPDATE bootstrap_identities SET used_at = ? WHERE id = ? AND used_at IS NULL"
         return bool(self._db.change(sql, at, key_id))
 
     def unexpired(self, at: float) -> tuple[ExpectedKey, ...]:
-        """See :class:`IExpectedKeys`."""
         rows = self._db.all(_SELECT + "WHERE expires_at > ? ORDER BY id", at)
         return tuple(map(_expected, rows))

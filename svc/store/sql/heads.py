@@ -18,7 +18,6 @@ class Heads:
     _db: Statements
 
     def add(self, tree_size: int, line: bytes, kept: int) -> None:
-        """See :class:`IHeads`."""
         added = self._db.change(
             "INSERT INTO audit_heads (tree_size, line) VALUES (?, ?) ON CONFLICT DO NOTHING",
             tree_size,
@@ -33,7 +32,6 @@ class Heads:
             self._db.change("DELETE FROM audit_heads WHERE tree_size <= ?", row[0])
 
     def after(self, tree_size: int, limit: int) -> tuple[bytes, ...]:
-        """See :class:`IHeads`."""
         rows = self._db.all(
             "SELECT line FROM audit_heads WHERE tree_size > ? ORDER BY tree_size LIMIT ?",
             tree_size,
@@ -42,5 +40,4 @@ class Heads:
         return tuple(line.encode("utf-8") for (line,) in rows)
 
     def drop_after(self, tree_size: int) -> int:
-        """See :class:`IHeads`."""
         return self._db.change("DELETE FROM audit_heads WHERE tree_size > ?", tree_size)

@@ -40,11 +40,9 @@ class Inventories:
     _db: Statements
 
     def generation(self, node_id: str) -> int:
-        """See :class:`IInventories`."""
         row = self._db.one("SELECT generation FROM manual_inventory WHERE node_id = ?", node_id)
         return 0 if row is None else int(row[0])
 
     def all(self) -> Mapping[str, int]:
-        """See :class:`IInventories`."""
         rows = self._db.all("SELECT node_id, generation FROM manual_inventory ORDER BY node_id")
         return {row[0]: row[1] for row in rows}

@@ -15,7 +15,9 @@ _COLUMNS = "kind, revision, certificate, state, since"
 
 def _revision(row: Row) -> KeyRevision:
     kind, revision, certificate, state, since = row
-    return KeyRevision(kind, revision, certificate, KeyState(state), since)
+    return KeyRevision(
+        kind=kind, revision=revision, certificate=certificate, state=KeyState(state), since=since
+    )
 
 
 @implementer(IKeyrings)
@@ -26,7 +28,6 @@ class Keyrings:
     _db: Statements
 
     def add(self, kind: str, certificate: str, at: float) -> KeyRevision:
-        """See :class:`IKeyrings`."""
         row = self._db.one(
             f"INSERT INTO key_revisions ({_COLUMNS}) VALUES (?, (SELECT"
             " coalesce(max(revision), 0) + 1 FROM key_revisions WHERE kind = ?),"
@@ -40,7 +41,6 @@ class Keyrings:
         return _revision(row)
 
     def enter(self, kind: str, revision: int, state: KeyState, at: float) -> KeyRevision:
-        """See :class:`IKeyrings`."""
         there = self._db.one(
             "SELECT 1 FROM key_revisions WHERE kind = ? AND revision = ?", kind, revision
         )
@@ -66,13 +66,11 @@ class Keyrings:
         return _revision(row)
 
     def active(self, kind: str) -> KeyRevision | None:
-        """See :class:`IKeyrings`."""
         row = self._db.one(
             f"SELECT {_COLUMNS} FROM key_revisions WHERE kind = ? AND state = 'active'", kind
         )
         return None if row is None else _revision(row)
 
     def all(self) -> tuple[KeyRevision, ...]:
-        """See :class:`IKeyrings`."""
         rows = self._db.all(f"SELECT {_COLUMNS} FROM key_revisions ORDER BY kind, revision")
         return tuple(map(_revision, rows))

@@ -19,25 +19,20 @@ class LeaseRow:
     _db: Statements
 
     def held(self) -> LeaderLease:
-        """See :class:`ILease`."""
         row = self._db.one("SELECT epoch, owner, instance, beats FROM lease")
         assert row is not None, "a migration puts the row there and nothing removes it"
         return LeaderLease(*row)
 
     def take(self, owner: str, instance: str, seen: LeaderLease) -> LeaderLease | None:
-        """See :class:`ILease`."""
         return self._replace(seen, LeaderLease(seen.epoch + 1, owner, instance))
 
     def beat(self, mine: LeaderLease) -> LeaderLease | None:
-        """See :class:`ILease`."""
         return self._replace(mine, evolve(mine, beats=mine.beats + 1))
 
     def leave(self, mine: LeaderLease) -> bool:
-        """See :class:`ILease`."""
         return self._replace(mine, LeaderLease(mine.epoch)) is not None
 
     def require(self, mine: LeaderLease) -> None:
-        """See :class:`ILease`."""
         held = self.held()
         if held.is_free or held.epoch != mine.epoch or not held.is_of(mine.owner, mine.instance):
             raise LeaseLost(held.owner)
@@ -58,14 +53,12 @@ class LeaseRow:
         return new if changed else None
 
     def members(self) -> list[Member]:
-        """See :class:`ILease`."""
         rows = self._db.all(
             "SELECT owner, node_id, instance, beats FROM authority_members ORDER BY owner"
         )
         return [Member(*row) for row in rows]
 
     def appear(self, member: Member, seen: Member | None) -> bool:
-        """See :class:`ILease`."""
         values = member.node_id, member.instance, member.beats
         if seen is None:
             changed = self._db.change(

@@ -45,7 +45,6 @@ class Nodes:
     _db: Statements
 
     def register(self, node: Node) -> None:
-        """See :class:`INodes`."""
         added = self._db.change(
             "INSERT INTO nodes (id, name, role, key_sha256, audit_key, leaf_serial,"
             " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version,"
@@ -80,31 +79,25 @@ class Nodes:
             )
 
     def get(self, node_id: str) -> Node | None:
-        """See :class:`INodes`."""
         row = self._db.one(_SELECT + "WHERE n.id = ?", node_id)
         return None if row is None else _node(row)
 
     def named(self, name: str) -> Node | None:
-        """See :class:`INodes`."""
         row = self._db.one(_SELECT + "WHERE n.name = ? AND n.state = 'active'", name)
         return None if row is None else _node(row)
 
     def keyed(self, audit_key: bytes) -> Node | None:
-        """See :class:`INodes`."""
         row = self._db.one(_SELECT + "WHERE audit_key = ?", audit_key)
         return None if row is None else _node(row)
 
     def all(self) -> tuple[Node, ...]:
-        """See :class:`INodes`."""
         return tuple(map(_node, self._db.all(_SELECT + "ORDER BY n.name, n.enrolled_at, n.id")))
 
     def revoke(self, node_id: str, at: float) -> bool:
-        """See :class:`INodes`."""
         sql = "UPDATE nodes SET state = 'revoked', revoked_at = ? WHERE id = ? AND state = 'active'"
         return bool(self._db.change(sql, at, node_id))
 
     def renewed(self, node_id: str, from_generation: int, leaf: Leaf) -> RegistryRenewal:
-        """See :class:`INodes`."""
         if self._take(node_id, leaf, from_generation, from_generation + 1):
             return RegistryRenewal.RENEWED
         node = self.get(node_id)
@@ -120,7 +113,6 @@ class Nodes:
         return RegistryRenewal.CLONE
 
     def seen(self, node_id: str, at: float, version: str) -> None:
-        """See :class:`INodes`."""
         self._db.change(
             "UPDATE nodes SET last_seen = ?, version = ? WHERE id = ?", at, version, node_id
         )

@@ -24,7 +24,6 @@ class Origins:
     _db: Statements
 
     def accepted(self, rows: Sequence[AcceptedRow]) -> None:
-        """See :class:`IOrigins`."""
         for part in parts(rows, _ROWS):
             values = [
                 (one.seq, one.row_id, one.event_id, one.origin, one.spool_id, one.n) for one in part
@@ -40,7 +39,6 @@ class Origins:
                 raise AlreadyExists("store: a row of this place or event id is in the log")
 
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
-        """See :class:`IOrigins`."""
         found: set[str] = set()
         for part in parts(event_ids):
             rows = self._db.all(
@@ -50,7 +48,6 @@ class Origins:
         return frozenset(found)
 
     def uncovered(self, origin: str, spool_id: str, size: int) -> int | None:
-        """See :class:`IOrigins`."""
         # By the few newest records, not by all of the spool: the concatenation keeps its index out.
         row = self._db.one(
             "SELECT min(n) FROM audit_origins"
@@ -62,7 +59,6 @@ class Origins:
         return None if row is None else row[0]
 
     def seq(self, origin: str, spool_id: str, n: int) -> int | None:
-        """See :class:`IOrigins`."""
         row = self._db.one(
             "SELECT seq FROM audit_origins WHERE origin = ? AND spool_id = ? AND n = ?",
             origin,
@@ -74,7 +70,6 @@ class Origins:
     def discard(
         self, row_id: int, origin: str, spool_id: str, n: int, digest: bytes, at: float
     ) -> None:
-        """See :class:`IOrigins`."""
         self._db.write(
             "INSERT INTO outbox_discarded (queue_id, origin, spool_id, n, digest, discarded_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -87,7 +82,6 @@ class Origins:
         )
 
     def discarded(self, origin: str, spool_id: str, digests: Collection[bytes]) -> frozenset[bytes]:
-        """See :class:`IOrigins`."""
         found: set[bytes] = set()
         for part in parts(digests):
             rows = self._db.all(
@@ -101,7 +95,6 @@ class Origins:
         return frozenset(found)
 
     def reached(self, row_ids: Collection[int]) -> frozenset[int]:
-        """See :class:`IOrigins`."""
         found: set[int] = set()
         for part in parts(row_ids):
             for table in ("audit_origins", "outbox_discarded"):

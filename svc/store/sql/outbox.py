@@ -31,16 +31,16 @@ UNREADABLE = PersonalValue("", b"", "")
 def _queued(row: Row) -> QueuedRow:
     id, record, personal, key_id, signature, queued_at, hold, held_at = row
     return QueuedRow(
-        id,
-        SpoolRow(
-            bytes(record),
-            _personal(bytes(personal)),
-            bytes(key_id).decode("utf-8", "replace"),
-            bytes(signature),
+        id=id,
+        row=SpoolRow(
+            canonical=bytes(record),
+            personal=_personal(bytes(personal)),
+            key_id=bytes(key_id).decode("utf-8", "replace"),
+            signature=bytes(signature),
         ),
-        queued_at,
-        None if hold is None else Hold(hold),
-        held_at,
+        queued_at=queued_at,
+        hold=None if hold is None else Hold(hold),
+        held_at=held_at,
     )
 
 
@@ -72,7 +72,6 @@ class Outbox:
     _db: Statements
 
     def add(self, rows: Sequence[Offered], at: float) -> None:
-        """See :class:`IOutbox`."""
         taken = self._db.one(
             "UPDATE revisions SET value = value + ? WHERE name = 'outbox' RETURNING value",
             len(rows),
@@ -97,14 +96,12 @@ class Outbox:
             )
 
     def rows(self, after: int, limit: int) -> tuple[QueuedRow, ...]:
-        """See :class:`IOutbox`."""
         found = self._db.all(_SELECT + "WHERE id > ? ORDER BY id LIMIT ?", after, limit)
         return tuple(map(_queued, found))
 
     def waiting(
         self, after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
     ) -> tuple[QueuedRow, ...]:
-        """See :class:`IOutbox`."""
         found = self._db.all(
             "SELECT id, size FROM outbox WHERE hold IS NULL AND id > ? ORDER BY id LIMIT ?",
             after,
@@ -132,12 +129,10 @@ class Outbox:
         return tuple(map(_queued, rows))
 
     def unknown_keys(self) -> tuple[str, ...]:
-        """See :class:`IOutbox`."""
         rows = self._db.all("SELECT DISTINCT key_id FROM outbox WHERE hold = 'unknown_key'")
         return tuple(sorted(bytes(key).decode("utf-8", "replace") for (key,) in rows))
 
     def hold(self, row_id: int, why: Hold, at: float) -> bool:
-        """See :class:`IOutbox`."""
         fresh = self._db.change(
             "UPDATE outbox SET hold = ?, held_at = ? WHERE id = ? AND hold IS NULL",
             why.value,
@@ -149,14 +144,12 @@ class Outbox:
         return bool(fresh)
 
     def drop(self, row_ids: Collection[int]) -> int:
-        """See :class:`IOutbox`."""
         return sum(
             self._db.change(f"DELETE FROM outbox WHERE id IN ({marks(len(part))})", *part)
             for part in parts(row_ids)
         )
 
     def counts(self, origin: str | None = None) -> QueueCounts:
-        """See :class:`IOutbox`."""
         if origin is not None:
             row = self._db.one(
                 "SELECT count(*), coalesce(sum(size), 0) FROM outbox WHERE origin = ?", origin
@@ -166,9 +159,13 @@ class Outbox:
         held = self._db.one("SELECT count(*) FROM outbox WHERE hold IS NOT NULL")
         oldest = self._db.one("SELECT queued_at FROM outbox ORDER BY id LIMIT 1")
         assert row is not None and held is not None, "a count is always one row"
-        return QueueCounts(row[0], held[0], int(row[1]), None if oldest is None else oldest[0])
+        return QueueCounts(
+            rows=row[0],
+            held=held[0],
+            bytes=int(row[1]),
+            oldest=None if oldest is None else oldest[0],
+        )
 
     def ids(self, limit: int) -> tuple[int, ...]:
-        """See :class:`IOutbox`."""
         rows = self._db.all("SELECT id FROM outbox ORDER BY id LIMIT ?", limit)
         return tuple(id for (id,) in rows)

@@ -21,7 +21,6 @@ class People:
     _db: Statements
 
     def add(self, person: Person, at: float) -> None:
-        """See :class:`IPeople`."""
         self._require_groups(person.groups)
         added = self._db.change(
             "INSERT INTO persons (id, name, state, added_at, salt) VALUES (?, ?, ?, ?, ?)"
@@ -38,15 +37,12 @@ class People:
         next_revision(self._db)
 
     def get(self, person_id: str) -> Person | None:
-        """See :class:`IPeople`."""
         return self._person("WHERE id = ?", person_id)
 
     def named(self, name: str) -> Person | None:
-        """See :class:`IPeople`."""
         return self._person("WHERE name = ?", name)
 
     def all(self) -> tuple[Person, ...]:
-        """See :class:`IPeople`."""
         groups: dict[str, list[str]] = {}
         for person_id, group in self._db.all(
             "SELECT person_id, group_name FROM memberships ORDER BY person_id, group_name"
@@ -55,24 +51,25 @@ class People:
         rows = self._db.all("SELECT id, name, state, salt FROM persons ORDER BY name")
         return tuple(
             Person(
-                person_id, name, PersonState(state), tuple(groups.get(person_id, ())), bytes(salt)
+                id=person_id,
+                name=name,
+                state=PersonState(state),
+                groups=tuple(groups.get(person_id, ())),
+                salt=bytes(salt),
             )
             for person_id, name, state, salt in rows
         )
 
     def add_group(self, name: str, at: float) -> None:
-        """See :class:`IPeople`."""
         sql = "INSERT INTO person_groups (name, added_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
         if not self._db.change(sql, name, at):
             raise AlreadyExists("store: a group of this name is there")
         next_revision(self._db)
 
     def groups(self) -> tuple[str, ...]:
-        """See :class:`IPeople`."""
         return tuple(row[0] for row in self._db.all("SELECT name FROM person_groups ORDER BY name"))
 
     def set_groups(self, person_id: str, groups: Collection[str]) -> None:
-        """See :class:`IPeople`."""
         self._require_groups(groups)
         if self.get(person_id) is None:
             raise NoSuchRow("store: there is no such person")
@@ -81,7 +78,6 @@ class People:
         next_revision(self._db)
 
     def revoke(self, person_id: str, at: float) -> bool:
-        """See :class:`IPeople`."""
         changed = self._db.change(
             "UPDATE persons SET state = 'revoked', revoked_at = ?"
             " WHERE id = ? AND state = 'active'",
@@ -101,7 +97,11 @@ class People:
             "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", person_id
         )
         return Person(
-            person_id, name, PersonState(state), tuple(each[0] for each in groups), bytes(salt)
+            id=person_id,
+            name=name,
+            state=PersonState(state),
+            groups=tuple(each[0] for each in groups),
+            salt=bytes(salt),
         )
 
     def _join(self, person_id: str, groups: Collection[str]) -> None:

@@ -17,7 +17,14 @@ _SELECT = "SELECT version, text, sha256, author, created_at, activated_at FROM p
 
 def _version(row: Row) -> PolicyVersion:
     version, text, digest, author, created_at, activated_at = row
-    return PolicyVersion(version, text, bytes(digest), author, created_at, activated_at)
+    return PolicyVersion(
+        version=version,
+        text=text,
+        sha256=bytes(digest),
+        author=author,
+        created_at=created_at,
+        activated_at=activated_at,
+    )
 
 
 @implementer(IPolicies)
@@ -28,7 +35,6 @@ class Policies:
     _db: Statements
 
     def add(self, text: str, author: str, at: float) -> PolicyVersion:
-        """See :class:`IPolicies`."""
         row = self._db.one(
             "INSERT INTO policy_versions (version, text, sha256, author, created_at)"
             " VALUES ((SELECT coalesce(max(version), 0) + 1 FROM policy_versions), ?, ?, ?, ?)"
@@ -42,7 +48,6 @@ class Policies:
         return _version(row)
 
     def activate(self, version: int, at: float) -> PolicyVersion:
-        """See :class:`IPolicies`."""
         chosen = self.get(version)
         if chosen is None:
             raise NoSuchRow(f"store: there is no policy version {version}")
@@ -58,21 +63,17 @@ class Policies:
         return evolve(chosen, activated_at=at)
 
     def active(self) -> PolicyVersion | None:
-        """See :class:`IPolicies`."""
         row = self._db.one(_SELECT + "WHERE activated_at IS NOT NULL ORDER BY version DESC LIMIT 1")
         return None if row is None else _version(row)
 
     def get(self, version: int) -> PolicyVersion | None:
-        """See :class:`IPolicies`."""
         row = self._db.one(_SELECT + "WHERE version = ?", version)
         return None if row is None else _version(row)
 
     def newer(self, version: int, limit: int) -> tuple[PolicyVersion, ...]:
-        """See :class:`IPolicies`."""
         rows = self._db.all(_SELECT + "WHERE version > ? ORDER BY version LIMIT ?", version, limit)
         return tuple(map(_version, rows))
 
     def history(self, limit: int) -> tuple[PolicyVersion, ...]:
-        """See :class:`IPolicies`."""
         rows = self._db.all(_SELECT + "ORDER BY version DESC LIMIT ?", limit)
         return tuple(map(_version, rows))

@@ -18,19 +18,16 @@ class Schema:
     _db: Statements
 
     def applied(self) -> tuple[AppliedMigration, ...]:
-        """See :class:`ISchema`."""
         rows = self._db.all(
             "SELECT id, checksum, applied_at, binary_version FROM svc_migrations ORDER BY id"
         )
         return tuple(AppliedMigration(*row) for row in rows)
 
     def fact(self, name: str) -> str | None:
-        """See :class:`ISchema`."""
         row = self._db.one("SELECT value FROM store_facts WHERE name = ?", name)
         return None if row is None else str(row[0])
 
     def settle(self, name: str, value: str) -> str:
-        """See :class:`ISchema`."""
         self._db.change(
             "INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
             name,

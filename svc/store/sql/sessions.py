@@ -43,7 +43,6 @@ class Sessions:
     _db: Statements
 
     def insert(self, session: Session) -> None:
-        """See :class:`ISessions`."""
         added = self._db.change(
             f"INSERT INTO sessions ({_COLUMNS})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uid) DO NOTHING",
@@ -65,7 +64,6 @@ class Sessions:
             raise AlreadyExists("store: this session uid was used before")
 
     def end(self, uid: str, end: SessionEnd) -> ReportedEnd:
-        """See :class:`ISessions`."""
         ended = self._db.change(
             "UPDATE sessions SET state = ?, ended_at = ?, end_reason = ?, bytes_up = ?,"
             " bytes_down = ? WHERE uid = ? AND state = 'open'",
@@ -81,17 +79,14 @@ class Sessions:
         return ReportedEnd.UNKNOWN if self.get(uid) is None else ReportedEnd.ALREADY_ENDED
 
     def get(self, uid: str) -> Session | None:
-        """See :class:`ISessions`."""
         row = self._db.one(_SELECT + "WHERE uid = ?", uid)
         return None if row is None else _session(row)
 
     def open(self) -> tuple[Session, ...]:
-        """See :class:`ISessions`."""
         rows = self._db.all(_SELECT + "WHERE state = 'open' ORDER BY started_at, uid")
         return tuple(map(_session, rows))
 
     def open_of_proxy(self, proxy_id: str) -> tuple[Session, ...]:
-        """See :class:`ISessions`."""
         rows = self._db.all(
             _SELECT + "WHERE state = 'open' AND proxy_id = ? ORDER BY started_at, uid", proxy_id
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 from zope.interface import implementer
@@ -27,15 +28,21 @@ def _bytes(value: str | None) -> bytes | None:
     return None if value is None else bytes.fromhex(value)
 
 
-def _hole(form: list[object]) -> Hole:
+def _hole(form: list[Any]) -> Hole:
     first, last, before, after, since, told = form
     numbers = isinstance(first, int) and isinstance(last, int) and 0 < first <= last
     if not numbers or not isinstance(since, (int, float)) or not isinstance(told, bool):
         raise ValueError("not a hole")
-    texts = before, after
-    if not all(text is None or isinstance(text, str) for text in texts):
+    if not all(text is None or isinstance(text, str) for text in (before, after)):
         raise ValueError("not a hole")
-    return Hole(first, last, _bytes(before), _bytes(after), since, told)  # type: ignore[arg-type]
+    return Hole(
+        first=first,
+        last=last,
+        before=_bytes(before),
+        after=_bytes(after),
+        since=since,
+        told=told,
+    )
 
 
 def _memory(row: Row) -> SpoolMemory:
@@ -48,7 +55,9 @@ def _memory(row: Row) -> SpoolMemory:
             reason="spool_memory_broken",
         ) from None
     top = None if top is None else bytes(top)
-    return SpoolMemory(high, top, found, closed, bool(lost), given_up)
+    return SpoolMemory(
+        high=high, top=top, holes=found, closed=closed, lost=bool(lost), given_up=given_up
+    )
 
 
 @implementer(ISpools)
@@ -59,12 +68,10 @@ class Spools:
     _db: Statements
 
     def memory(self, origin: str, spool_id: str) -> SpoolMemory | None:
-        """See :class:`ISpools`."""
         row = self._db.one(_SELECT + "WHERE origin = ? AND spool_id = ?", origin, spool_id)
         return None if row is None else _memory(row)
 
     def keep(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
-        """See :class:`ISpools`."""
         holes = [
             [hole.first, hole.last, _hex(hole.before), _hex(hole.after), hole.since, hole.told]
             for hole in memory.holes
@@ -88,12 +95,10 @@ class Spools:
         )
 
     def unended(self, origin: str) -> Mapping[str, SpoolMemory]:
-        """See :class:`ISpools`."""
         rows = self._db.all(_SELECT + "WHERE origin = ? AND closed IS NULL AND lost = 0", origin)
         return {row[1]: _memory(row) for row in rows}
 
     def holed(self, before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
-        """See :class:`ISpools`."""
         rows = self._db.all(
             _SELECT + "WHERE holed_since <= ? ORDER BY holed_since, spool_id LIMIT ?",
             before,
@@ -102,7 +107,6 @@ class Spools:
         return tuple((row[0], row[1], _memory(row)) for row in rows)
 
     def queued(self, origin: str) -> Mapping[str, int]:
-        """See :class:`ISpools`."""
         rows = self._db.all(
             "SELECT spool_id, max(n) FROM outbox WHERE origin = ?"
             " AND (hold IS NULL OR hold = 'unknown_key') GROUP BY spool_id",
@@ -111,7 +115,6 @@ class Spools:
         return {spool_id: int(last) for spool_id, last in rows}
 
     def queued_through(self, origin: str, spool_id: str, n: int) -> int:
-        """See :class:`ISpools`."""
         row = self._db.one(
             "SELECT count(DISTINCT n), max(n) FROM outbox"
             " WHERE origin = ? AND spool_id = ? AND n > ?",
@@ -136,7 +139,6 @@ class Spools:
         return n
 
     def there(self, offered: Sequence[Offered]) -> frozenset[bytes]:
-        """See :class:`ISpools`."""
         wanted = {(one.origin, one.spool_id, one.n, row_digest(one.row)) for one in offered}
         found: set[tuple[str, str, int, bytes]] = set()
         for part in parts({digest for *_, digest in wanted}):

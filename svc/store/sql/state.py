@@ -18,14 +18,14 @@ from svc.store.sql.statements import Row, Statements
 def _row(row: Row) -> StateRow:
     n, seq, prev_hash, link_hash, canonical, key_id, signature, certificate = row
     return StateRow(
-        n,
-        seq,
-        bytes(prev_hash or b""),
-        bytes(link_hash or b""),
-        (canonical or "").encode("utf-8"),
-        key_id,
-        bytes(signature),
-        bytes(certificate or b""),
+        n=n,
+        seq=seq,
+        prev_hash=bytes(prev_hash or b""),
+        hash=bytes(link_hash or b""),
+        canonical=(canonical or "").encode("utf-8"),
+        key_id=key_id,
+        signature=bytes(signature),
+        certificate=bytes(certificate or b""),
     )
 
 
@@ -37,7 +37,6 @@ class StateLog:
     _db: Statements
 
     def append(self, n: int, seq: int, key_id: str, signature: bytes, certificate: bytes) -> None:
-        """See :class:`IStateLog`."""
         self._db.change(
             "INSERT INTO state_signers (key_id, certificate) VALUES (?, ?)"
             " ON CONFLICT (key_id) DO NOTHING",
@@ -56,12 +55,10 @@ class StateLog:
             raise AlreadyExists("store: a state record of this number is there")
 
     def tip(self) -> int:
-        """See :class:`IStateLog`."""
         row = self._db.one("SELECT max(n) FROM state_changes")
         return 0 if row is None or row[0] is None else int(row[0])
 
     def head(self) -> StateHead:
-        """See :class:`IStateLog`."""
         row = self._db.one(
             "SELECT s.n, s.seq, a.hash FROM state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
             " ORDER BY s.n DESC LIMIT 1"
@@ -69,7 +66,6 @@ class StateLog:
         return StateHead() if row is None else StateHead(row[0], row[1], bytes(row[2] or b""))
 
     def since(self, n: int, limit: int) -> tuple[StateRow, ...]:
-        """See :class:`IStateLog`."""
         rows = self._db.all(
             "SELECT s.n, s.seq, a.prev_hash, a.hash, a.canonical, s.key_id, s.signature,"
             " k.certificate FROM state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"

@@ -18,12 +18,12 @@ _COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"
 def _token(row: Row) -> TokenRecord:
     token_id, secret_sha256, role, expires_at, bound_to, names = row
     return TokenRecord(
-        token_id,
-        bytes(secret_sha256),
-        TokenRole(role),
-        expires_at,
-        bound_to,
-        tuple(names.split()),
+        id=token_id,
+        secret_sha256=bytes(secret_sha256),
+        role=TokenRole(role),
+        expires_at=expires_at,
+        bound_to=bound_to,
+        names=tuple(names.split()),
     )
 
 
@@ -35,7 +35,6 @@ class Tokens:
     _db: Statements
 
     def add(self, token: TokenRecord, at: float) -> None:
-        """See :class:`ITokens`."""
         added = self._db.change(
             "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at,"
             " public_names) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
@@ -51,7 +50,6 @@ class Tokens:
             raise AlreadyExists("store: a join token of this id is there")
 
     def spend(self, token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
-        """See :class:`ITokens`."""
         row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
         if row is None:
             return SpentToken(Spending.UNKNOWN)
@@ -66,7 +64,6 @@ class Tokens:
         return SpentToken(Spending.SPENT if won else Spending.ALREADY_SPENT, token)
 
     def waiting(self, at: float) -> tuple[TokenRecord, ...]:
-        """See :class:`ITokens`."""
         rows = self._db.all(
             f"SELECT {_COLUMNS} FROM join_tokens WHERE spent_at IS NULL AND expires_at > ?"
             " ORDER BY expires_at, id",
@@ -75,19 +72,16 @@ class Tokens:
         return tuple(map(_token, rows))
 
     def get(self, token_id: str) -> KeptToken | None:
-        """See :class:`ITokens`."""
         row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
         return None if row is None else KeptToken(_token(row[1:]), row[0])
 
     def unexpired(self, at: float) -> tuple[KeptToken, ...]:
-        """See :class:`ITokens`."""
         rows = self._db.all(
             f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE expires_at > ? ORDER BY id", at
         )
         return tuple(KeptToken(_token(row[1:]), row[0]) for row in rows)
 
     def withdraw(self, token_id: str, at: float) -> bool:
-        """See :class:`ITokens`."""
         good = self._db.one(
             "SELECT 1 FROM join_tokens WHERE id = ? AND expires_at > ?", token_id, at
         )

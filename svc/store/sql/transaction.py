@@ -54,7 +54,7 @@ class Transaction:
         self.inventories = Inventories(db)
         self.policies = Policies(db)
         self.sessions = Sessions(db)
-        self.audit = AuditLog(db, chain_hash, head, appended)
+        self.audit = AuditLog(db=db, chain_hash=chain_hash, memory=head, appended=appended)
         self.repair = LogRepair(db, head)
         self.heads = Heads(db)
         self.keyrings = Keyrings(db)

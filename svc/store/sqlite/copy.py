@@ -75,11 +75,11 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
     parents = {row[2] for row in connection.execute(f"PRAGMA foreign_key_list({name})")}
     keys = sorted((key, column) for column, _, key in columns if key)
     return Table(
-        name,
-        tuple(column for column, _, _ in columns),
-        tuple(_KINDS[kind] for _, kind, _ in columns),
-        tuple(column for _, column in keys),
-        frozenset(parents),
+        name=name,
+        columns=tuple(column for column, _, _ in columns),
+        kinds=tuple(_KINDS[kind] for _, kind, _ in columns),
+        key=tuple(column for _, column in keys),
+        parents=frozenset(parents),
     )
 
 
@@ -100,7 +100,6 @@ class SqliteCopy:
         self.tx = Transaction(self.statements, self._chain_hash)
 
     def lines(self, stamp: Json) -> Iterator[bytes]:
-        """See :class:`IStoreCopy`."""
         writer = CopyWriter(self, read_ledger(self._connection))
         self.rows = writer.rows
         try:
@@ -138,7 +137,6 @@ class SqliteFilling:
         self.tx = Transaction(self.statements, self._chain_hash)
 
     def fill(self, lines: Iterable[bytes]) -> CopyHead:
-        """See :class:`IStoreFilling`."""
         try:
             head = fill(self, lines, self._migrations)
             wrong = self._connection.execute("PRAGMA foreign_key_check").fetchone()
@@ -162,7 +160,6 @@ class SqliteFilling:
         )
 
     def commit(self) -> None:
-        """See :class:`IStoreFilling`."""
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -216,7 +213,12 @@ class SqliteCopies:
             create_private(self.path + STAGED)
             with _closing(open_filling(self.path + STAGED)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                yield SqliteFilling(connection, migrations, self.chain_hash, self.path)
+                yield SqliteFilling(
+                    connection=connection,
+                    migrations=migrations,
+                    chain_hash=self.chain_hash,
+                    path=self.path,
+                )
         finally:
             self._clear()
             lock.release()

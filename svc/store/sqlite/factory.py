@@ -59,11 +59,9 @@ class SqliteFactory:
     folder: Callable[[], Path] = field(default=migrations_folder)
 
     def check(self, url: str) -> None:
-        """See :class:`IStoreFactory`."""
         store_path(url)
 
     def migration_status(self, url: str) -> MigrationStatus:
-        """See :class:`IStoreFactory`."""
         path, migrations = store_path(url), self._migrations()
         if not os.path.exists(path):
             return status_of(migrations, ())
@@ -80,7 +78,6 @@ class SqliteFactory:
         monotonic: Callable[[], float],
         wait_secs: float = 120.0,
     ) -> MigrationReport:
-        """See :class:`IStoreFactory`."""
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         before = self.migration_status(url)
@@ -105,7 +102,6 @@ class SqliteFactory:
         now: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> Rehearsal:
-        """See :class:`IRehearser`."""
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         status = self.migration_status(url)
@@ -117,7 +113,6 @@ class SqliteFactory:
             raise unavailable(error, "rehearse") or error from error
 
     def open(self, url: str, needs: StoreNeeds) -> IStore:
-        """See :class:`IStoreFactory`."""
         path, migrations = store_path(url), self._migrations()
         require_private(path)
         self.migration_status(url).require_current()
@@ -150,30 +145,25 @@ class SqliteFactory:
             raise
 
     def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
-        """See :class:`IStoreFactory`."""
         path = store_path(url)
         if not os.path.exists(path):
             raise StoreUnavailable(f"store: there is no {path}")
         return GlanceStore(Glance(path), chain_hash)
 
     def files(self, url: str) -> Sequence[str]:
-        """See :class:`IStoreCopies`."""
         return files(store_path(url))
 
     def is_there(self, url: str) -> bool:
-        """See :class:`IStoreCopies`."""
         return os.path.lexists(store_path(url))
 
     def copied(
         self, url: str, chain_hash: ChainHash, now: Callable[[], float], alone: bool
     ) -> AbstractContextManager[SqliteCopy]:
-        """See :class:`IStoreCopies`."""
         return SqliteCopies(store_path(url), chain_hash, now).copied(alone)
 
     def filled(
         self, url: str, chain_hash: ChainHash, now: Callable[[], float]
     ) -> AbstractContextManager[SqliteFilling]:
-        """See :class:`IStoreCopies`."""
         return SqliteCopies(store_path(url), chain_hash, now).filled(self._migrations())
 
     def open_memory(self, needs: StoreNeeds, binary_version: str = "memory") -> MemoryStore:

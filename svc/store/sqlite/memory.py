@@ -18,7 +18,9 @@ def memory_store(
 ) -> MemoryStore:
     """A migrated, empty store; every ``run`` and ``read`` has its answer at once."""
     clock: Any = Clock()  # nobody waits for an answer that is there at once
-    needs = StoreNeeds(clock, clock.seconds, _at_once, chain_hash)
+    needs = StoreNeeds(
+        clock=clock, now=clock.seconds, call_from_thread=_at_once, chain_hash=chain_hash
+    )
     if crash_point is not None:
         needs = evolve(needs, crash_point=crash_point)
     return SqliteFactory().open_memory(needs)

@@ -38,13 +38,15 @@ def file_store(
     Called with the lock held, which is let go when both threads have ended; the
     connections are opened when first needed.
     """
-    writing = WriteBatch(open_to_write, needs.chain_hash, needs.crash_point, file)
+    writing = WriteBatch(
+        reopen=open_to_write, chain_hash=needs.chain_hash, crash_point=needs.crash_point, file=file
+    )
     reading = ReadBatch(open_to_read, needs.chain_hash, file=file)
     writer = Worker(writing, needs.call_from_thread, needs.crash_point)
     reader = Worker(reading, needs.call_from_thread, _nothing)
     writer.start("svc-store-writer")
     reader.start("svc-store-reader")
-    return ThreadedStore(needs, writer, reader, lock.release)
+    return ThreadedStore(needs=needs, writer=writer, reader=reader, release=lock.release)
 
 
 @implementer(IStore)
@@ -65,15 +67,12 @@ class MemoryStore:
         return cls(writing, reading, needs.crash_point)
 
     async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IStore`."""
         return await self._ask(self._writing, desc, fn)
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
         return await self._ask(self._reading, desc, fn)
 
     async def close(self) -> None:
-        """See :class:`IReadOnlyStore`."""
         self._closed = True
         self._reading.close()
         self._writing.close()
@@ -100,7 +99,6 @@ class GlanceStore:
     _chain_hash: ChainHash
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        """See :class:`IReadOnlyStore`."""
         try:
             return self._glance.look(
                 lambda connection: fn(Transaction(SqliteStatements(connection), self._chain_hash))

@@ -24,8 +24,23 @@ from svc.model.cluster.node import (
 from svc.model.cluster.person import IssuedCertificate, Person, PersonState
 from svc.model.cluster.resource import Resource, Undeclared
 
-TOKEN = TokenRecord("t1", b"s" * 32, TokenRole.PROXY, 100.0, "edge1", ("a.example", "b.example"))
-NODE = Node("n1", "edge1", "connector", b"k" * 32, b"a" * 32, Leaf("01", b"k" * 32, 500.0), 10.0)
+TOKEN = TokenRecord(
+    id="t1",
+    secret_sha256=b"s" * 32,
+    role=TokenRole.PROXY,
+    expires_at=100.0,
+    bound_to="edge1",
+    names=("a.example", "b.example"),
+)
+NODE = Node(
+    id="n1",
+    name="edge1",
+    role="connector",
+    key_sha256=b"k" * 32,
+    audit_key=b"a" * 32,
+    leaf=Leaf("01", b"k" * 32, 500.0),
+    enrolled_at=10.0,
+)
 NODE = evolve(NODE, names=("a.example", "b.example"))
 OTHER = evolve(NODE, id="n2", name="edge2", audit_key=b"b" * 32)
 PERSON = Person("p1", "ada", groups=("dev", "ops"), salt=b"salt")
@@ -238,8 +253,12 @@ class FacetContract:
 
     async def test_certificates(self: Any) -> None:
         """A certificate belongs to a known person, is kept once and revoked once."""
-        old = IssuedCertificate(b"1" * 32, "01", "p1", 1.0, 50.0)
-        new = IssuedCertificate(b"2" * 32, "02", "p1", 2.0, 60.0)
+        old = IssuedCertificate(
+            sha256=b"1" * 32, serial="01", person_id="p1", issued_at=1.0, expires=50.0
+        )
+        new = IssuedCertificate(
+            sha256=b"2" * 32, serial="02", person_id="p1", issued_at=2.0, expires=60.0
+        )
         await self.store.run("add", _people)
         for each in (old, new):
             await self.store.run("issue", lambda tx, c=each: tx.certificates.issued(c))
@@ -287,10 +306,16 @@ class FacetContract:
 
         def register(tx: ITransaction) -> Any:
             registered_nodes(tx)
-            tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
-            tx.catalog.registered("n1", ["db1"], [Undeclared("old", "tcp", "n1", 5.0)], 5.0)
-            tx.catalog.registered("n2", [], [Undeclared("web", "ssh", "n2", 6.0)], 6.0)
-            tx.catalog.registered("n1", ["db1"], [Undeclared("ssh1", "ssh", "n1", 7.0)], 7.0)
+            tx.catalog.add(Resource(id="db1", kind="tcp", labels={}, assigned_to="n1"), 1.0)
+            tx.catalog.registered(
+                "n1", ["db1"], [Undeclared(id="old", kind="tcp", node_id="n1", seen_at=5.0)], 5.0
+            )
+            tx.catalog.registered(
+                "n2", [], [Undeclared(id="web", kind="ssh", node_id="n2", seen_at=6.0)], 6.0
+            )
+            tx.catalog.registered(
+                "n1", ["db1"], [Undeclared(id="ssh1", kind="ssh", node_id="n1", seen_at=7.0)], 7.0
+            )
             return tx.catalog.get("db1"), tx.catalog.undeclared()
 
         resource, undeclared = await self.store.run("register", register)

@@ -22,7 +22,13 @@ class InventoryContract:
     async def test_expected_keys_are_used_once(self: Any) -> None:
         """A key is expected once, found by itself, and used by one of any number of attempts."""
         wanted = ExpectedKey(
-            "e1", TokenRole.PROXY, "edge1", b"k" * 32, "local:0", 100.0, ("a.example",)
+            id="e1",
+            role=TokenRole.PROXY,
+            name="edge1",
+            key_sha256=b"k" * 32,
+            issuer="local:0",
+            expires_at=100.0,
+            names=("a.example",),
         )
 
         def use(tx: ITransaction) -> Any:
@@ -60,7 +66,14 @@ class InventoryContract:
         self.assertEqual(
             bindings,
             tuple(
-                Binding("first.db1", node, told[at].revision, count, count == 4, at + 1.0)
+                Binding(
+                    identity="first.db1",
+                    node_id=node,
+                    revision=told[at].revision,
+                    assignment_revision=count,
+                    is_current=count == 4,
+                    bound_at=at + 1.0,
+                )
                 for count, (at, node) in enumerate(((1, "n1"), (3, "n2"), (4, None), (5, "n2")), 1)
             ),
         )
@@ -76,7 +89,9 @@ class InventoryContract:
             )
             counts = [dict(tx.inventories.all())]
             for step in (
-                lambda: tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0),
+                lambda: tx.catalog.add(
+                    Resource(id="db1", kind="tcp", labels={}, assigned_to="n1"), 1.0
+                ),
                 lambda: tx.catalog.add(Resource("db2", "tcp"), 1.0),
                 lambda: tx.catalog.registered("n1", ["db1"], [], 2.0),
                 lambda: tx.catalog.assign("db1", "n1", 3.0),
@@ -99,11 +114,11 @@ class InventoryContract:
 
     async def test_identities_end(self: Any) -> None:
         """What is added again under the same id is another, with no binding of the former."""
-        again = Resource("db1", "ssh", {}, "n2", identity="second")
+        again = Resource(id="db1", kind="ssh", labels={}, assigned_to="n2", identity="second")
 
         def renew(tx: ITransaction) -> Any:
             registered_nodes(tx)
-            tx.catalog.add(Resource("db1", "tcp", {}, "n1"), 1.0)
+            tx.catalog.add(Resource(id="db1", kind="tcp", labels={}, assigned_to="n1"), 1.0)
             return tx.catalog.remove("db1", 2.0), tx.catalog.add(again, 3.0), tx.catalog.get("db1")
 
         removed, added, found = await self.store.run("renew", renew)

@@ -17,7 +17,16 @@ from svc.model.cluster.key_revision import KeyState
 from svc.model.cluster.lease import LeaderLease, Member
 from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
 
-SESSION = Session("u1", "p1", "db1", "tcp", "n1", "x1", "d1", 20.0)
+SESSION = Session(
+    uid="u1",
+    person_id="p1",
+    resource_id="db1",
+    kind="tcp",
+    connector_id="n1",
+    proxy_id="x1",
+    decision_id="d1",
+    started_at=20.0,
+)
 
 
 class LedgerContract:
@@ -70,7 +79,9 @@ class LedgerContract:
             tx.sessions.insert(SESSION)
             lost = SessionEnd(50.0, "authority_restarted", state=SessionState.ABANDONED)
             told = [
-                tx.sessions.end("u1", SessionEnd(40.0, "closed", 7, 9)),
+                tx.sessions.end(
+                    "u1", SessionEnd(at=40.0, reason="closed", bytes_up=7, bytes_down=9)
+                ),
                 tx.sessions.end("u1", lost),
             ]
             told.append(tx.sessions.end("u9", lost))
@@ -195,22 +206,26 @@ class LedgerContract:
             free = tx.lease.held()
             self.assertEqual(free, LeaderLease())
             mine = tx.lease.take("n1", "i1", free)
-            assert mine == LeaderLease(1, "n1", "i1", 0)
+            assert mine == LeaderLease(epoch=1, owner="n1", instance="i1", beats=0)
             self.assertIsNone(tx.lease.take("n2", "i2", free), "it is not as seen any more")
             later = tx.lease.beat(mine)
-            assert later == LeaderLease(1, "n1", "i1", 1)
+            assert later == LeaderLease(epoch=1, owner="n1", instance="i1", beats=1)
             self.assertIsNone(tx.lease.beat(mine), "that beat was counted")
             self.assertIsNone(tx.lease.take("n2", "i2", mine), "it has beaten since")
             tx.lease.require(mine)
             theirs = tx.lease.take("n2", "i2", later)
-            assert theirs == LeaderLease(2, "n2", "i2", 0)
+            assert theirs == LeaderLease(epoch=2, owner="n2", instance="i2", beats=0)
             self.assertFalse(tx.lease.leave(later))
             self.assertEqual(tx.lease.held(), theirs)
             self.assertTrue(tx.lease.leave(theirs))
             self.assertEqual(tx.lease.held(), LeaderLease(2))
 
         await self.store.run("lease", story)
-        for lease in (LeaderLease(1, "n1", "i1", 1), LeaderLease(2, "n2", "i2"), LeaderLease(2)):
+        for lease in (
+            LeaderLease(epoch=1, owner="n1", instance="i1", beats=1),
+            LeaderLease(2, "n2", "i2"),
+            LeaderLease(2),
+        ):
             with self.assertRaises(LeaseLost):
                 await self.store.run("write", lambda tx, one=lease: tx.lease.require(one))
 
@@ -246,7 +261,7 @@ class LedgerContract:
             self.assertTrue(tx.lease.appear(b, None))
             self.assertTrue(tx.lease.appear(a, None))
             self.assertFalse(tx.lease.appear(Member("a", "n9", "i9"), None), "it is there")
-            later = Member("a", "n1", "i1", 1)
+            later = Member(owner="a", node_id="n1", instance="i1", beats=1)
             self.assertTrue(tx.lease.appear(later, a))
             self.assertFalse(tx.lease.appear(Member("a", "n9", "i9"), a), "it has beaten since")
             self.assertEqual(tx.lease.members(), [later, b])
@@ -297,7 +312,14 @@ class LedgerContract:
 
         row = rows[1]
         second = StateRow(
-            2, 2, row.prev_hash, row.hash, row.canonical, "k1", b"signature 2", b"DER"
+            n=2,
+            seq=2,
+            prev_hash=row.prev_hash,
+            hash=row.hash,
+            canonical=row.canonical,
+            key_id="k1",
+            signature=b"signature 2",
+            certificate=b"DER",
         )
         head = StateHead(3, 3, rows[2].hash)
         self.assertEqual(await self.store.read("look", look), (3, head, (second,), 3))

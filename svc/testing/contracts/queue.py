@@ -17,15 +17,18 @@ from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolRow, row_digest
 
 ROW = SpoolRow(
-    b'{"a":"\xc3\xa9"}', (PersonalValue("p", bytes(16), '"x\\u0000\xe9"'),), "k1", b"\0sig"
+    canonical=b'{"a":"\xc3\xa9"}',
+    personal=(PersonalValue("p", bytes(16), '"x\\u0000\xe9"'),),
+    key_id="k1",
+    signature=b"\0sig",
 )
-BARE = SpoolRow(b"\xff no record", (), "", b"")
-OFFERED = Offered(ROW, "o1", "s1", 1)
+BARE = SpoolRow(canonical=b"\xff no record", personal=(), key_id="", signature=b"")
+OFFERED = Offered(row=ROW, origin="o1", spool_id="s1", n=1)
 
 
 def offered(n: int, row: SpoolRow = ROW, origin: str = "o1", spool_id: str = "s1") -> Offered:
     """A row at that place."""
-    return Offered(row, origin, spool_id, n)
+    return Offered(row=row, origin=origin, spool_id=spool_id, n=n)
 
 
 class QueueContract:
@@ -101,7 +104,7 @@ class QueueContract:
 
     async def test_memories_of_spools(self: Any) -> None:
         """A memory comes back as it was kept; spools that ended or have a hole are found."""
-        hole = Hole(3, 4, b"b" * 32, None, 7.5)
+        hole = Hole(first=3, last=4, before=b"b" * 32, after=None, since=7.5)
         told = evolve(hole, first=6, last=6, before=None, after=b"a" * 32, told=True)
         memories = {
             "s1": SpoolMemory(9, b"t" * 32, (hole, told), given_up=1),
@@ -153,7 +156,13 @@ class QueueContract:
         def story(tx: ITransaction) -> None:
             tx.outbox.add([*others, OFFERED, offered(3, BARE)], 5.0)
             link = tx.audit.append(ROW.canonical, signature=logged.row.signature)
-            tx.origins.accepted([AcceptedRow(99, link.seq, "e1", "o1", "s1", 2)])
+            tx.origins.accepted(
+                [
+                    AcceptedRow(
+                        row_id=99, seq=link.seq, event_id="e1", origin="o1", spool_id="s1", n=2
+                    )
+                ]
+            )
 
         await self.store.run("story", story)
         strange = [
@@ -182,13 +191,30 @@ class QueueContract:
             for n, row in enumerate(rows[:2], 1):
                 signature = row.row.signature if n == 1 else b""
                 link = tx.audit.append(row.row.canonical, signature=signature)
-                tx.origins.accepted([AcceptedRow(row.id, link.seq, f"e{n}", "o1", "s1", n)])
+                tx.origins.accepted(
+                    [
+                        AcceptedRow(
+                            row_id=row.id,
+                            seq=link.seq,
+                            event_id=f"e{n}",
+                            origin="o1",
+                            spool_id="s1",
+                            n=n,
+                        )
+                    ]
+                )
                 tx.outbox.drop([row.id])
             tx.origins.discard(rows[2].id, "o1", "s1", 3, b"d" * 32, 6.0)
             tx.outbox.drop([rows[2].id])
             # The same place of another origin's spool is another place.
             link = tx.audit.append(b"{}", signature=b"s")
-            tx.origins.accepted([AcceptedRow(98, link.seq, "e8", "o2", "s1", 1)])
+            tx.origins.accepted(
+                [
+                    AcceptedRow(
+                        row_id=98, seq=link.seq, event_id="e8", origin="o2", spool_id="s1", n=1
+                    )
+                ]
+            )
             return rows
 
         rows = await self.store.run("story", story)
@@ -216,6 +242,15 @@ class QueueContract:
                 await self.store.run(
                     "again",
                     lambda tx, n=place, e=event_id: tx.origins.accepted(
-                        [AcceptedRow(rows[3].id, tx.audit.append(b"{}").seq, e, "o1", "s1", n)]
+                        [
+                            AcceptedRow(
+                                row_id=rows[3].id,
+                                seq=tx.audit.append(b"{}").seq,
+                                event_id=e,
+                                origin="o1",
+                                spool_id="s1",
+                                n=n,
+                            )
+                        ]
                     ),
                 )

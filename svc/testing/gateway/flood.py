@@ -72,11 +72,13 @@ class Flood:
 
 async def flood(reactor: Any, wanted: Namespace) -> None:
     """Ask until everything is asked."""
-    runtime = Runtime(reactor, time.time, os.urandom, os.environ)
+    runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
     channel = await side.connect()
     wish = SessionIntent(wanted.resource, side.kinds.by_name["tcp"])
-    made = Flood(channel, side.dialer(lambda: channel), wish, wanted.calls)
+    made = Flood(
+        channel=channel, dialer=side.dialer(lambda: channel), wish=wish, calls=wanted.calls
+    )
     telling = task.LoopingCall(made.tell)
     telling.clock = reactor
     telling.start(1.0)
@@ -97,7 +99,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
 def start_flood(person: GatewayPerson, resource: str, *words: str) -> Child:
     """Start it as this person."""
     command = [sys.executable, "-m", "svc.testing.gateway.flood", resource, *words]
-    child = Child("flood", command, person.home, person.home / "flood.log")
+    child = Child(name="flood", words=command, home=person.home, log=person.home / "flood.log")
     child.start()
     return child
 

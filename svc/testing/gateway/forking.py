@@ -116,7 +116,7 @@ def fork(
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         handle = None  # it has ended already
-    return Forked(words, pid, told, handle)
+    return Forked(words=words, pid=pid, told=told, handle=handle)
 
 
 @frozen

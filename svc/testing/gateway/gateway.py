@@ -256,7 +256,9 @@ class Gateway:
         environ = {"SVC_LOG_FORMAT": "json", **self.environ.get(name, {})}
         words = svc_command("--config", str(self.files.config(name)), role or name)
         log = self.directory / f"{name}.log"
-        self.roles[name] = Child(name, words, self.directory, log, environ)
+        self.roles[name] = Child(
+            name=name, words=words, home=self.directory, log=log, environ=environ
+        )
         return self.roles[name]
 
     def clone(self, name: str, new: str) -> None:
@@ -330,7 +332,12 @@ def init_gateway(
     """What ``svc init`` has made, with nothing started; see :func:`make_gateway`."""
     directory = Path(tempfile.mkdtemp(prefix="svc-"))
     cluster = f"t{os.urandom(4).hex()}.example"
-    files = Files(directory / "gate", cluster, {**SHORT, **(numbers or {})}, layout)
+    files = Files(
+        directory=directory / "gate",
+        cluster=cluster,
+        numbers={**SHORT, **(numbers or {})},
+        layout=layout,
+    )
     more = {role: dict(each) for role, each in (environ or {}).items()}
     gateway = Gateway(directory, files, more)
     atexit.register(gateway.end)

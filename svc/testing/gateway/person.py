@@ -49,11 +49,11 @@ class GatewayPerson:
         """Start the resident (again), and wait for local endpoints of these resources."""
         if self.resident is None:
             self.resident = Child(
-                f"up-{self.name}",
-                svc_command("up"),
-                self.home,
-                self.home / "up.log",
-                {"SVC_LOG_FORMAT": "json"},
+                name=f"up-{self.name}",
+                words=svc_command("up"),
+                home=self.home,
+                log=self.home / "up.log",
+                environ={"SVC_LOG_FORMAT": "json"},
             )
         self.resident.start()
         for resource in resources:

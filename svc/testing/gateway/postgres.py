@@ -106,7 +106,7 @@ class PostgresServer:
             if not _is_reachable(programs):
                 programs = _copied(programs, directory / "programs")
             os.chown(directory, user.pw_uid, user.pw_gid)
-        server = cls(programs, directory, settings, user)
+        server = cls(programs=programs, directory=directory, settings=settings, user=user)
         try:
             server._initialise()
         except BaseException:

@@ -114,7 +114,9 @@ def run(
             raise
         said.seek(0)
         told.seek(0)
-        return Ran(tuple(words), status, _text(said.read()), _text(told.read()))
+        return Ran(
+            words=tuple(words), status=status, stdout=_text(said.read()), stderr=_text(told.read())
+        )
 
 
 def begun(

@@ -32,21 +32,28 @@ class ExchangeTests(SynchronousTestCase):
 
     def exchange(self, keeper: MemoryHeads, cluster: str = "demo.example") -> HeadExchange:
         """One Authority's part."""
-        return HeadExchange(self.store, keeper, judge, cluster, "log", run_inline)
+        return HeadExchange(
+            store=self.store,
+            keeper=keeper,
+            verify_head=judge,
+            cluster=cluster,
+            log_id="log",
+            run_blocking=run_inline,
+        )
 
     def writer(self, keeper: MemoryHeads, share: Any = None) -> HeadWriter:
         """Whoever signs, and shares what it signs."""
         return HeadWriter(
-            self.log,
-            keeper,
-            ANCHOR,
-            judge,
-            "demo.example",
-            "log",
-            "a" * 26,
-            self.clock,
-            self.clock.seconds,
-            self.tasks,
+            chain=self.log,
+            keeper=keeper,
+            key=ANCHOR,
+            verify_head=judge,
+            cluster="demo.example",
+            log_id="log",
+            leader="a" * 26,
+            clock=self.clock,
+            now=self.clock.seconds,
+            tasks=self.tasks,
             share=share or self.exchange(keeper).share,
         )
 

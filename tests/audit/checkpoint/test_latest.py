@@ -28,7 +28,9 @@ class GreatestTests(SynchronousTestCase):
         self.greatest = self.opened()
 
     def opened(self) -> LatestCheckpoint:
-        greatest = LatestCheckpoint(self.path, judge, "demo.example", "log")
+        greatest = LatestCheckpoint(
+            path=self.path, judge=judge, cluster="demo.example", log_id="log"
+        )
         greatest.load()
         return greatest
 

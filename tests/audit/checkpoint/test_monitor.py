@@ -53,9 +53,17 @@ class WatchCase(SynchronousTestCase):
         self.start(self.watch)
 
     def made(self, **more: Any) -> LogWatch:
-        greatest = LatestCheckpoint(self.path, self.judge, "demo.example", "log")
+        greatest = LatestCheckpoint(
+            path=self.path, judge=self.judge, cluster="demo.example", log_id="log"
+        )
         return LogWatch(
-            self.log, self.keeper, greatest, self.judge, self.clock, told=self.told.append, **more
+            chain=self.log,
+            keeper=self.keeper,
+            greatest=greatest,
+            judge=self.judge,
+            clock=self.clock,
+            told=self.told.append,
+            **more,
         )
 
     def start(self, watch: LogWatch) -> None:

@@ -40,16 +40,16 @@ class HeadWriterTests(SynchronousTestCase):
     def writer(self, cluster: str = "demo.example", **numbers: Any) -> HeadWriter:
         """A writer over the log, not started."""
         return HeadWriter(
-            self.log,
-            self.keeper,
-            ANCHOR,
-            judge,
-            cluster,
-            "log",
-            "a" * 26,
-            self.clock,
-            self.clock.seconds,
-            self.tasks,
+            chain=self.log,
+            keeper=self.keeper,
+            key=ANCHOR,
+            verify_head=judge,
+            cluster=cluster,
+            log_id="log",
+            leader="a" * 26,
+            clock=self.clock,
+            now=self.clock.seconds,
+            tasks=self.tasks,
             told=self.told.append,
             **numbers,
         )

@@ -36,7 +36,9 @@ class Story:
         for _ in range(count):
             self.made += 1
             link = self.made.to_bytes(32, "big")
-            self.log.append(ChainRow(len(self.log) + 1, self.end.hash, link, b"{}"))
+            self.log.append(
+                ChainRow(seq=len(self.log) + 1, prev_hash=self.end.hash, hash=link, canonical=b"{}")
+            )
 
     def write(self, count: int, outcome: str) -> None:
         """One transaction of ours; what became of it, and whether we heard."""

@@ -103,7 +103,12 @@ class VerifyTests(ChainCase):
         """A row with a good hash that holds no record is a failure, not the end."""
         for junk in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
             last = self.rows[-1]
-            row = ChainRow(ROWS + 1, last.hash, chain_hash(ROWS + 1, last.hash, junk), junk)
+            row = ChainRow(
+                seq=ROWS + 1,
+                prev_hash=last.hash,
+                hash=chain_hash(ROWS + 1, last.hash, junk),
+                canonical=junk,
+            )
             self.assertFault(ROWS + 1, "record", [*self.rows, row])
 
     def test_erased(self) -> None:

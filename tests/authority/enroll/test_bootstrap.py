@@ -35,17 +35,22 @@ class JoinTests(SynchronousTestCase):
         self.desk = CertificateIssuer(house.world.keys)
         self.sent_at_ms = 0
         self.enrollment = Enrollment(
-            self.desk, house.knowledge, house.store, house.recorder, house.now, house.clock
+            desk=self.desk,
+            knowledge=house.knowledge,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            clock=house.clock,
         )
         self.members = MemberAdmin(
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.now,
-            house.entropy,
-            "ab" * 32,
-            3600.0,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            entropy=house.entropy,
+            ca_pin="ab" * 32,
+            token_secs=3600.0,
         )
 
     def token(self, name: str = "edge2", role: str = "proxy", names: Any = (), ttl: int = 0) -> str:
@@ -339,14 +344,14 @@ class RenewalTests(SynchronousTestCase):
         self.house = house = House()
         self.revoked: list[str] = []
         self.desk = NodeRenewal(
-            CertificateIssuer(house.world.keys),
-            house.knowledge,
-            house.world.verifier,
-            house.store,
-            house.recorder,
-            house.now,
-            self.revoked.append,
-            house.rates.renewals,
+            desk=CertificateIssuer(house.world.keys),
+            knowledge=house.knowledge,
+            verifier=house.world.verifier,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            revoked=self.revoked.append,
+            renewals=house.rates.renewals,
         )
 
     def shown(self, chain: Any) -> Any:

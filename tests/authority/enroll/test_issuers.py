@@ -34,14 +34,14 @@ class Place:
         self.knowledge = ClusterStateCache(house.store, ledger, house.now)
         self.stale: dict[str, bool] = {}
         self.issuers = IssuerRotation(
-            self.desk,
-            self.knowledge,
-            house.store,
-            evolve(house.recorder, ledger=ledger),
-            house.now,
-            self.load,
-            in_line,
-            self.stale.__setitem__,
+            desk=self.desk,
+            knowledge=self.knowledge,
+            store=house.store,
+            recorder=evolve(house.recorder, ledger=ledger),
+            now=house.now,
+            load=self.load,
+            in_thread=in_line,
+            is_stale=self.stale.__setitem__,
         )
 
     def load(self, kind: str) -> IssuingAuthority:

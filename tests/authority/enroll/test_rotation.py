@@ -48,16 +48,16 @@ class PurposeTests(SynchronousTestCase):
         self.judge = head_verifier(root, CLUSTER)
         self.anchor = AnchorDirectory(Path(self.mktemp()).absolute())
         self.heads = HeadWriter(
-            StoredChain(house.store),
-            self.anchor,
-            anchor_key(self.keys),
-            self.judge,
-            CLUSTER,
-            CLUSTER,
-            "a" * 26,
-            house.clock,
-            house.now,
-            BackgroundTasks(),
+            chain=StoredChain(house.store),
+            keeper=self.anchor,
+            key=anchor_key(self.keys),
+            verify_head=self.judge,
+            cluster=CLUSTER,
+            log_id=CLUSTER,
+            leader="a" * 26,
+            clock=house.clock,
+            now=house.now,
+            tasks=BackgroundTasks(),
         )
         value_of(self.heads.start())
         self.ends: dict[str, float] = {}
@@ -66,7 +66,13 @@ class PurposeTests(SynchronousTestCase):
 
     def follower(self, load: Callable[[PurposeKey], PurposeKey | None]) -> SigningKeyRotation:
         return SigningKeyRotation(
-            self.keys, dict, load, self.house.now, in_line, self.took, self.ends.__setitem__
+            keys=self.keys,
+            issuers=dict,
+            load=load,
+            now=self.house.now,
+            in_thread=in_line,
+            taken=self.took,
+            ends_in=self.ends.__setitem__,
         )
 
     def load(self, used: PurposeKey) -> PurposeKey | None:

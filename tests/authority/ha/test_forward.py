@@ -46,7 +46,13 @@ class Lease:
 def peer_of(identity: TransportIdentity | None) -> Peer:
     """Whom TLS saw."""
     chain = () if identity is None else tuple(identity.material.certificates)
-    return Peer("198.51.100.7", 4711, True, chain[0] if chain else None, chain)
+    return Peer(
+        host="198.51.100.7",
+        port=4711,
+        tls=True,
+        certificate=chain[0] if chain else None,
+        chain=chain,
+    )
 
 
 class Asked(Call):
@@ -80,7 +86,7 @@ class TwoAuthorities(SynchronousTestCase):
         self.answer: Any = b"answer"
         self.dials: list[str] = []
         self.refusal: SvcError | None = None
-        self.claim = LeaderClaim(True, 3, "a1", "n1")
+        self.claim = LeaderClaim(leads=True, epoch=3, leader="a1", authority_id="n1")
         self.counts = {"forwarded": 0, "failed": 0}
         self.forwarded = ForwardedCalls(self.world.verifier, self.check)
         self.forwarded.methods[METHOD] = ForwardedMethod(self.admit, streaming(self.serve))
@@ -175,7 +181,9 @@ class ForwardingTests(TwoAuthorities):
         """A chain whose leaf the cluster's CA did not sign is no chain."""
         stranger, chain = World().identity(Role.PROXY), self.proxy.material.certificates
         leaf = stranger.material.certificates[0]
-        error = self.ask(Peer("h", 1, True, leaf, (leaf, *chain[1:]))).error
+        error = self.ask(
+            Peer(host="h", port=1, tls=True, certificate=leaf, chain=(leaf, *chain[1:]))
+        ).error
         self.assertEqual(error.reason, "certificate_chain")
 
     def test_only_authorities_forward(self) -> None:
@@ -302,7 +310,7 @@ class ForwardingTests(TwoAuthorities):
 
     def test_malformed(self) -> None:
         """What another Authority sends is bounded before it is looked at."""
-        good = Forwarded(METHOD, b"", self.proxy.chain, "h", 1)
+        good = Forwarded(method=METHOD, request=b"", chain=self.proxy.chain, host="h", port=1)
         self.assertEqual(read_forward(forward_message(good)), good)
         bad: tuple[dict[str, Any], ...] = (
             {"method": ""},
@@ -335,9 +343,9 @@ class RouteTests(TwoAuthorities):
     def test_checks(self) -> None:
         """The route stands while the leader answers as such; who leads needs none."""
         self.assertTrue(self.successResultOf(self.is_there()))
-        self.claim = LeaderClaim(False, 0, "a3", "n1")
+        self.claim = LeaderClaim(leads=False, epoch=0, leader="a3", authority_id="n1")
         self.assertFalse(self.successResultOf(self.is_there()), "it leads no more")
-        self.claim = LeaderClaim(True, 4, "a1", "n1")
+        self.claim = LeaderClaim(leads=True, epoch=4, leader="a1", authority_id="n1")
         self.lease.leader = ""
         self.assertFalse(self.successResultOf(self.is_there()))
         self.lease.lease = object()

@@ -80,7 +80,13 @@ class Member:
 
     def __attrs_post_init__(self) -> None:
         reactor: Any = self.clock
-        self.leadership = Leadership(self.way, self.name, f"{self.name}-1", reactor, self.alone)
+        self.leadership = Leadership(
+            store=self.way,
+            owner=self.name,
+            instance=f"{self.name}-1",
+            clock=reactor,
+            alone=self.alone,
+        )
         self.leadership.on_change(self.told.append)
         self.leadership.on_superseded(self.superseded.append)
 
@@ -104,7 +110,7 @@ class World(SynchronousTestCase):
 
     def member(self, name: str, alone: bool = False) -> Member:
         """Another instance, started."""
-        made = Member(name, Cut(self.store), self.clock, alone)
+        made = Member(name=name, way=Cut(self.store), clock=self.clock, alone=alone)
         self.successResultOf(made.leadership.startService())
         return made
 

@@ -34,7 +34,13 @@ class Instance:
         self.ended: list[SvcError] = []
         me = Member(name, f"node-{name}", f"{name}-{len(peers)}{id(self)}")
         self.service = Membership(
-            self.way, me, frozenset(peers), True, clock, self.told.append, self.ended.append
+            store=self.way,
+            me=me,
+            peers=frozenset(peers),
+            listens=True,
+            clock=clock,
+            told=self.told.append,
+            stopped_by=self.ended.append,
         )
         case.successResultOf(self.service.startService())
 

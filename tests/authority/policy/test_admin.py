@@ -37,10 +37,20 @@ class Desk(SynchronousTestCase):
     def begin(self, house: House) -> None:
         self.house = house
         self.operators = Operators(
-            CLUSTER, 7, lambda: house.policy.engine, house.store, house.recorder, house.now
+            cluster=CLUSTER,
+            own_uid=7,
+            engine=lambda: house.policy.engine,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
         )
         self.desk = PolicyAdmin(
-            house.knowledge, house.policy, self.operators, house.store, house.recorder, house.now
+            knowledge=house.knowledge,
+            in_force=house.policy,
+            operators=self.operators,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
         )
 
     def setting(self, text: str) -> Any:

@@ -22,13 +22,13 @@ class ExplainTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
         self.explainer = Explainer(
-            CLUSTER,
-            house.knowledge,
-            lambda: house.policy.engine,
-            KINDS,
-            house.store,
-            house.world.verifier,
-            house.now,
+            cluster=CLUSTER,
+            knowledge=house.knowledge,
+            engine=lambda: house.policy.engine,
+            kinds=KINDS,
+            store=house.store,
+            verifier=house.world.verifier,
+            now=house.now,
         )
         self.proxy = house.row(house.proxy)
 
@@ -39,7 +39,11 @@ class ExplainTests(SynchronousTestCase):
 
     def asked(self, who: Holder, decision_id: str, **fields: Any) -> Any:
         request = WhyRequest(
-            CLUSTER, decision_id, self.proxy.id, int(self.house.now() * 1000), who.sha256
+            cluster=CLUSTER,
+            decision_id=decision_id,
+            proxy_id=self.proxy.id,
+            issued_at_ms=int(self.house.now() * 1000),
+            certificate_sha256=who.sha256,
         )
         data = encode_why_request(evolve(request, **fields))
         signature = sign(who.key, Purpose.WHY_REQUEST, data)

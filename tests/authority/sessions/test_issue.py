@@ -159,7 +159,9 @@ class IssuanceTests(SynchronousTestCase):
         """Who served a resource that was removed does not serve the one added in its place."""
         self.house.serve("db1")
         self.house.run(lambda tx: tx.catalog.remove("db1", 5.0))
-        again = Resource("db1", "tcp", {}, self.house.connector.id, identity="another")
+        again = Resource(
+            id="db1", kind="tcp", labels={}, assigned_to=self.house.connector.id, identity="another"
+        )
         self.house.run(lambda tx: tx.catalog.add(again, 6.0))
         self.house.refresh()
         self.assertEqual(self.authorize(self.house.ada).reason, "unknown")

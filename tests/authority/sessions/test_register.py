@@ -42,19 +42,19 @@ class IntakeTests(SynchronousTestCase):
         self.tasks = BackgroundTasks()
         house = self.house
         self.intake = RegistrationIntake(
-            CLUSTER,
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.world.verifier,
-            house.clock,
-            house.now,
-            house.entropy,
-            90,
-            self.tasks,
-            house.rates,
-            house.refusals,
+            cluster=CLUSTER,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            verifier=house.world.verifier,
+            clock=house.clock,
+            now=house.now,
+            entropy=house.entropy,
+            lease_secs=90,
+            tasks=self.tasks,
+            rates=house.rates,
+            refusals=house.refusals,
         )
 
     def begin(
@@ -82,14 +82,14 @@ class IntakeTests(SynchronousTestCase):
     def signed(self, nonce: bytes, holder: Holder | None = None, **fields: Any) -> bytes:
         by = holder or self.house.connector
         registration = Registration(
-            CLUSTER,
-            by.id,
-            self.house.proxy.id,
-            nonce,
-            (DeclaredResource("db1", "tcp"),),
-            "instance",
-            1,
-            "0.11.0",
+            cluster=CLUSTER,
+            node_id=by.id,
+            proxy_id=self.house.proxy.id,
+            nonce=nonce,
+            resources=(DeclaredResource("db1", "tcp"),),
+            instance_id="instance",
+            generation=1,
+            version="0.11.0",
         )
         data = encode_registration(evolve(registration, **fields))
         signature = sign(by.key, Purpose.REGISTRATION, data)
@@ -345,14 +345,14 @@ class IntakeTests(SynchronousTestCase):
     def revoke(self, name: str) -> int:
         house = self.house
         desk = MemberAdmin(
-            house.knowledge,
-            house.registrations,
-            house.store,
-            house.recorder,
-            house.now,
-            house.entropy,
-            "00",
-            60.0,
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+            entropy=house.entropy,
+            ca_pin="00",
+            token_secs=60.0,
         )
         done = value_of(desk.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
         assert isinstance(done, pb.RevokeNodeResponse)
@@ -392,7 +392,7 @@ class IntakeTests(SynchronousTestCase):
     def test_catalog_changed_meanwhile(self) -> None:
         """A registration judged by an older catalog is made anew at once; its tunnel goes on."""
         call, serving, nonce = self.begin()
-        add = Resource("extra", "tcp", {}, self.house.connector.id)
+        add = Resource(id="extra", kind="tcp", labels={}, assigned_to=self.house.connector.id)
         plain = self.house.store.run
 
         async def run(desc: str, fn: Any) -> Any:
@@ -415,7 +415,12 @@ class IntakeTests(SynchronousTestCase):
     def catalog(self) -> CatalogAdmin:
         house = self.house
         return CatalogAdmin(
-            house.knowledge, house.registrations, KINDS, house.store, house.recorder, house.now
+            knowledge=house.knowledge,
+            registrations=house.registrations,
+            kinds=KINDS,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
         )
 
     def is_asked_again(self) -> bool:
@@ -443,8 +448,18 @@ class IntakeTests(SynchronousTestCase):
         for change, is_meant in (
             (lambda tx: tx.people.add_group("more", 2.0), False),
             (lambda tx: tx.catalog.assign("prod1", other.id, 3.0), True),  # not even declared
-            (lambda tx: tx.catalog.add(Resource("new1", "tcp", {}, other.id), 4.0), False),
-            (lambda tx: tx.catalog.add(Resource("new2", "tcp", {}, house.connector.id), 5.0), True),
+            (
+                lambda tx: tx.catalog.add(
+                    Resource(id="new1", kind="tcp", labels={}, assigned_to=other.id), 4.0
+                ),
+                False,
+            ),
+            (
+                lambda tx: tx.catalog.add(
+                    Resource(id="new2", kind="tcp", labels={}, assigned_to=house.connector.id), 5.0
+                ),
+                True,
+            ),
             (lambda tx: tx.catalog.remove("db1", 6.0), True),
         ):
             self.assertTrue(self.verdict().accepted)

@@ -132,6 +132,16 @@ class NoticingTests(SynchronousTestCase):
 
 
 def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
-    greatest, clock = LatestCheckpoint(Path(path), judge, "demo.example", "log"), Clock()
+    greatest, clock = (
+        LatestCheckpoint(path=Path(path), judge=judge, cluster="demo.example", log_id="log"),
+        Clock(),
+    )
     reactor: Any = clock
-    return LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, reactor, told=told.append)
+    return LogWatch(
+        chain=MemoryLog(),
+        keeper=MemoryHeads(),
+        greatest=greatest,
+        judge=judge,
+        clock=reactor,
+        told=told.append,
+    )

@@ -59,35 +59,44 @@ class RestoringTests(SynchronousTestCase):
         """What a start makes anew."""
         clock, now = self.world.clock, self.world.now
         chain, tasks = StoredChain(self.store), BackgroundTasks()
-        greatest = LatestCheckpoint(self.base / "greatest", self.judge, CLUSTER, CLUSTER)
+        greatest = LatestCheckpoint(
+            path=self.base / "greatest", judge=self.judge, cluster=CLUSTER, log_id=CLUSTER
+        )
         self.told = HeadsToTell()
         self.told.load(self.keeper.restored())
-        watch = LogWatch(chain, self.keeper, greatest, self.judge, clock, self.told.restorations)
+        watch = LogWatch(
+            chain=chain,
+            keeper=self.keeper,
+            greatest=greatest,
+            judge=self.judge,
+            clock=clock,
+            restorations=self.told.restorations,
+        )
         writer = HeadWriter(
-            chain,
-            self.keeper,
-            self.key,
-            self.judge,
-            CLUSTER,
-            CLUSTER,
-            AUTHORITY,
-            clock,
-            now,
-            tasks,
+            chain=chain,
+            keeper=self.keeper,
+            key=self.key,
+            verify_head=self.judge,
+            cluster=CLUSTER,
+            log_id=CLUSTER,
+            leader=AUTHORITY,
+            clock=clock,
+            now=now,
+            tasks=tasks,
             told=self.told.signed,
         )
         restoring = RestoreCheck(
-            self.store,
-            chain,
-            self.writes,
-            restore_wish_file(self.base / "adopt-log.json"),
-            self.keeper,
-            StateAnchor(self.base),
-            watch,
-            writer,
-            None,
-            now,
-            run_inline,
+            store=self.store,
+            chain=chain,
+            recorder=self.writes,
+            file=restore_wish_file(self.base / "adopt-log.json"),
+            keeper=self.keeper,
+            state=StateAnchor(self.base),
+            watch=watch,
+            heads=writer,
+            exchange=None,
+            now=now,
+            run_blocking=run_inline,
         )
         return watch, writer, restoring
 
@@ -169,7 +178,7 @@ class RestoringTests(SynchronousTestCase):
         row = self.rows()[-1]
         lost = lost or self.newest()
         end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
-        wish = RestoreRequest(WHY, 7, lost, size, end, end)
+        wish = RestoreRequest(reason=WHY, uid=7, lost=lost, differs=size, end=end, good=end)
         restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
 
     def record(self) -> dict[str, Any]:
@@ -322,7 +331,7 @@ class RestoringTests(SynchronousTestCase):
         watch, _, restoring = self.parts()
         watch.judge = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
-        wish = RestoreRequest(WHY, 0, late, 5, end, end)
+        wish = RestoreRequest(reason=WHY, uid=0, lost=late, differs=5, end=end, good=end)
         error = self.assertRaises(NotRestored, restoring._check, wish)
         self.assertIn("the clock of this host", error.text)
 

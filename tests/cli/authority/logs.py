@@ -52,7 +52,12 @@ class LoggedPlace(Place):
 
     def open(self) -> IStore:
         """The store as its one writer; close it before the test ends."""
-        needs = StoreNeeds(reactor, lambda: NOW, reactor.callFromThread, chain_hash)
+        needs = StoreNeeds(
+            clock=reactor,
+            now=lambda: NOW,
+            call_from_thread=reactor.callFromThread,
+            chain_hash=chain_hash,
+        )
         store: IStore = self.factory.open(self.url, needs)
         return store
 
@@ -100,16 +105,16 @@ class LoggedPlace(Place):
         """Sign a head with the anchor key of *keys*, by default the cluster's."""
         anchor = (keys or self.world.keys).signer(Purpose.AUDIT_HEAD)
         writer = HeadWriter(
-            StoredChain(LogGuardedStore(store)),
-            AnchorDirectory(self.state / "anchor"),
-            AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain),
-            head_verifier(self.world.keys.root_der, CLUSTER),
-            CLUSTER,
-            CLUSTER,
-            NODE,
-            reactor,
-            lambda: self.at,
-            BackgroundTasks(),
+            chain=StoredChain(LogGuardedStore(store)),
+            keeper=AnchorDirectory(self.state / "anchor"),
+            key=AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain),
+            verify_head=head_verifier(self.world.keys.root_der, CLUSTER),
+            cluster=CLUSTER,
+            log_id=CLUSTER,
+            leader=NODE,
+            clock=reactor,
+            now=lambda: self.at,
+            tasks=BackgroundTasks(),
             restored_seq=restored_seq,
         )
         await writer.start()

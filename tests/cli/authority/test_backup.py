@@ -432,7 +432,11 @@ class RestoreTests(BackupCase):
         settings = load_settings(str(target.config), "authority", {})
         found = read_backup(out, read_identities(key))
         restore.RestoreRun(
-            found, backup_place(settings, target.state), lambda: 0.0, os.urandom, crash_point=crash
+            backup=found,
+            place=backup_place(settings, target.state),
+            now=lambda: 0.0,
+            entropy=os.urandom,
+            crash_point=crash,
         ).restore()
 
 

@@ -16,7 +16,7 @@ from svc.ops.backup.archive import STAMP, unpack
 from svc.ops.backup.classes import class_of
 from svc.ops.backup.manifest import KeptFile, Stamp
 
-OURS = Stamp(1, "0" * 32, "demo.example", "a" * 26)
+OURS = Stamp(number=1, id="0" * 32, cluster="demo.example", authority="a" * 26)
 
 
 class ClimbingTests(SynchronousTestCase):
@@ -57,10 +57,16 @@ def made(entries: dict[str, str | None]) -> tuple[io.BytesIO, list[KeptFile]]:
                 info.size, info.mode = 4, 0o600
                 tar.addfile(info, io.BytesIO(b"evil"))
                 digest = sha256(b"evil").hexdigest()
-                files.append(KeptFile(path, class_of(path), 4, digest, 0o600))
+                files.append(
+                    KeptFile(path=path, sort=class_of(path), size=4, sha256=digest, mode=0o600)
+                )
             else:
                 info.type, info.linkname = tarfile.SYMTYPE, target
                 tar.addfile(info)
-                files.append(KeptFile(path, class_of(path), 0, "", 0o777, target))
+                files.append(
+                    KeptFile(
+                        path=path, sort=class_of(path), size=0, sha256="", mode=0o777, link=target
+                    )
+                )
     out.seek(0)
     return out, files

@@ -56,12 +56,20 @@ class ResourceTests(TerminalTests):
         self.assertEqual(first.stdout, "added db, catalog version 1\n", first.stderr)
         self.run_it(*add, "host", "--kind", "ssh", "--node", SEEN.id)
         self.run_it(*add, "later", "--kind", "tcp")
-        odd = Undeclared("odd", "tcp", SEEN.id, 1.0)
+        odd = Undeclared(id="odd", kind="tcp", node_id=SEEN.id, seen_at=1.0)
         self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, {"db"}, (odd,), 1.0))
         row = self.authority.knowledge.facts.catalog["db"]
         served = {"db": row.assigned}
         self.authority.registrations.add(
-            Registered(SEEN.id, "p" * 26, "t1", "i1", served, 0.0, lambda reason: None)
+            Registered(
+                node_id=SEEN.id,
+                proxy_id="p" * 26,
+                tunnel_id="t1",
+                instance_id="i1",
+                resources=served,
+                since=0.0,
+                evict=lambda reason: None,
+            )
         )
         self.assertEqual(
             self.run_it("resources", "list").stdout,
@@ -88,7 +96,15 @@ class ResourceTests(TerminalTests):
         self.run_it("resources", "add", "db", "--kind", "tcp", "--node", "db-1")
         for number, node in enumerate((SEEN, OTHER)):
             self.authority.registrations.add(
-                Registered(node.id, "p" * 26, str(number), "i", {}, 0.0, asked.append)
+                Registered(
+                    node_id=node.id,
+                    proxy_id="p" * 26,
+                    tunnel_id=str(number),
+                    instance_id="i",
+                    resources={},
+                    since=0.0,
+                    evict=asked.append,
+                )
             )
         for words, said in (
             (("assign", "db", "--node", "db-1"), "db is already assigned to db-1\n"),

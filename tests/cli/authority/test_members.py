@@ -173,7 +173,16 @@ class NodeTests(SynchronousTestCase):
     def test_inventories(self) -> None:
         """A Connector shows what it is meant to serve and what it serves by; a Proxy neither."""
         self.authority.change(_register)
-        served = Registered(SEEN.id, "p" * 26, "t1", "i1", {}, 0.0, lambda reason: None, 1)
+        served = Registered(
+            node_id=SEEN.id,
+            proxy_id="p" * 26,
+            tunnel_id="t1",
+            instance_id="i1",
+            resources={},
+            since=0.0,
+            evict=lambda reason: None,
+            inventory=1,
+        )
         self.authority.registrations.add(served)
         self.run_it("resources", "add", "db", "--kind", "tcp", "--node", "db-1")
         rows = json.loads(self.run_it("nodes", "list", "--json").stdout)

@@ -24,7 +24,9 @@ KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 def a_row() -> SpoolRow:
     """The first row of a spool."""
-    maker = RowMaker(ORIGIN, KEY, Sealer(Counted()), lambda: NOW, Counted())
+    maker = RowMaker(
+        origin=ORIGIN, key=KEY, sealer=Sealer(Counted()), now=lambda: NOW, entropy=Counted()
+    )
     return maker.row(maker.opening(SPOOL, ()), SpoolPlace(SPOOL, 1, GENESIS))
 
 
@@ -34,11 +36,16 @@ class OutboxTests(TestCase):
     async def queued(self) -> LoggedPlace:
         """The store of an Authority that stopped."""
         row = a_row()
-        bad = SpoolRow(b'{"event":"' + EVIL.encode() + b'"}', (), EVIL, b"s")
+        bad = SpoolRow(
+            canonical=b'{"event":"' + EVIL.encode() + b'"}',
+            personal=(),
+            key_id=EVIL,
+            signature=b"s",
+        )
         rows = [
-            Offered(row, ORIGIN, SPOOL, 1),
-            Offered(evolve(row, signature=b""), ORIGIN, SPOOL, 1),
-            Offered(bad, "?", "?", 0),
+            Offered(row=row, origin=ORIGIN, spool_id=SPOOL, n=1),
+            Offered(row=evolve(row, signature=b""), origin=ORIGIN, spool_id=SPOOL, n=1),
+            Offered(row=bad, origin="?", spool_id="?", n=0),
         ]
         place = LoggedPlace(self)
         store = place.open()
@@ -68,7 +75,7 @@ class OutboxTests(TestCase):
     async def test_settle(self) -> None:
         """Releasing and discarding are asked of the Authority, with a reason."""
         place, authority = LoggedPlace(self), Authority()
-        row = Offered(evolve(a_row(), signature=b""), ORIGIN, SPOOL, 1)
+        row = Offered(row=evolve(a_row(), signature=b""), origin=ORIGIN, spool_id=SPOOL, n=1)
 
         def queue(tx: object) -> None:
             tx.outbox.add([row, row], NOW)  # type: ignore[attr-defined]

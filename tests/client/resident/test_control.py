@@ -221,7 +221,15 @@ class Link:
 class Residence:
     """A resident, as the desk sees it."""
 
-    endpoints = (Endpoint("db1", "tcp", True, "127.64.3.7:15432", "run/db1.sock"),)
+    endpoints = (
+        Endpoint(
+            resource="db1",
+            kind="tcp",
+            served=True,
+            address="127.64.3.7:15432",
+            socket="run/db1.sock",
+        ),
+    )
     sessions = 3
     cuts = CutSessions(lambda: 1_900_000_000.0)
 
@@ -235,7 +243,13 @@ class StatusTests(SynchronousTestCase):
         self.refusals = RecentRefusals(lambda: 1_900_000_000.0)
         cluster = Cluster()
         self.person = cluster.person
-        self.desk = StatusService(resident, link, cluster.person, self.refusals, self.clock)
+        self.desk = StatusService(
+            resident=resident,
+            link=link,
+            identity=cluster.person,
+            refusals=self.refusals,
+            clock=self.clock,
+        )
 
     def ask(self, **question: Any) -> Deferred[dict[str, Any]]:
         return Deferred.fromCoroutine(self.desk.answer(question))

@@ -43,7 +43,7 @@ class Sockets:
 
 
 def listed(*names: str, kind: str = "tcp", served: bool = True, **labels: str) -> dict[str, Listed]:
-    return {name: Listed(name, kind, labels, served) for name in names}
+    return {name: Listed(id=name, kind=kind, labels=labels, served=served) for name in names}
 
 
 class ResidentCase(SynchronousTestCase):
@@ -71,7 +71,9 @@ class ResidentCase(SynchronousTestCase):
     def make(self) -> Resident:
         sockets: Any = Sockets()
         resident = Resident(
-            place=Place(CLUSTER, UID, self.state, 10000, self.tcp_open),
+            place=Place(
+                cluster=CLUSTER, uid=UID, state=self.state, offset=10000, tcp=self.tcp_open
+            ),
             kinds={"tcp": tcp, "ssh": ssh},
             dialer=self.gate.dialer,
             tcp_ports=TcpPorts(self.listening.tcp, lambda address, port: self.holder, UID),

@@ -46,8 +46,17 @@ class SilentTests(TestCase):
         path = Path(self.mktemp())
         path.write_bytes(to_line(head) + b"\n")
         sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.pipes, path)])
-        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
-        watch = LogWatch(MemoryLog(), MemoryHeads(), greatest, judge, self.clock, sources=sinks)
+        greatest = LatestCheckpoint(
+            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        )
+        watch = LogWatch(
+            chain=MemoryLog(),
+            keeper=MemoryHeads(),
+            greatest=greatest,
+            judge=judge,
+            clock=self.clock,
+            sources=sinks,
+        )
         asked = Deferred.fromCoroutine(watch.ask_witnesses())
         await sinks[-1].run_blocking(lambda: None)
         self.assertNoResult(asked)

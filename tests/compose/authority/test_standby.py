@@ -44,22 +44,34 @@ class FollowerTests(SynchronousTestCase):
         self.tasks = BackgroundTasks()
         self.keeper = keeper = StateKeeper(ledger, self.anchor, self.tasks)
         self.knowledge = ClusterStateCache(
-            self.house.store, ledger, self.house.now, keeper.advanced
+            store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
         )
         recorder = evolve(self.house.recorder, ledger=ledger)
         wish = adoption_wish_file(self.anchor.path / "wish.json")
-        beginning = StateStartup(self.house.store, ledger, self.anchor, keeper, recorder, wish)
+        beginning = StateStartup(
+            store=self.house.store,
+            ledger=ledger,
+            anchor=self.anchor,
+            keeper=keeper,
+            recorder=recorder,
+            wish=wish,
+        )
         self.policy = PolicyInForce(
-            CLUSTER,
-            WORDS,
-            KINDS,
-            lambda text: succeed(None),
-            lambda call: succeed(call()),
-            self.in_force,
+            cluster=CLUSTER,
+            vocabulary=WORDS,
+            kinds=KINDS,
+            guard=lambda text: succeed(None),
+            in_thread=lambda call: succeed(call()),
+            in_force=self.in_force,
         )
         issuers: Any = Issuers()
         self.follower = Follower(
-            beginning, self.knowledge, self.policy, issuers, self.stored.append, self.fail
+            beginning=beginning,
+            knowledge=self.knowledge,
+            policy=self.policy,
+            issuers=issuers,
+            stored=self.stored.append,
+            stopped_by=self.fail,
         )
 
     async def in_force(self, engine: CompiledPolicy, text: str) -> None:

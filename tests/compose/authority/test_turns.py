@@ -52,28 +52,39 @@ class TurnTests(SynchronousTestCase):
         self.store = memory_store(chain_hash)
         self.way = Cut(self.store)
         self.change(lambda tx: tx.lease.take("them", "t1", LeaderLease()))
-        self.leadership = Leadership(self.way, "us", "u1", self.clock)
+        self.leadership = Leadership(store=self.way, owner="us", instance="u1", clock=self.clock)
         self.ready = Readiness(STORE, LEADER, POLICY, LISTENERS)
         late = LateFactory(self.clock, 16)
         nothing: Any = None
         self.listener = RpcListener(nothing, late, 1.0)
         self.ended: list[SvcError] = []
         self.key = ed25519.Ed25519PrivateKey.generate()
-        maker = RowMaker(US, self.key, Sealer(os.urandom), self.clock.seconds, os.urandom)
+        maker = RowMaker(
+            origin=US,
+            key=self.key,
+            sealer=Sealer(os.urandom),
+            now=self.clock.seconds,
+            entropy=os.urandom,
+        )
         self.turn = LeaderGate(
-            self.leadership,
-            None,
-            self.ready,
-            {"control": self.listener},
-            self.ended.append,
-            self.follow,
-            FOLLOW_SECS,
-            OwnSpool(self.way, maker),
+            leadership=self.leadership,
+            exchange=None,
+            ready=self.ready,
+            listeners={"control": self.listener},
+            stopped_by=self.ended.append,
+            follow=self.follow,
+            follow_secs=FOLLOW_SECS,
+            own=OwnSpool(self.way, maker),
         )
         self.passes = 0
         self.writes = 0
         self.standing = StoreReadiness(
-            self.way, self.leadership, self.ready, self.clock, self.is_there, self.write
+            store=self.way,
+            leadership=self.leadership,
+            ready=self.ready,
+            clock=self.clock,
+            is_leader_there=self.is_there,
+            write=self.write,
         )
         self.successResultOf(self.leadership.startService())
         self.successResultOf(self.standing.startService())
@@ -148,7 +159,15 @@ class TurnTests(SynchronousTestCase):
         """We are in the registry, with our audit key."""
         public = self.key.public_key().public_bytes_raw()
         leaf = Leaf("01", bytes(32), 9e9)
-        node = Node(US, "authority-u", "authority", bytes(32), public, leaf, 1.0)
+        node = Node(
+            id=US,
+            name="authority-u",
+            role="authority",
+            key_sha256=bytes(32),
+            audit_key=public,
+            leaf=leaf,
+            enrolled_at=1.0,
+        )
         self.change(lambda tx: tx.nodes.register(node))
 
     def test_what_it_says(self) -> None:
@@ -187,7 +206,14 @@ class TurnTests(SynchronousTestCase):
         async def in_line(call: Any) -> Any:
             return call()
 
-        self.turn.exchange = HeadExchange(self.way, keeper, nothing, "c", "log", in_line)
+        self.turn.exchange = HeadExchange(
+            store=self.way,
+            keeper=keeper,
+            verify_head=nothing,
+            cluster="c",
+            log_id="log",
+            run_blocking=in_line,
+        )
         self.change(lambda tx: tx.heads.add(3, b"no head", 99))
         self.stand_by()
         self.beats(4 * CHECK_SECS)
@@ -300,7 +326,12 @@ class TurnTests(SynchronousTestCase):
             recorded.append(facts.generation)
             return ()
 
-        own = LeafRenewal(identity, CertificateIssuer(world.keys, 600, 600), serving, record)
+        own = LeafRenewal(
+            identity=identity,
+            desk=CertificateIssuer(world.keys, 600, 600),
+            serving=serving,
+            recorded=record,
+        )
         key = new_key()
 
         def renew() -> Deferred[tuple[bytes, ...]]:
@@ -321,7 +352,12 @@ class TurnTests(SynchronousTestCase):
         self.way.is_cut = True
         ready = Readiness(STORE, LEADER)
         standing = StoreReadiness(
-            self.way, self.leadership, ready, self.clock, self.is_there, self.write
+            store=self.way,
+            leadership=self.leadership,
+            ready=ready,
+            clock=self.clock,
+            is_leader_there=self.is_there,
+            write=self.write,
         )
         self.successResultOf(standing.startService())
         self.assertEqual(ready.missing, (STORE,))

@@ -15,8 +15,15 @@ from svc.model.audit.record import GENESIS, Event, Field, Sensitivity, Severity,
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 from tests.proof import proves
 
-ACTION = ActionTerm("tcpConnect", "connect", ("User",), ("TcpService",), "x", context=("weekday",))
-WEEKDAY = AttributeTerm("weekday", "String", "public", "day of the week")
+ACTION = ActionTerm(
+    name="tcpConnect",
+    request_kind="connect",
+    principals=("User",),
+    resources=("TcpService",),
+    help="x",
+    context=("weekday",),
+)
+WEEKDAY = AttributeTerm(name="weekday", type="String", classified="public", help="day of the week")
 
 
 class ChainHashTests(SynchronousTestCase):

@@ -63,7 +63,12 @@ def sealed(place: SpoolPlace | None) -> bytes:
 
 def signed(place: SpoolPlace) -> SpoolRow:
     canonical = sealed(place)
-    return SpoolRow(canonical, (), audit_key_id(RAW), row_signer(KEY)(canonical))
+    return SpoolRow(
+        canonical=canonical,
+        personal=(),
+        key_id=audit_key_id(RAW),
+        signature=row_signer(KEY)(canonical),
+    )
 
 
 class RowTests(SynchronousTestCase):

@@ -151,7 +151,15 @@ class DigestTests(SynchronousTestCase):
 
     def test_last_uses_are_not_in_it(self) -> None:
         """Where a row was last seen or served decides nothing, and changes no digest."""
-        node = Node("n", "edge", "proxy", b"k" * 32, b"a" * 32, Leaf("1", b"l" * 32, 9.0), 1.0)
+        node = Node(
+            id="n",
+            name="edge",
+            role="proxy",
+            key_sha256=b"k" * 32,
+            audit_key=b"a" * 32,
+            leaf=Leaf("1", b"l" * 32, 9.0),
+            enrolled_at=1.0,
+        )
         seen = evolve(node, last_seen=7.0, version="9", enrolled_at=3.0)
         self.assertEqual(node_entry(node), node_entry(seen))
         resource = Resource("db1", "tcp")
@@ -166,7 +174,15 @@ class DigestTests(SynchronousTestCase):
             '"role":"connector","state":"active","subject":"node:n"}'
         )
         digest = sha256(b"svc-state-row-v1\0" + signed.encode()).digest()
-        row = Node("n", "edge", "connector", b"k" * 32, b"a" * 32, Leaf("1", b"l" * 32, 9.0), 1.0)
+        row = Node(
+            id="n",
+            name="edge",
+            role="connector",
+            key_sha256=b"k" * 32,
+            audit_key=b"a" * 32,
+            leaf=Leaf("1", b"l" * 32, 9.0),
+            enrolled_at=1.0,
+        )
         self.assertEqual(node_entry(row), StateEntry("node:n", digest))
 
     def test_a_resource_of_before_identities(self) -> None:
@@ -177,13 +193,19 @@ class DigestTests(SynchronousTestCase):
                 '"revision":"7","source":"manual","subject":"resource:db1"}'
             )
             digest = sha256(b"svc-state-row-v1\0" + signed.encode()).digest()
-            row = Resource("db1", "tcp", {"env": "prod"}, node, revision=7)
+            row = Resource(
+                id="db1", kind="tcp", labels={"env": "prod"}, assigned_to=node, revision=7
+            )
             self.assertEqual(resource_entry(row), StateEntry("resource:db1", digest))
 
     @given(st.floats())
     def test_any_time_in_a_table(self, at: float) -> None:
         """Whatever number somebody writes into a column has a digest and a time."""
-        entry = certificate_entry(IssuedCertificate(b"1" * 32, "1", "p", 1.0, at))
+        entry = certificate_entry(
+            IssuedCertificate(
+                sha256=b"1" * 32, serial="1", person_id="p", issued_at=1.0, expires=at
+            )
+        )
         self.assertEqual(read_change(StateChange(1, b"0" * 32, (entry,)).form()).rows, (entry,))
 
     def test_versions(self) -> None:

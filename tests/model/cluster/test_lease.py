@@ -30,6 +30,9 @@ class WatchTests(SynchronousTestCase):
         for after, has_beaten in looks:
             at += after
             if has_beaten:
-                lease, heard = LeaderLease(1, "a", "i", lease.beats + 1), at
+                lease, heard = (
+                    LeaderLease(epoch=1, owner="a", instance="i", beats=lease.beats + 1),
+                    at,
+                )
             watch = watch.saw(lease, at)
             self.assertEqual(watch.may_take(at, TERM), at - heard >= TERM)

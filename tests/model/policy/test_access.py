@@ -24,7 +24,11 @@ _values = _scalars | st.dictionaries(_texts, _scalars, max_size=3)
 def request(**context: Any) -> AccessRequest:
     """A request with this context."""
     return AccessRequest(
-        "connect", EntityUid("User", "u"), "tcpConnect", EntityUid("TcpService", "r"), context
+        request_kind="connect",
+        principal=EntityUid("User", "u"),
+        action="tcpConnect",
+        resource=EntityUid("TcpService", "r"),
+        context=context,
     )
 
 
@@ -35,7 +39,13 @@ class RequestTests(SynchronousTestCase):
     def test_round_trip(self, context: "dict[str, Any]") -> None:
         """Whatever can be asked can be written as JSON and asked again."""
         form = request_form(
-            AccessRequest("web", EntityUid("User", "u"), "x", EntityUid("W", "r"), context)
+            AccessRequest(
+                request_kind="web",
+                principal=EntityUid("User", "u"),
+                action="x",
+                resource=EntityUid("W", "r"),
+                context=context,
+            )
         )
         again = request_from_form(json.loads(json.dumps(form)))
         self.assertEqual(request_form(again), form)
@@ -75,7 +85,13 @@ class RequestTests(SynchronousTestCase):
     def test_sealed(self) -> None:
         """A request does not change with the mapping it was made from."""
         context = {"hour": 1}
-        made = AccessRequest("web", EntityUid("User", "u"), "x", EntityUid("W", "r"), context)
+        made = AccessRequest(
+            request_kind="web",
+            principal=EntityUid("User", "u"),
+            action="x",
+            resource=EntityUid("W", "r"),
+            context=context,
+        )
         context["hour"] = 2
         self.assertEqual(made.context["hour"], 1)
 

@@ -25,7 +25,12 @@ KNOWN = tuple(KnownMigration(f"m{n:04}_step", f"sum{n}") for n in range(1, 9))
 def applied(*numbers: int, drifted: int = 0) -> tuple[AppliedMigration, ...]:
     """Ledger rows of these migrations; one of them with another checksum."""
     return tuple(
-        AppliedMigration(f"m{n:04}_step", "other" if n == drifted else f"sum{n}", 1.0, "v")
+        AppliedMigration(
+            id=f"m{n:04}_step",
+            checksum="other" if n == drifted else f"sum{n}",
+            applied_at=1.0,
+            binary_version="v",
+        )
         for n in numbers
     )
 

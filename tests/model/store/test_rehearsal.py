@@ -77,8 +77,8 @@ class RowTests(SynchronousTestCase):
             row_changes(before, after),
             (
                 RowChange("gone", 3, None),
-                RowChange("more", 1, 2, ("x",)),
+                RowChange(table="more", before=1, after=2, rewritten=("x",)),
                 RowChange("new", None, 5),
-                RowChange("other", 2, 2, ("y",)),
+                RowChange(table="other", before=2, after=2, rewritten=("y",)),
             ),
         )

@@ -48,6 +48,8 @@ class SourceTests(SynchronousTestCase):
             (base / name).write_text(name)
         store: Any = Store(str(own / "store.db"))
         settings: Any = None
-        place = BackupPlace(settings, store, Copies(), base, own, os.geteuid())
+        place = BackupPlace(
+            settings=settings, store=store, copies=Copies(), base=base, own=own, uid=os.geteuid()
+        )
         found = {one.path for one in place.sources()}
         self.assertEqual(found, {f"state/{name}" for name, is_state in files.items() if is_state})

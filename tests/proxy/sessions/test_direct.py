@@ -32,7 +32,9 @@ class DirectTests(ProxyTests):
         self.hand = HandDriven(self.site.clock)
         self.told: list[str] = []
         world = self.site.cluster.world
-        self.meetings = Meetings(self.hand, world.entropy, self.told.append, 100)
+        self.meetings = Meetings(
+            reactor=self.hand, entropy=world.entropy, told=self.told.append, most=100
+        )
         self.addCleanup(self.meetings.pipes.close)
         self.site.sessions.direct.meetings = self.meetings
         self.sockets = SocketTransport(), SocketTransport()

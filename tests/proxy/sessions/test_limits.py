@@ -364,7 +364,9 @@ class SummaryTests(RateTests):
     def setUp(self) -> None:
         super().setUp()
         refused, clock = self.site.refused, self.site.clock
-        self.minutely = PeriodicTask(clock, 60, refused.tell, "refusals summary", at_once=False)
+        self.minutely = PeriodicTask(
+            clock=clock, interval=60, call=refused.tell, what="refusals summary", at_once=False
+        )
         self.minutely.startService()
         self.addCleanup(self.minutely.stopService)
         self.deny()

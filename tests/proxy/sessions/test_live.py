@@ -34,7 +34,15 @@ class LiveTests(SynchronousTestCase):
             self.ended.append((uid, reason))
             self.live.remove(uid)
 
-        self.live.add(uid, Live(lambda: look(self.looked), end, node, lambda: look(self.assigned)))
+        self.live.add(
+            uid,
+            Live(
+                check=lambda: look(self.looked),
+                break_off=end,
+                node_id=node,
+                check_assigned=lambda: look(self.assigned),
+            ),
+        )
 
     def all_turns(self) -> None:
         while self.clock.getDelayedCalls():
@@ -68,7 +76,15 @@ class LiveTests(SynchronousTestCase):
 
     def test_cannot_be_looked_at(self) -> None:
         """One that cannot be looked at now goes on, and the others are looked at."""
-        self.live.add("x", Live(self.away, lambda why: self.fail(why), "n1", self.away))
+        self.live.add(
+            "x",
+            Live(
+                check=self.away,
+                break_off=lambda why: self.fail(why),
+                node_id="n1",
+                check_assigned=self.away,
+            ),
+        )
         self.add("1")
         self.live.recheck()
         self.all_turns()

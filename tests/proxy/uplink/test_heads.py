@@ -32,7 +32,9 @@ class HeadsCase(SynchronousTestCase):
         self.lines = [to_line(head) for head in self.signed]
         self.went_on: list[str] = []
         self.refusing = False
-        greatest = LatestCheckpoint(Path(self.mktemp()), judge, "demo.example", "log")
+        greatest = LatestCheckpoint(
+            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        )
         self.heads = KnownCheckpoints(greatest, self.clock, self.goes_on)
 
     def goes_on(self, restoration: str) -> None:

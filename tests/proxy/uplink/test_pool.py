@@ -119,7 +119,7 @@ class Members(ProxyTests):
     def _server(self, name: str) -> RpcServerFactory:
         def claim() -> LeaderClaim:
             epoch = self.epochs.get(name, 0)
-            return LeaderClaim(epoch > 0, epoch, "", name)
+            return LeaderClaim(leads=epoch > 0, epoch=epoch, leader="", authority_id=name)
 
         services = [self.authority.service(), leader_service(claim)]
         return RpcServerFactory(services, self.site.clock, plaintext=True)

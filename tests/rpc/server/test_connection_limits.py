@@ -65,7 +65,9 @@ class CountTests(SynchronousTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         clock = Clock()
-        crowd = ConnectionLimits(clock, 2, 1, "endpoints.public_listen")
+        crowd = ConnectionLimits(
+            clock=clock, most=2, most_of_address=1, listener="endpoints.public_listen"
+        )
         crowd.entered("192.0.2.1")
         for _ in range(1000):
             self.assertTrue(crowd.refuses("192.0.2.1"))

@@ -49,7 +49,18 @@ class Case:
 H1, H2 = digest("one"), digest("two")
 SHORT = b"short"
 
-IDS = Ids("a1", "n1", "p1", "p2", "dev", "r1", "s1", H1, 2, 1)
+IDS = Ids(
+    authority="a1",
+    connector="n1",
+    person="p1",
+    approver="p2",
+    group="dev",
+    resource="r1",
+    session="s1",
+    certificate=H1,
+    version=2,
+    parent=1,
+)
 AHEAD = made_ahead(IDS)
 
 
