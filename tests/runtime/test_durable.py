@@ -50,7 +50,7 @@ class ReplaceTests(SynchronousTestCase):
     def test_which_file(self) -> None:
         """A write that fails for want of room names its file, and is known as such."""
         code = (
-            "import resource, sys\nfrom pathlib import Path\nfrom svc import durable\n"
+            "import resource, sys\nfrom pathlib import Path\nfrom svc.runtime import durable\n"
             "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))\n"
             "path = Path(sys.argv[1])\n"
@@ -103,7 +103,7 @@ class OrderTests(SynchronousTestCase):
         """The file is synced before it is renamed, and its directory afterwards."""
         path = Path(self.mktemp()).absolute()
         code = (
-            "from pathlib import Path; from svc import durable; "
+            "from pathlib import Path; from svc.runtime import durable; "
             f"durable.replace(Path({str(path)!r}), b'x')"
         )
         self.assertEqual(self.calls(code, path), ["file synced", "renamed", "directory synced"])
