@@ -7,15 +7,35 @@ import re
 from functools import cache
 from pathlib import Path
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli import svc
+from svc.config.keys import KEYS
 from svc.telemetry.series import SERIES
+from tests.proof import proves
 
 ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
 """Variables that the documents and the service manager name."""
 NO_VARIABLES = {"CHAIN_DOMAIN", "FIRST_SEQ", "END_STREAM", "TCP_INFO"}
 """Names in ``__all__``, a flag of HTTP/2, an option of sockets: read from no environment."""
+
+
+class TermTests(SynchronousTestCase):
+    """`authority` took the place of `auth` where one types it, and nowhere else."""
+
+    @proves("U-HIS-04")
+    def test_auth(self) -> None:
+        """No key and no command says `auth`; the metrics that always did still do."""
+        typed = {part for key in KEYS for part in re.split(r"[._]", key.path)}
+        typed |= set(svc.list_commands(click.Context(svc)))
+        self.assertNotIn("auth", typed)
+        self.assertIn("authority", typed)
+        names = {one.name for one in SERIES if "auth" in one.name.split("_")}
+        self.assertEqual(
+            names, {"svc_active_auth_relay_connections", "svc_active_auth_relay_streams"}
+        )
 
 
 @cache

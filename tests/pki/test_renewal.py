@@ -130,6 +130,7 @@ class ClockTests(RenewalCase):
 class RenewalTests(RenewalCase):
     """A node whose clock is right."""
 
+    @proves("G-OPEN-09")
     def test_when(self) -> None:
         """A leaf is renewed once, at two thirds of its life, a tenth earlier or later."""
         self.run_for(self.lifetime * 0.59)
@@ -139,6 +140,7 @@ class RenewalTests(RenewalCase):
         self.assertEqual(self.identity.facts.generation, 2)
         self.assertEqual(self.store.load().chain, self.identity.chain)
 
+    @proves("G-OPEN-09")
     def test_jitter(self) -> None:
         """Nodes that joined together do not renew together."""
         times = set()
@@ -169,6 +171,7 @@ class RenewalTests(RenewalCase):
         self.assertEqual(self.told[-1], "ok")
         self.assertEqual(self.identity.facts.generation, 2)
 
+    @proves("G-OPEN-09")
     def test_retry_times(self) -> None:
         """Tries are 30 s apart at first and 5 minutes in the end, never less, never more."""
         self.authority.mood = "away"

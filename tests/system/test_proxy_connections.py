@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from functools import cache
 
@@ -64,6 +65,14 @@ class TwoProxies(SynchronousTestCase):
             end.sendall(b"hello")
             self.assertEqual(end.recv(5, socket.MSG_WAITALL), b"hello")
 
+    def held(self, person: GatewayPerson) -> socket.socket:
+        """A session of this person that has carried bytes and is still open."""
+        end = socket.create_connection(person.endpoint("echo"), 20)
+        self.addCleanup(end.close)
+        end.sendall(b"first")
+        self.assertEqual(end.recv(5, socket.MSG_WAITALL), b"first")
+        return end
+
     @proves("G-CFG-12", "G-MET-53", "X-45")
     def test_one_by_default(self) -> None:
         """Two addresses and no count: one connection; it goes to the other Proxy with the first."""
@@ -75,16 +84,22 @@ class TwoProxies(SynchronousTestCase):
         self.echoes(self.people[1])
         self.gateway.start(PROXY)
 
-    @proves("G-CFG-12", "G-MET-51", "G-MET-52", "G-MET-53", "U-NOTE-20")
+    @proves("G-CFG-12", "G-MET-51", "G-MET-52", "G-MET-53", "U-NOTE-20", "X-46")
+    @proves("G-TUN-24", "U-NOTE-23")
     def test_two(self) -> None:
         """A count of 2: one tunnel at each Proxy, sessions over both, and the loss of one shown."""
         self.connect([self.first, self.second], 2)
         self.check(1, 1, desired=2, connected=2, degraded=0)
         for person in self.people:
             self.echoes(person)
-        self.gateway.child(SECOND).kill()
-        self.check(1, desired=2, connected=1, degraded=1)
-        self.echoes(self.people[0])
+        with self.held(self.people[0]) as staying, self.held(self.people[1]) as lost:
+            self.gateway.child(SECOND).kill()
+            self.check(1, desired=2, connected=1, degraded=1)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(lost.recv(5), b"", "a session moved to another Proxy")
+            self.echoes(self.people[0])
+            staying.sendall(b"still")
+            self.assertEqual(staying.recv(5, socket.MSG_WAITALL), b"still")
         self.gateway.start(SECOND)
         self.check(1, 1, desired=2, connected=2, degraded=0)
         self.assertEqual(self.gateway.metric(CONNECTOR, DUPLICATES), 0)

@@ -42,10 +42,18 @@ def echoed(person: GatewayPerson, said: bytes) -> None:
     assert heard == said, f"{heard!r} came back for {said!r}"
 
 
+def enrolled(gateway: Gateway) -> int:
+    """How often a node joined, or was refused to."""
+    return sum(
+        len(gateway.operator("audit", "show", "--json", "--event", event, "--last", "1000").json)
+        for event in ("node.enroll", "enroll.refused")
+    )
+
+
 class RenewalTests(SynchronousTestCase):
     """A gateway of its own, every node of it fresh."""
 
-    @proves("G-IDN-02", "G-MET-32")
+    @proves("G-IDN-02", "G-MET-32", "G-IDN-03", "G-OPEN-09")
     def test_renews_under_sessions(self) -> None:
         """Leaves of 3 s: every role renews five times, no session and no tunnel is lost."""
         target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
@@ -87,6 +95,25 @@ class RenewalTests(SynchronousTestCase):
         until("renewals in vain", many_failed, alive=[child])
         # The tunnel, the one that takes its place, the lane of now and the one that closes.
         self.assertLessEqual(most, 4)
+        self.check_token_unused(gateway)
+
+    def check_token_unused(self, gateway: Gateway) -> None:
+        """An ended certificate is not replaced by the token that the configuration still names."""
+        child = gateway.child(CONNECTOR)
+        gateway.start(AUTHORITY)
+        joined = enrolled(gateway)
+        token = gateway.operator("nodes", "add", "spare", "--role", CONNECTOR).stdout
+        gateway.files.token(CONNECTOR).write_text(token, "utf-8")
+        self.assertIn(
+            str(gateway.files.token(CONNECTOR)), gateway.files.config(CONNECTOR).read_text()
+        )
+        failed = renewed(gateway, CONNECTOR, "failed")
+        until(
+            "more renewals in vain",
+            lambda: renewed(gateway, CONNECTOR, "failed") >= failed + 3,
+            alive=[child],
+        )
+        self.assertEqual(enrolled(gateway), joined)
 
 
 class ExpiryTests(TestCase):

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, GatewayTarget
+from tests.proof import proves
 from tests.system.world import around
 
 REFUSED = "registration refused"
@@ -18,6 +19,7 @@ REFUSED = "registration refused"
 class ReplacingTests(SynchronousTestCase):
     """The how-to's commands, in its order."""
 
+    @proves("G-LOG-08")
     def test_replaced(self) -> None:
         """It is refused with the owner named, given all resources at once, and serves them."""
         port = around().ports["echo"]

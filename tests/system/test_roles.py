@@ -6,14 +6,16 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from functools import cache, partial
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import Child, until
+from svc.testing.gateway.processes import Child, environment, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
 from tests.system.common import ROLES, shared
@@ -35,6 +37,10 @@ def through(person: GatewayPerson, resource: str = "echo") -> bytes:
 
 def _has_started(child: Child) -> bool:
     return '"message":"started"' in child.text()
+
+
+def _says_started(log: Path) -> bool:
+    return '"message":"started"' in log.read_text("utf-8")
 
 
 @contextlib.contextmanager
@@ -93,6 +99,34 @@ class ProcessTests(SynchronousTestCase):
         self.assertEqual(connector.wait(), 0)
         self.assertNotIn("ERROR", connector.tail())
         gateway.start(CONNECTOR)
+
+    @proves("G-LOG-01")
+    def test_logs_go_to_stderr(self) -> None:
+        """A role writes nothing to stdout from its start to its end; its log is on stderr."""
+        gateway = shared()
+        self.addCleanup(gateway.await_tunnels, 1)
+        for role in ROLES:
+            gateway.child(role).stop()
+        for role in ROLES:
+            out, log = (gateway.directory / f"{role}.{name}" for name in ("stdout", "stderr"))
+            command = svc_command("--config", str(gateway.files.config(role)), role)
+            environ = {**environment(gateway.directory), "SVC_LOG_FORMAT": "json"}
+            with out.open("wb") as stdout, log.open("wb") as stderr:
+                process = subprocess.Popen(
+                    command,
+                    cwd=gateway.directory,
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                )
+            try:
+                until(f"{role} is up", partial(_says_started, log))
+            finally:
+                process.terminate()
+            self.assertEqual(process.wait(30), 0, role)
+            self.assertEqual(out.read_bytes(), b"", role)
+            gateway.start(role, ready=False)
 
     @proves("G-CFG-02", "G-ROLE-18", "G-TEL-02", "G-AUD-03", "X-31")
     def test_without_telemetry(self) -> None:

@@ -6,7 +6,9 @@ import hashlib
 import os
 import pty
 import re
+import resource
 import select
+import shlex
 import socket
 import struct
 import subprocess
@@ -21,7 +23,14 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import Ran, environment, run, until
+from svc.testing.gateway.processes import (
+    Child,
+    Ran,
+    environment,
+    run,
+    svc_command,
+    until,
+)
 from tests.proof import proves
 from tests.system.targets import answer_of, blocks, digest_of
 from tests.system.world import World, sshd, world
@@ -71,6 +80,17 @@ class Sessions:
         self.assertEqual((done.status, done.stdout), (7, "out"), done.stderr)
         self.assertIn("err", done.stderr)
         self.assertRegex(done.stderr, "svc: host: session open, decision [0-9a-f]{32}")
+
+    @proves("U-PHA-27")
+    def test_the_notice_is_not_in_the_bytes(self: Any) -> None:
+        """A file that ssh brings with its stderr thrown away is the file, byte for byte."""
+        stock_tool("sshd")
+        world = self.world
+        file = Path(os.path.abspath(self.mktemp()))
+        file.write_bytes(b"".join(blocks(MIB)))
+        words = shlex.join([*sshd().tool("ssh", world.person), "host", f"cat {file}"])
+        done = run(["sh", "-c", f"{words} 2>/dev/null | sha256sum"], world.person.home)
+        self.assertEqual(done.stdout.split()[0], hashlib.sha256(file.read_bytes()).hexdigest())
 
     def test_ssh_is_interactive(self: Any) -> None:
         """A person at a terminal gets the far shell's terminal, of the same size."""
@@ -331,6 +351,26 @@ class FourProcesses(Sessions, SynchronousTestCase):
             self.assertNotEqual(second.status, 0)
             self.assertIn("already running", second.stderr)
 
+    @proves("U-NOTE-16", "G-LIM-04")
+    def test_a_named_configuration(self) -> None:
+        """`svc --config FILE up` serves ssh on its native port moved by the default offset."""
+        person = self.world.person
+        assert person.resident is not None
+        person.resident.stop()
+        named = Child(
+            name="up-named",
+            words=svc_command("--config", str(person.directory / "client.toml"), "up"),
+            home=person.home,
+            log=person.home / "up-named.log",
+        )
+        self.addCleanup(person.up, "host")
+        self.addCleanup(named.end)
+        named.start()
+        log = named.log
+        until("ssh's endpoint", lambda: ":10022" in log.read_text("utf-8"), 30, [named])
+        (host,) = (one for one in person.status()["endpoints"] if one["resource"] == "host")
+        self.assertEqual(host["address"].rpartition(":")[2], "10022")
+
 
 class DirectLanes(Sessions, SynchronousTestCase):
     """Four processes again, and every session moves to a direct lane with its first bytes."""
@@ -369,6 +409,26 @@ class OneProcess(Sessions, SynchronousTestCase):
         gateway.start("all")
         gateway.await_tunnels(1)
         until("a session opens", self._echoes)
+
+    @proves("G-OPEN-38")
+    def test_ready_as_its_authority_is(self) -> None:
+        """`svc all` is ready only while its store takes what is written to it."""
+        gateway = self.world.gateway
+        child = gateway.child("all")
+        self.assertEqual(gateway.get("all", "/readyz"), (200, "ready\n"))
+
+        def said(status: int, word: str) -> bool:
+            found, body = gateway.get("all", "/readyz")
+            return found == status and word in body
+
+        before = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            until("its store takes nothing", lambda: said(503, "store_full"), 30, [child])
+        finally:
+            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, before)
+        until("it is ready", lambda: said(200, "ready"), 30, [child])
+        until("a session opens", self._echoes, 30, [child])
 
     def _echoes(self) -> bool:
         """Whether a new session carries bytes now."""

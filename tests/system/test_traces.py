@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sqlite3
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -19,6 +21,7 @@ from tests.proof import proves
 from tests.system.collector import Collector, Seen
 from tests.system.common import shared
 from tests.system.world import around
+from tests.tools import stock_tool
 
 PROFILE = "blue"
 OPEN, AUTHORIZE, NOTICE = (
@@ -112,6 +115,13 @@ def trace_of(collector: Collector, known: set[str], resource: str, count: int) -
     return {span.service: span for span in spans}
 
 
+def lease_of(gateway: Gateway) -> tuple[Any, ...]:
+    """Whose lease of the store it is, and which."""
+    url = f"file:{gateway.files.store}?mode=ro"
+    with closing(sqlite3.connect(url, uri=True)) as store:
+        return tuple(store.execute("SELECT epoch, owner, instance FROM lease").fetchone())
+
+
 def sockets_of(child: Child, listening: bool) -> set[tuple[str, str]]:
     """Local and remote address of each of a process's IPv4 TCP sockets, as the kernel has them."""
     held = set()
@@ -135,7 +145,7 @@ def _address(told: str) -> str:
 class TraceTests(SynchronousTestCase):
     """One session's spans."""
 
-    @proves("G-TRC-01", "G-TRC-02", "G-TRC-04", "G-TRC-06", "G-OPEN-54")
+    @proves("G-TRC-01", "G-TRC-02", "G-TRC-04", "G-TRC-06", "G-OPEN-54", "G-SES-11", "G-ROLE-03")
     def test_one_trace_of_three_services(self) -> None:
         """An allowed session is one trace: Proxy, and under it Authority and Connector."""
         collector, gateway, person = traced()
@@ -154,6 +164,9 @@ class TraceTests(SynchronousTestCase):
         self.assertEqual(proxy.attributes, {**facts, "decision": "allow"})
         self.assertEqual(authority.attributes, {**facts, "decision": "allow"})
         self.assertEqual(connector.attributes, facts)
+        shown = gateway.operator("audit", "show", "--json", "--session", uid).json
+        records = {one["event"]: one for one in shown}
+        self.assertEqual(records["session.start"]["session_uid"], uid)
         for name, span in spans.items():
             self.assertEqual(span.of, {"service.name": name, "profile": PROFILE})
             self.assertEqual((span.kind, span.status, span.events), (2, 0, 0))
@@ -246,7 +259,7 @@ class TraceTests(SynchronousTestCase):
 class WhoTests(SynchronousTestCase):
     """Who exports, and who never does."""
 
-    @proves("G-TRC-03")
+    @proves("G-TRC-03", "G-ROLE-03")
     def test_all_in_one_process(self) -> None:
         """``svc all`` exports under its own name, and a session there is one trace as well."""
         collector = Collector()
@@ -300,6 +313,31 @@ class WhoTests(SynchronousTestCase):
         done = run(svc_command("proxy-ssh", "echo"), person.home, seen)
         self.assertIn("decision ", done.stderr)  # it asked; a tcp resource is no ssh resource
         self.assertEqual((other.connections, other.posts), (0, []))
+
+    @proves("G-ROLE-03", "X-36")
+    def test_commands_bind_nothing_and_take_no_lease(self) -> None:
+        """A one-shot command listens nowhere, and the lease stays with whoever has it."""
+        stock_tool("strace")
+        collector, gateway, person = traced()
+        port = collector.url.rpartition(":")[2]
+        lease = lease_of(gateway)
+        trace = gateway.directory / "calls"
+        config = str(gateway.files.config(AUTHORITY))
+        for words, home in (
+            (("--config", config, "authority", "status"), gateway.directory),
+            (("--config", config, "authority", "audit", "verify"), gateway.directory),
+            (("--config", config, "authority", "store", "migrate", "--check"), gateway.directory),
+            (("resources", "list"), person.home),
+            (("status", "--refresh"), person.home),
+        ):
+            with self.subTest(words=words):
+                strace = ["strace", "-f", "-o", str(trace), "-e", "trace=listen,connect,sendto"]
+                run([*strace, *svc_command(*words)], home, seconds=60).checked()
+                calls = trace.read_text("utf-8", "replace")
+                self.assertIn("+++ exited with 0 +++", calls)
+                self.assertNotIn("listen(", calls)
+                self.assertNotIn(f"htons({port})", calls)
+        self.assertEqual(lease_of(gateway), lease)
 
     @proves("G-CFG-03")
     def test_unset(self) -> None:

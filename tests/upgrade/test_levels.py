@@ -297,7 +297,7 @@ class StartTests(SynchronousTestCase):
             status = main(words)
         return status, said.getvalue().splitlines(), refused.getvalue()
 
-    @proves("G-CFG-08", "U-PHA-21", "X-56", "U-MIG-03")
+    @proves("G-CFG-08", "U-PHA-21", "X-56", "U-MIG-03", "U-NOTE-06")
     def test_an_authority_of_before(self) -> None:
         """Everybody and everything is as it was; an old queued row is held as unsigned."""
         gate = gateway()
@@ -312,7 +312,11 @@ class StartTests(SynchronousTestCase):
         self.assertEqual(check.status, 3)
         self.assertEqual(said[:5], [f"pending: {id}" for id in PENDING_AT_74])
         self.assertEqual(said, [f"pending: {each.id}" for each in migrations()[74:]])
+        keys = gate.files.state(AUTHORITY) / "keys"
+        root = {path.name: path.read_bytes() for path in keys.glob("root.*")}
+        self.assertEqual(sorted(root), ["root.key", "root.pem"])
         gate.start(AUTHORITY)
+        self.assertEqual({path.name: path.read_bytes() for path in keys.glob("root.*")}, root)
         self.assertEqual(gate.operator("store", "migrate", "--check").stdout, "current\n")
         resources = gate.operator("resources", "list", "--json").json
         self.assertEqual(

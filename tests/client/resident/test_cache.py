@@ -31,15 +31,19 @@ class CacheTests(SynchronousTestCase):
         """Without a file nothing is known."""
         self.assertEqual(read_endpoints(self.directory), {})
 
-    @proves("G-OPEN-65")
+    @proves("G-OPEN-65", "U-REC-03")
     def test_version_1(self) -> None:
         """A file of version 1 is read, and kept beside before version 2 takes its place."""
         old = json.dumps({"version": 1, "endpoints": [ROW]})
         self.path.write_text(old)
         self.assertEqual(read_endpoints(self.directory), {"db1": "127.64.3.7"})
         write_endpoints(self.directory, "c1", [])
-        self.assertEqual((self.directory / "endpoints.v1.json").read_text(), old)
+        kept = self.directory / "endpoints.v1.json"
+        self.assertEqual(kept.read_text(), old)
         self.assertEqual(json.loads(self.path.read_text())["version"], 2)
+        # Who goes back to the client of before puts its file back.
+        kept.replace(self.path)
+        self.assertEqual(read_endpoints(self.directory), {"db1": "127.64.3.7"})
 
     @proves("G-OPEN-65")
     def test_later_version(self) -> None:
