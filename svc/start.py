@@ -2,7 +2,7 @@
 
 Python itself obeys variables such as ``PYTHONPATH`` before a line of ours runs: what they bring is
 imported in place of our modules, in a process that holds keys.  So a process that finds one of
-them starts the program anew without it, and ``proxy-ssh``, which ssh starts for a person, refuses.
+them starts the program again without it, and ``proxy-ssh``, which ssh starts for a person, refuses.
 Only what this module needs is imported before that.
 
 What it does not do: a ``sitecustomize`` on such a path has run in the first process by then, as
@@ -32,7 +32,7 @@ def main() -> int:
         )
     if found:
         try:
-            os.execve(sys.executable, anew(sys.argv, os.environ), without_them(os.environ))
+            os.execve(sys.executable, again(sys.argv, os.environ), without_them(os.environ))
         except OSError as error:
             return _refused(f"{sys.executable}: cannot be re-executed: {error.strerror}")
     script = sys.argv[0]
@@ -57,8 +57,8 @@ def _without(found: Sequence[str]) -> str:
     return " ".join(f"-u {name}" for name in found)
 
 
-def anew(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """What starts the program of *words* anew; the working directory is no place of modules.
+def again(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """What starts the program of *words* again; the working directory is no place of modules.
 
     As it was called, for what it says of itself; by its path where only ``PYTHONPATH`` leads to
     our package.

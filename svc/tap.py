@@ -127,7 +127,7 @@ class RolePlugin:
 
 
 def check_environment(environ: Mapping[str, str]) -> None:
-    """Refuse variables that brought Python modules: twistd cannot be started anew from here.
+    """Refuse variables that brought Python modules: twistd cannot be started again from here.
 
     Raises:
         ConfigError: naming them.

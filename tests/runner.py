@@ -225,7 +225,7 @@ def main(words: Sequence[str]) -> int:
     fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway.gateway")
     began = monotonic()
     base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
-    tempfile.tempdir = None  # asked for anew by whoever is told another environment
+    tempfile.tempdir = None  # asked for again by whoever is told another environment
     total: Counter[str] = Counter()
     cpu_secs, bad, ended = 0.0, [], []
     for outcome in run(waiting, asked.jobs, base):

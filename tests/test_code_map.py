@@ -49,7 +49,7 @@ def walks() -> dict[str, list[Step]]:
             steps = found.setdefault(line[3:], [])
             after = None
         elif match := _STEP.match(line):
-            after = Step(int(match[1]), match[2], match[3], after)
+            after = Step(number=int(match[1]), path=match[2], name=match[3], after=after)
             steps.append(after)
         elif match := _BACK.match(line):
             (after,) = (one for one in steps if one.number == int(match[1]))

@@ -12,7 +12,7 @@ from shutil import rmtree
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime.python_environment import HARMLESS, obeyed, without_them
-from svc.start import anew, command
+from svc.start import again, command
 from svc.testing.gateway.processes import environment
 
 SOURCES = Path(__file__).resolve().parent.parent
@@ -48,11 +48,11 @@ class WordTests(SynchronousTestCase):
     def test_anew(self) -> None:
         """The script is started again as it was called; our own file where PYTHONPATH led to it."""
         script = [__file__, "up"]
-        self.assertEqual(anew(script, {}), [sys.executable, "-P", __file__, "up"])
+        self.assertEqual(again(script, {}), [sys.executable, "-P", __file__, "up"])
         main = str(SOURCES / "svc" / "__main__.py")
-        led = anew(script, {"PYTHONPATH": f"/x{os.pathsep}{SOURCES}"})
+        led = again(script, {"PYTHONPATH": f"/x{os.pathsep}{SOURCES}"})
         self.assertEqual(led, [sys.executable, "-P", main, "up"])
-        self.assertEqual(anew(["-c"], {}), [sys.executable, "-P", main])
+        self.assertEqual(again(["-c"], {}), [sys.executable, "-P", main])
 
 
 class ProcessTests(SynchronousTestCase):
@@ -116,7 +116,7 @@ class ProcessTests(SynchronousTestCase):
         self.assertIn("svc join", said)
 
     def test_twistd_refuses(self) -> None:
-        """A role under twistd ends: it cannot be started anew from there."""
+        """A role under twistd ends: it cannot be started again from there."""
         twistd = "from twisted.scripts.twistd import run; run()"
         words = ("-n", "--pidfile=", "svc-connector", "--config", "none.toml")
         status, said = self.run_it("-P", "-c", twistd, *words, PYTHONPATH=str(self.home))

@@ -93,7 +93,7 @@ class ProxyLink(Service):
         listed: Told all that the person may view, after each change.
         jitter: Makes the wait out of the backoff's seconds.
         tasks: Owns the connections that are left.
-        fresh: Says when the connection is to be made anew.
+        fresh: Says when the connection is to be made again.
         dial_secs: For a connection, TLS included.
         head: The greatest signed head of the audit log that is kept here; told to the Proxy.
         heads: Takes the signed heads that come with a list.
@@ -152,7 +152,7 @@ class ProxyLink(Service):
         return Unavailable(f"cannot reach any Proxy: {self.problem}", reason="proxy_unreachable")
 
     def refreshed(self) -> Deferred[None]:
-        """Ask for the list anew; fires when it came, on this connection or the next.
+        """Ask for the list again; fires when it came, on this connection or the next.
 
         The caller bounds it in time.
         """
@@ -164,7 +164,7 @@ class ProxyLink(Service):
         return waiting
 
     def redial(self) -> None:
-        """Dial anew; sessions that are open on the old connection stay there."""
+        """Dial again; sessions that are open on the old connection stay there."""
         if self._list is not None:
             self._list.cancel("redial")
 
@@ -219,7 +219,7 @@ class ProxyLink(Service):
             moving.cancel()
 
     async def _follow_on(self, way: ConfiguredProxy) -> None:
-        """Follow one list after another: asked anew, or on the connection we moved to."""
+        """Follow one list after another: asked again, or on the connection we moved to."""
         while True:
             try:
                 await self._follow(way)

@@ -181,7 +181,7 @@ class PersonSide:
         raise problem
 
     def freshness(self) -> Freshness:
-        """Says when a connection to a Proxy is to be made anew."""
+        """Says when a connection to a Proxy is to be made again."""
         runtime = self.runtime
         return Freshness(
             clock=runtime.reactor,

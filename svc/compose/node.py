@@ -199,7 +199,7 @@ def tls_endpoint(
 
 
 def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Freshness:
-    """Says when a connection to servers of this role is to be made anew."""
+    """Says when a connection to servers of this role is to be made again."""
     return Freshness(
         clock=runtime.reactor,
         now=runtime.now,

@@ -37,7 +37,7 @@ def proxy_by(verifier: IChainVerifier) -> Callable[[Peer], str]:
     """Gives the node id of the Proxy at the other end of a connection.
 
     What is given raises CertificateRefused for anybody but a Proxy of our
-    cluster; it is asked anew for each tunnel.
+    cluster; it is asked again for each tunnel.
     """
 
     def proxy_of(peer: Peer) -> str:

@@ -63,7 +63,7 @@ class LegListener(Protocol):
         """The connection stands and the registration is under way."""
 
     def registered(self, leg: Leg) -> None:
-        """The Proxy acknowledged the registration (again, if it asked anew)."""
+        """The Proxy acknowledged the registration (again, if it asked again)."""
 
 
 @define(eq=False)

@@ -54,7 +54,7 @@ class TunnelParts:
         proxy_of: The node id of the Proxy at the other end, from its verified
             certificate; raises SvcError for anybody else (:func:`proxy_by`).
         sign: Signs the bytes of a registration with our node key.
-        fresh: Says when a connection is to be made anew.
+        fresh: Says when a connection is to be made again.
         inventories: What each Proxy told us to serve.
     """
 

@@ -25,7 +25,7 @@ class Log:
     settings: RoleSettings
 
     def verified(self) -> Verified:
-        """Compute everything anew.
+        """Compute everything again.
 
         Raises:
             AuditBroken: naming the first record that is not as it was.

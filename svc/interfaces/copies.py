@@ -93,7 +93,7 @@ class IStoreCopies(Interface):
     def filled(
         url: str, chain_hash: ChainHash, now: Callable[[], float]
     ) -> AbstractContextManager[IStoreFilling]:
-        """Make the store anew; keeps every writer out meanwhile.
+        """Make the store again; keeps every writer out meanwhile.
 
         Raises:
             AlreadyExists: there is something at its place.

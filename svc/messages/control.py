@@ -119,7 +119,7 @@ AGAIN = "again"
 
 @frozen
 class Evict:
-    """Authority takes a registration back; with :data:`AGAIN`, only to have it made anew."""
+    """Authority takes a registration back; with :data:`AGAIN`, only to have it made again."""
 
     reason: str
 

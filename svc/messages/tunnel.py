@@ -55,7 +55,7 @@ class Hello:
 
 @frozen
 class Nonce:
-    """Authority's challenge; when it comes again, a registration is signed anew."""
+    """Authority's challenge; when it comes again, a registration is signed again."""
 
     nonce: bytes
 

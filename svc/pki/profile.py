@@ -56,7 +56,7 @@ _GENERATION = re.compile(r"[1-9][0-9]{0,18}\Z")
 _CANDIDATE_ARC = "2.25."  # Of UUIDs: nothing that this program issues stands there.
 OF_CANDIDATE = (
     "was made by an earlier candidate of svc, whose certificates carry private extensions; that "
-    "format was never released, and is not read: make the gateway anew with `svc init` in another "
+    "format was never released, and is not read: make the gateway again with `svc init` in another "
     "directory; nodes then join it with an empty state_dir, people with `svc join`"
 )
 """What is said of a certificate, or its file, that an unreleased candidate made."""

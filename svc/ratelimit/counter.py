@@ -64,7 +64,7 @@ class RefusalCounter:
         self._enter(RefusedCount(caller=caller, budget=budget, count=1, first=now, last=now))
 
     def take(self) -> tuple[RefusedCount, ...]:
-        """Hand over everything counted, and begin anew."""
+        """Hand over everything counted, and begin again."""
         refused, self._refused = self._refused, {}
         return tuple(refused.values())
 

@@ -1,4 +1,4 @@
-"""When a connection is to be made anew, because a certificate shown on it will end.
+"""When a connection is to be made again, because a certificate shown on it will end.
 
 Every call is checked against the certificates its connection began with (rule
 R13): past their end an old connection starts nothing more, though both sides
@@ -27,7 +27,7 @@ from svc.model.principal import Role
 _log = Logger(namespace="svc_rpc")
 
 LAST_SHARE = 0.25
-"""What is left of the server's certificate when we dial anew: it renewed before that."""
+"""What is left of the server's certificate when we dial again: it renewed before that."""
 
 SPREAD = 0.07
 """Share of its life over which the callers of one server spread themselves."""
@@ -132,7 +132,7 @@ class Freshness:
         return Shown(ours, theirs, theirs.not_after - theirs.lifetime * share)
 
     def left(self, shown: Shown) -> float:
-        """Seconds until the connection is to be made anew; 0 or less: now."""
+        """Seconds until the connection is to be made again; 0 or less: now."""
         if self.identity is not None and not _same(self.identity.facts, shown.ours):
             return 0.0
         return shown.due - self.now()
@@ -166,7 +166,7 @@ class Freshness:
             try:
                 await replace()
             except SvcError as e:
-                _log.info("a connection is not made anew yet", reason=e.reason, text=e.text)
+                _log.info("a connection is not made again yet", reason=e.reason, text=e.text)
                 if (shown := current()) is not None:
                     await self._wait(self._pause(shown))
 

@@ -50,7 +50,7 @@ class TelemetryRequest(Request):
 class TelemetryChannel(HTTPChannel):
     """One connection: each request must be whole within a fixed time, bytes or no bytes.
 
-    Twisted's own idle timeout stays off: it begins anew at every byte, and it
+    Twisted's own idle timeout stays off: it begins again at every byte, and it
     writes a log line that any caller can provoke.
     """
 

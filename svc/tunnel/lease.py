@@ -21,7 +21,7 @@ class TunnelLease:
         self._running = clock.callLater(seconds, expired)
 
     def renew(self) -> None:
-        """Begin it anew.  An ended lease stays ended."""
+        """Begin it again.  An ended lease stays ended."""
         if self._running.active():
             self._running.reset(self._seconds)
 

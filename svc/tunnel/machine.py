@@ -26,7 +26,7 @@ QUICK_SECONDS = 10.0
 """A tunnel that ends unacknowledged within this time counts as refused."""
 
 STEADY_SECONDS = 60.0
-"""After being registered this long the backoff begins anew."""
+"""After being registered this long the backoff begins again."""
 
 MOST_TOLD_SECONDS = 300.0
 """A Proxy that says when to come again is waited for no longer than this."""
@@ -49,7 +49,7 @@ class TunnelMachine(Protocol):
         """The connection stands and the registration is under way.  Called by the cycle."""
 
     def registered(self) -> None:
-        """The Proxy acknowledged the registration (again, if it asked anew)."""
+        """The Proxy acknowledged the registration (again, if it asked again)."""
 
     def ended(self, reason: str, retry_after: float = 0.0) -> None:
         """The cycle is over, whatever it had reached.  Called by the cycle, once.

@@ -123,7 +123,7 @@ class RouteTable:
         resources: frozenset[str],
         inventory: Inventory = NO_INVENTORY,
     ) -> None:
-        """The tunnel registered anew without a redial; nothing is counted.
+        """The tunnel registered again without a redial; nothing is counted.
 
         Called when Authority came back and answered again, perhaps otherwise.
         A tunnel that has ended meanwhile is left alone.

@@ -192,7 +192,7 @@ class Stream:
             self.credit(self._owed - held)
 
     def _room_ahead(self) -> int:
-        """How much of the unfinished message the peer may send anew, as if it had been taken."""
+        """How much of the unfinished message the peer may send again, as if it had been taken."""
         # A quarter of the window may not have been given back yet; the rest of it must do.
         missing = self.inbox.need - self._window // 2
         if missing <= 0 or self.inbox.is_whole:

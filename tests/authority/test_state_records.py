@@ -132,7 +132,7 @@ class RecordTests(StateCase):
         self.assertEqual(self.refused_at_start(), "state_broken")
 
     def test_record_rewritten(self) -> None:
-        """A record rewritten with every hash made anew fails by its signature."""
+        """A record rewritten with every hash made again fails by its signature."""
         last = value_of(
             self.house.store.read("last", lambda tx: tx.state.since(tx.state.tip() - 1, 1)[0])
         )

@@ -15,7 +15,7 @@ class PageTests(SynchronousTestCase):
     """docs/reference/cli.md against the commands."""
 
     def test_page_is_up_to_date(self) -> None:
-        """The page says what the commands say: python -m svc.cli.reference writes it anew."""
+        """The page says what the commands say: python -m svc.cli.reference writes it again."""
         self.assertEqual(reference.main(["--check", str(PAGE)]), 0)
 
     def test_stale_page_is_found(self) -> None:

@@ -139,7 +139,7 @@ class FreshLinkTests(SynchronousTestCase):
         self.assertNotEqual(self.link.proxy, "")
 
     def test_refresh_after_a_move(self) -> None:
-        """The list that is asked for anew comes over the new connection."""
+        """The list that is asked for again comes over the new connection."""
         renew(self.world, self.person)
         self.advance(1)
         told: list[object] = []

@@ -194,7 +194,7 @@ class LinkTests(SynchronousTestCase):
         self.assertEqual([address for address, _ in self.dialed], ["a:1", "b:2"])
 
     def test_refreshed(self) -> None:
-        """Asked for, the list is fetched anew on the same connection."""
+        """Asked for, the list is fetched again on the same connection."""
         self.connect("db1")
         told: list[object] = []
         self.link.refreshed().addBoth(told.append)

@@ -38,7 +38,7 @@ class OwnTests(SynchronousTestCase):
         self.assertEqual(certificate["ends_soon"], False)
 
     def test_slow_clock(self) -> None:
-        """With a clock that went back nobody is told to join anew: the certificate is good."""
+        """With a clock that went back nobody is told to join again: the certificate is good."""
         now = self.identity.facts.not_before - 30
         self.identity._now = lambda: now
         refusal = self.assertRaises(ClockWrong, check_own, self.identity)

@@ -170,7 +170,7 @@ class MovingTests(GatewayCase):
         self.assertEqual(self.gateway.words, ["registered"])
 
     def test_too_late(self) -> None:
-        """If nothing takes over before our old certificate ends, the tunnel is dialed anew."""
+        """If nothing takes over before our old certificate ends, the tunnel is dialed again."""
         self.gateway.refusals = [Unavailable("no")] * 10_000
         self.gateway.renew(2 * DAY)
         while self.gateway.words == ["registered"] and self.gateway.clock.seconds() < 1.1 * DAY:

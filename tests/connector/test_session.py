@@ -87,7 +87,7 @@ class TunnelTests(GatewayCase):
         self.assertAlmostEqual(redial.getTime() - gateway.clock.seconds(), 7.5 + 1.0)
 
     def test_nonce_again(self) -> None:
-        """A nonce that comes later is signed anew on the same tunnel, one generation higher."""
+        """A nonce that comes later is signed again on the same tunnel, one generation higher."""
         self.gateway.calls[-1].put(Nonce(b"\x07" * 32))
         self.gateway.turn()
         signed = self.gateway.heard[-1]

@@ -60,7 +60,7 @@ class Killed(SynchronousTestCase):
         url = empty_database(self)
 
         def emptied() -> str:
-            # In place: making a database anew would take longer than to migrate it.
+            # In place: making a database again would take longer than to migrate it.
             with connected(url) as cursor:
                 cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
             return url

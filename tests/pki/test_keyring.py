@@ -230,7 +230,7 @@ class KeyringTests(SynchronousTestCase):
         self.assertEqual(before, {path: path.read_bytes() for path in self.directory.iterdir()})
 
     def test_renewing_what_is_damaged(self) -> None:
-        """A certificate that cannot be read any more is made anew by renewing it."""
+        """A certificate that cannot be read any more is made again by renewing it."""
         self.create()
         self.replace("grant.pem", b"")
         renew_purpose(self.directory, "grant", self.world.now, self.world.entropy)

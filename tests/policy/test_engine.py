@@ -160,7 +160,7 @@ class EntityTests(SynchronousTestCase):
     TEXT = '@id("ops") permit (principal in Group::"ops", action, resource);'
 
     def test_swap(self) -> None:
-        """A person who joins or leaves a group is decided anew with the next revision."""
+        """A person who joins or leaves a group is decided again with the next revision."""
         facts: list[Facts] = [GroupFacts("ops"), PersonFacts("u1", "ann")]
         before = engine(self.TEXT).with_entities(entities_of(facts, CLUSTER), 8)
         facts[1] = PersonFacts("u1", "ann", ("ops",))

@@ -66,7 +66,7 @@ class HandoverTests(ProxyTests):
         self.assertEqual((client.data, old.reason), (b"here", "superseded"))
 
     def test_authority_back_meanwhile(self) -> None:
-        """Only the newer connection registers anew when Authority is back."""
+        """Only the newer connection registers again when Authority is back."""
         old = self.site.node()
         self.site.open()
         new = self.site.node(generation=2)

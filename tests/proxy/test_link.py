@@ -94,7 +94,7 @@ class LinkTests(ProxyTests):
         self.assertLess(self.site.dials - before, 35)
 
     def test_silent(self) -> None:
-        """A snapshot stream without a heartbeat for twenty seconds is dialed anew."""
+        """A snapshot stream without a heartbeat for twenty seconds is dialed again."""
         self.site.pass_time(3)
         self.site.pass_time(19, beating=False)
         self.assertEqual(self.site.dials, 1)

@@ -326,7 +326,7 @@ class EndsTests(SpoolingTests):
         self.assertIn(("stays", "closed", 0, 0), self.on_disk())
 
     def test_torn(self) -> None:
-        """A file cut anywhere gives what is whole, and is written anew before anything is added."""
+        """A file cut anywhere gives what is whole; it is rewritten before anything is added."""
         self.site.lose_authority()
         self.site.reports.ended(CountedEnd("u1", "closed"))
         self.site.reports.ended(CountedEnd("u2", "closed"))

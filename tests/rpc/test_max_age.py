@@ -1,4 +1,4 @@
-"""When a connection is made anew: before either certificate that it shows ends."""
+"""When a connection is made again: before either certificate that it shows ends."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class HookTests(SynchronousTestCase):
         self.assertEqual(self.entered, [])
 
     def test_headers(self) -> None:
-        """A channel's headers go with each call, after its own; each call asks anew."""
+        """A channel's headers go with each call, after its own; each call asks again."""
         numbers = iter(range(9))
         channel = RpcChannel(
             self.pair.client, authority="g", headers=lambda: [("id", str(next(numbers)))]

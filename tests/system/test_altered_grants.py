@@ -159,7 +159,7 @@ class SignatureTests(GrantCase):
         }
 
     async def test_each_field_under_each_signature(self) -> None:
-        """No field of a grant can be changed, whoever but Authority's grant key signs it anew."""
+        """No field of a grant can be changed, whoever but Authority's grant key signs it again."""
         self.assertEqual(set(ALTERATIONS), {field.name for field in fields(Grant)})
         payloads = [
             encode_grant(evolve(self.grant, **{name: value(self.grant)}))

@@ -123,7 +123,7 @@ class SeveralTests(SynchronousTestCase):
             self.cluster.child(name).stop()
 
     def test_words(self) -> None:
-        """The store is put back with one of them; the other goes on, and its twin is made anew."""
+        """The store is put back with one of them; the other goes on, and its twin is made again."""
         cluster, out = self.cluster, Path(os.path.abspath(self.mktemp()))
         self.both()
         cluster.command("persons", "add", "ada")
@@ -142,8 +142,8 @@ class SeveralTests(SynchronousTestCase):
         self.assertEqual(cluster.ran(*back).status, 6)
         cluster.command(*back, "--reason", "the database is lost")
         self.both()
-        anew = "continues from an older store"
-        until("the other hears", lambda: anew in cluster.child(SECOND).text())
+        again = "continues from an older store"
+        until("the other hears", lambda: again in cluster.child(SECOND).text())
         cluster.child(FIRST).stop()
         until("the other leads", lambda: cluster.ran("persons", "list", name=SECOND).status == 0)
         listed = cluster.command("persons", "list", name=SECOND)

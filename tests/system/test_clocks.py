@@ -55,7 +55,7 @@ class WrongClockTests(SynchronousTestCase):
         self.join(person, token, 0).checked()
 
     def test_good_identity(self) -> None:
-        """With a slow clock a person is told of the clock, and not to join anew."""
+        """With a slow clock a person is told of the clock, and not to join again."""
         for words in (
             ["resources", "list"],
             ["status"],

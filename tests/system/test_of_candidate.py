@@ -17,7 +17,7 @@ TARGET = GatewayTarget("echo", "127.0.0.1:9")
 SAID = (
     ": was made by an earlier candidate of svc, whose certificates carry private extensions",
     "never released",
-    "make the gateway anew with `svc init`",
+    "make the gateway again with `svc init`",
     "nodes then join it with an empty state_dir, people with `svc join`",
 )
 

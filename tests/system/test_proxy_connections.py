@@ -33,7 +33,7 @@ def gateway() -> Gateway:
 
 
 class TwoProxies(SynchronousTestCase):
-    """Each test configures the Connector and starts it anew."""
+    """Each test configures the Connector and starts it again."""
 
     def setUp(self) -> None:
         self.gateway = gateway()
@@ -42,7 +42,7 @@ class TwoProxies(SynchronousTestCase):
         self.second = self.gateway.listening(SECOND)["public"]
 
     def connect(self, addresses: list[str], count: int | None = None) -> None:
-        """Start the Connector anew with these Proxies, and with this count if there is one."""
+        """Start the Connector again with these Proxies, and with this count if there is one."""
         table = self.gateway.files.table(CONNECTOR) | {"endpoints.proxy": addresses}
         table.pop(COUNT, None)
         if count is not None:

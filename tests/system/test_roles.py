@@ -45,7 +45,7 @@ def _says_started(log: Path) -> bool:
 
 @contextlib.contextmanager
 def without_telemetry(gateway: Gateway) -> Iterator[None]:
-    """All three roles anew, with neither ``metrics_listen`` nor an ``otel_endpoint``."""
+    """All three roles again, with neither ``metrics_listen`` nor an ``otel_endpoint``."""
     paths = [gateway.files.config(role) for role in ROLES]
     before = [path.read_text("utf-8") for path in paths]
     for path, text in zip(paths, before, strict=True):
@@ -184,7 +184,7 @@ class ProcessTests(SynchronousTestCase):
             peer.recv(1)
 
     def explained(self, person: GatewayPerson) -> None:
-        """``svc status`` asks anew, and gives the reason of each refusal."""
+        """``svc status`` asks again, and gives the reason of each refusal."""
         refusal = person.refused("vault")
         plain = person.svc("status").checked().stdout
         full = person.svc("status", "--refresh", "--explain").checked().stdout

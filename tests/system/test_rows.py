@@ -42,7 +42,7 @@ class AssignmentTests(SynchronousTestCase):
     """Who may serve a resource, as an operator changes it."""
 
     def test_taken_and_given_back(self) -> None:
-        """A resource that is taken away loses its sessions at once; given back it opens anew."""
+        """A resource that is taken away loses its sessions at once; given back it opens again."""
         gateway, person = shared(), bea()
         node: dict[str, Any] = until("it serves what it is meant to", lambda: self.served(gateway))
         held = self.held(person)

@@ -246,7 +246,7 @@ class TraceTests(SynchronousTestCase):
         """Each role is connected to the collector, and listens where its configuration says."""
         collector, gateway, person = traced()
         known = settled(collector, gateway, person)
-        # One that was started anew has had nothing to say to it yet.
+        # One that was started again has had nothing to say to it yet.
         self.assertEqual(ask(person, "echo"), b"question")
         trace_of(collector, known, "echo", 3)
         address = f"127.0.0.1:{collector.port}"

@@ -99,7 +99,7 @@ class MachineTests(SynchronousTestCase):
 
     @proves("G-OPEN-45")
     def test_steady_tunnel_wipes_failures(self) -> None:
-        """After 60 s of registration the backoff begins anew; after 59 s it goes on."""
+        """After 60 s of registration the backoff begins again; after 59 s it goes on."""
         for held, waits in ((59.0, 4.0), (60.0, 1.0)):
             self.setUp()
             self.tunnel.start()

@@ -129,7 +129,7 @@ class RouteTests(SynchronousTestCase):
         )
 
     def test_answered_anew(self) -> None:
-        """A registration answered anew changes what is served and counts nothing."""
+        """A registration answered again changes what is served and counts nothing."""
         tunnel = self.add("n1", "db1")
         self.routes.change(tunnel, 2, frozenset({"web1"}))
         self.assertIs(self.routes.find("web1"), tunnel)

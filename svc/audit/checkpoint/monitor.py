@@ -98,7 +98,7 @@ class LogWatch(AsyncService):
     """Looks at the log while the role runs.
 
     Args:
-        chain: The rows as they are now, for whoever opens the store anew.
+        chain: The rows as they are now, for whoever opens the store again.
         keeper: Our own heads.
         greatest: Keeps a head of others that our records contradict.
         judge: Judges what somebody says was signed.

@@ -48,7 +48,7 @@ def _nothing() -> None:
 @implementer(IHeadSink, IHeadSource)
 @define
 class FileSink:
-    """A file with a line a head: opened anew for each, so it may be rotated away at any time.
+    """A file with a line a head: opened again for each, so it may be rotated away at any time.
 
     It belongs to one Authority.  Its heads grow, for ``audit verify --anchor`` takes it as it is:
     one that comes late, behind a greater one, is left out.

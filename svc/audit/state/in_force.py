@@ -183,7 +183,7 @@ class StateLedger:
         )
 
     def entry(self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]) -> StateEntry:
-        """The entry of a row just read; made anew only where the row is another than last time.
+        """The entry of a row just read; made again only where the row is another than last time.
 
         Every session reads two: comparing costs a microsecond, a digest seven.
         """

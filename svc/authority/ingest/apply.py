@@ -55,7 +55,7 @@ class Vanished(SvcError):
 
 @define
 class QueueTransaction:
-    """One transaction's work on the queue; made anew whenever the transaction runs."""
+    """One transaction's work on the queue; made again whenever the transaction runs."""
 
     tx: ITransaction
     recorder: Recorder

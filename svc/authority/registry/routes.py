@@ -24,7 +24,7 @@ class Registered:
         resources: What it serves, each as the assignment that let it.
         inventory: The generation of what it is meant to serve that it was told.
         evict: Called with a reason word to take the registration back, or with
-            ``AGAIN`` to have it made anew.
+            ``AGAIN`` to have it made again.
     """
 
     node_id: str
@@ -69,7 +69,7 @@ class Registrations:
     def serving(self, wanted: Assigned, proxy_id: str) -> Registered | None:
         """The newest registration that serves this through this Proxy.
 
-        One from before the resource was assigned anew, or was another, does not:
+        One from before the resource was assigned again, or was another, does not:
         until its Connector registered again nobody serves it.
         """
         candidates = [one for one in self._serve(wanted) if one.proxy_id == proxy_id]
@@ -101,7 +101,7 @@ class Registrations:
         registered.evict(reason)
 
     def follow(self, facts: ClusterState) -> None:
-        """Have everybody register anew whose assignments are others by these facts.
+        """Have everybody register again whose assignments are others by these facts.
 
         Called at each change of the facts, whoever made it and however its caller
         fared; so no session goes by what was assigned before.
@@ -118,7 +118,7 @@ class Registrations:
                 self.ask_again(node_id)
 
     def ask_again(self, node_id: str) -> None:
-        """Let a Connector register anew, because what it may serve changed.
+        """Let a Connector register again, because what it may serve changed.
 
         Its stream ends and its Proxy registers it over another; its tunnel and
         its sessions go on, and until then it stands here as it was.

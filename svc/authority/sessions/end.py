@@ -133,7 +133,7 @@ class SessionEnds:
             self.away(proxy_id)
 
     def stop(self) -> None:
-        """Forget the waiting; the next start waits anew."""
+        """Forget the waiting; the next start waits again."""
         for proxy_id in tuple(self._waiting):
             self._stop_waiting(proxy_id)
 

@@ -411,7 +411,7 @@ def _check_standing(rows: SignedRows, wish: VerifiedRequest) -> None:
 
 
 def _check_assignment(rows: SignedRows, wish: VerifiedRequest) -> None:
-    """Refuse a resource that was changed, assigned anew or removed since the facts were read."""
+    """Refuse a resource that was changed, assigned again or removed since the facts were read."""
     if wish.resource is None or not rows.is_newest_resource(wish.resource):
         raise Denied(
             "the resource was changed during the decision; try again",

@@ -54,7 +54,7 @@ _log = Logger(namespace="svc_authority")
 
 _FIRST_WORD_SECS = 10.0
 _AGAIN_SECS = 10.0
-"""How long a registration that is to be made anew stands while it is."""
+"""How long a registration that is to be made again stands while it is."""
 _NOT_A_VERDICT = frozenset(
     {Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.INTERNAL, Fault.EXHAUSTED}
 )
@@ -273,7 +273,7 @@ class RegistrationIntake:
         )
 
     def _forget(self, proxy: Node, registered: Registered) -> None:
-        """One that was to be made anew and was not has ended; a replaced one has not."""
+        """One that was to be made again and was not has ended; a replaced one has not."""
         if self.registrations.remove(registered):
             self._ended(proxy, registered)
 

@@ -102,7 +102,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, ledger: StateLedger, tx: ITransaction) -> SignedRows:
-        """For reading in *tx* now; made anew after a change in the same transaction.
+        """For reading in *tx* now; made again after a change in the same transaction.
 
         Raises:
             StateUnsigned: the store has records of state that do not verify.

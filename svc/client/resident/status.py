@@ -38,7 +38,7 @@ class StatusService:
     renew: Callable[[], object] = bool
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The state of everything; fetched anew first where the question says ``refresh``.
+        """The state of everything; fetched again first where the question says ``refresh``.
 
         Raises:
             SvcError: an unknown question, or no Proxy answered in time; at once where none

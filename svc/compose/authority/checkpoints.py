@@ -128,7 +128,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
 
         def went_on(head: SignedHead) -> None:
             told.signed(head)
-            # It may name records of the lost line; without it every record is verified anew.
+            # It may name records of the lost line; without it every record is verified again.
             p.keeper.begin_anew()
             began_anew()
 

@@ -174,7 +174,7 @@ class Startup(AsyncService):
         if known is not None:
             if known.state is NodeState.REVOKED:
                 raise SvcError("this Authority was revoked", reason="revoked_node")
-            # More than one where it was started anew, with a new leaf, while another one led.
+            # More than one where it was started again, with a new leaf, while another one led.
             for generation in range(known.generation, facts.generation):
                 tx.nodes.renewed(known.id, generation, leaf)
             if known.generation < facts.generation:

@@ -1,6 +1,6 @@
 """What is told of a reverse tunnel's life, on the Proxy that holds its end.
 
-The words here are those of document 1; no room spells them anew.  Whoever
+The words here are those of document 1; no room spells them again.  Whoever
 counts, logs or sends notices receives these values through a callable.
 """
 

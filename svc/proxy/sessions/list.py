@@ -33,7 +33,7 @@ MAX_PER_PERSON = 16
 """Lists that one person may follow at once."""
 
 _SETTLE_SECS = 0.2
-"""Changes come in bursts; a list is made anew this long after the first."""
+"""Changes come in bursts; a list is made again this long after the first."""
 
 
 async def _deaf(_: bytes) -> None:

@@ -264,7 +264,7 @@ class RegistrationCall:
         self._end(EndReason.EVICTED)
 
     async def _again(self, failures: int) -> AcknowledgedRegistration | None:
-        """Register anew once Authority is back, without a redial; a refusal then is an eviction."""
+        """Register again once Authority is back, without a redial; a refusal then evicts us."""
         while True:
             if failures > 1:
                 await deferLater(

@@ -35,7 +35,7 @@ _UNSERVED_WAIT = 60.0
 """An Authority of an older version takes no rows; another may lead in a while."""
 
 _OTHER_ORIGIN = "other_origin"
-"""The rows are those of a node that this one was before it joined anew."""
+"""The rows are those of a node that this one was before it joined again."""
 
 _AWAY = frozenset({"authority_unreachable", "authority_unconfigured"})
 """There is no channel: the next connection says when there is one."""
@@ -156,7 +156,7 @@ class SpoolDelivery:
 
     def _is_uncovered(self, extent: Extent) -> bool:
         known = self._known.get(extent.spool_id)
-        # None: another connection came meanwhile, and everything is asked anew.
+        # None: another connection came meanwhile, and everything is asked again.
         return known is None or (known.covered < extent.last and not known.is_refused)
 
     async def _bring(self, extent: Extent) -> bool:

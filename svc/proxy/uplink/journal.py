@@ -38,7 +38,7 @@ END_BYTES = 512
 
 _AGAIN_SECS = 5.0
 _SLACK = 1000
-"""Answered ends that may stand in the file beside as many as wait, before it is written anew."""
+"""Answered ends that may stand in the file beside as many as wait, before it is written again."""
 
 
 @frozen

@@ -51,7 +51,7 @@ _STEADY_SECS = 10.0
 """A connection that held this long wipes the failures before it."""
 
 _SILENCE_SECS = 20.0
-"""Heartbeats come every few seconds; a follow that is silent this long is dialed anew."""
+"""Heartbeats come every few seconds; a follow that is silent this long is dialed again."""
 
 
 @frozen(eq=False)
@@ -76,7 +76,7 @@ class AuthorityLink(Service):
         have: Digest of the bundle already held.
         claims: Uids of the sessions this Proxy carries, said at each greeting.
         jitter: Makes the wait out of the backoff's seconds.
-        fresh: Says when the connection is to be made anew.
+        fresh: Says when the connection is to be made again.
         dial_secs: For the connection, TLS included.
         pool: The Authorities there are; turned to the next one when a dial or a connection fails.
         head: The greatest signed head of the audit log that is kept here, said at each greeting.
@@ -298,7 +298,7 @@ class AuthorityLink(Service):
             before.stream.cancel("moved")
             leaving = before.channel.close()
             if before.at == at:
-                # Of another instance nothing is good any more: registrations are made anew.
+                # Of another instance nothing is good any more: registrations are made again.
                 leaving = close_when_idle(before.channel, self.clock)
             self._left.spawn("closing a connection to Authority", leaving)
 

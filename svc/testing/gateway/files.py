@@ -124,7 +124,7 @@ class Files:
         return dict(self._tables[name])
 
     def write(self, name: str, table: Mapping[str, Any]) -> None:
-        """Write a configuration anew; read at the process's next start."""
+        """Write a configuration again; read at the process's next start."""
         self._tables[name] = dict(table)
         self.config(name).write_text(toml(table), "utf-8")
 

@@ -267,7 +267,7 @@ class Gateway:
         self.make_child(new, name)
 
     def configure(self, role: str, change: Mapping[str, Any]) -> None:
-        """Write a role's configuration anew with some keys changed; read at its next start."""
+        """Write a role's configuration again with some keys changed; read at its next start."""
         name = self.child(role).name
         self.files.write(name, self.files.table(name) | dict(change))
 

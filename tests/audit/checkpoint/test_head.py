@@ -313,7 +313,7 @@ class PruningTests(SynchronousTestCase):
         self.assertEqual(len((self.path / "heads.jsonl").read_bytes().splitlines()), 61)
 
     def test_pruning_fails(self) -> None:
-        """A head is kept though the file could not be written anew."""
+        """A head is kept though the file could not be written again."""
         keeper = AnchorDirectory(self.path, kept=5)
         self.path.mkdir(parents=True)
         (self.path / ".heads.jsonl.new").mkdir()

@@ -87,7 +87,7 @@ class FileTests(HeadSinkContract, TestCase):
         self.assertEqual(len(await self.held(sink)), 4)
 
     async def test_rotated(self) -> None:
-        """A file that was moved away is begun anew."""
+        """A file that was moved away is begun again."""
         sink = self.make()
         await sink.put(b"1")
         sink.path.rename(self.mktemp())

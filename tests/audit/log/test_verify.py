@@ -37,7 +37,7 @@ class VerifyTests(ChainCase):
         self.assertTrue(self.check(self.rows, self.heads[:3]).text.endswith(" at 33"))
 
     def test_witness(self) -> None:
-        """A head kept elsewhere names a store behind it, and a log that was signed anew."""
+        """A head kept elsewhere names a store behind it, and a log that was signed again."""
         kept = self.heads[2:3]
         self.assertEqual(self.witnessed(self.rows, kept).anchored, ROWS)
         self.assertEqual(self.witnessed(self.rows, kept, []).anchored, 33)

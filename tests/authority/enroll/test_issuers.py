@@ -1,4 +1,4 @@
-"""Issuing CAs that are made anew: entered by one, loaded by all, and never by SQL."""
+"""Issuing CAs that are made again: entered by one, loaded by all, and never by SQL."""
 
 from __future__ import annotations
 

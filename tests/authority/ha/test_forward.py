@@ -263,7 +263,7 @@ class ForwardingTests(TwoAuthorities):
         self.assertEqual((error.reason, error.fault), ("forward_lost", Fault.UNAVAILABLE))
         self.assertEqual(self.counts["failed"], 1)
         self.ask()
-        self.assertEqual(self.dials, ["a1", "a1"], "the next call dials anew")
+        self.assertEqual(self.dials, ["a1", "a1"], "the next call dials again")
 
     def test_deadline(self) -> None:
         """The caller's deadline is the forwarded call's."""

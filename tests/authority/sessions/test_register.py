@@ -390,7 +390,7 @@ class IntakeTests(SynchronousTestCase):
         self.assertEqual((len(call.sent), self.house.registrations.connectors), (1, 0))
 
     def test_catalog_changed_meanwhile(self) -> None:
-        """A registration judged by an older catalog is made anew at once; its tunnel goes on."""
+        """A registration judged by an older catalog is made again at once; its tunnel goes on."""
         call, serving, nonce = self.begin()
         add = Resource(id="extra", kind="tcp", labels={}, assigned_to=self.house.connector.id)
         plain = self.house.store.run
@@ -424,7 +424,7 @@ class IntakeTests(SynchronousTestCase):
         )
 
     def is_asked_again(self) -> bool:
-        """Whether the last stream ended so that its Connector registers anew."""
+        """Whether the last stream ended so that its Connector registers again."""
         return decode_connector_down(self.call.sent[-1]) == Evict(AGAIN)
 
     def test_assigned_with_unknown_outcome(self) -> None:

@@ -56,7 +56,7 @@ class RestoringTests(SynchronousTestCase):
         self.told = HeadsToTell()
 
     def parts(self) -> tuple[LogWatch, HeadWriter, RestoreCheck]:
-        """What a start makes anew."""
+        """What a start makes again."""
         clock, now = self.world.clock, self.world.now
         chain, tasks = StoredChain(self.store), BackgroundTasks()
         greatest = LatestCheckpoint(

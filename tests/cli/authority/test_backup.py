@@ -59,7 +59,7 @@ class BackupCase(TestCase):
         self.assertEqual(_left(target), [])
 
     def rewritten(self, out: Path, change: Callable[[form.Manifest], form.Manifest]) -> None:
-        """Somebody who has the medium writes the manifest anew."""
+        """Somebody who has the medium writes the manifest again."""
         path = out / form.NAME
         path.write_bytes(form.to_json(change(form.from_json(path.read_bytes()))))
 
@@ -400,7 +400,7 @@ class RestoreTests(BackupCase):
             self.assertEqual(_left(target), [])
 
     async def test_killed_on_the_way(self) -> None:
-        """Ended at any step it is begun anew or gone on with; no start happens in between."""
+        """Ended at any step it is begun again or gone on with; no start happens in between."""
         place = await self.kept()
         out, log = place.made(), place.run("audit", "export").stdout
         other = place.made()

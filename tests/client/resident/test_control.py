@@ -270,7 +270,7 @@ class StatusTests(SynchronousTestCase):
 
     @proves("G-CLI-23")
     def test_refresh(self) -> None:
-        """Asked to, it fetches the list anew before it answers."""
+        """Asked to, it fetches the list again before it answers."""
         answering = self.ask(ask="status", refresh=True)
         self.assertNoResult(answering)
         self.link.waiting[0].callback(None)

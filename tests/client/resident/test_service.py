@@ -130,7 +130,7 @@ class ResidentTests(ResidentCase):
         self.assertEqual(len(self.listening.factories), 2)
 
     def test_served(self) -> None:
-        """Whether a resource is served now is shown without opening anything anew."""
+        """Whether a resource is served now is shown without opening anything again."""
         self.resident.listed(listed("db1", port="1"))
         kept = self.listening.factories["run/db1.sock"]
         self.resident.listed(listed("db1", served=False, port="1"))

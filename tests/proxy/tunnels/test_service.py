@@ -322,7 +322,7 @@ class EndTests(ProxyTests):
 
 class AuthorityBackTests(ProxyTests):
     def test_registered_anew(self) -> None:
-        """Over Authority's absence the tunnel stays, and is registered anew without a redial."""
+        """Over Authority's absence the tunnel stays, and is registered again without a redial."""
         node = self.site.node()
         self.site.lose_authority()
         self.site.pass_time(40)

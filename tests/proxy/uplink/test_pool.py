@@ -289,7 +289,7 @@ class ProbeTests(Members):
         self.assertEqual((self.site.link.member, self.moves), (there, 1))
         self.assertEqual(len(self.authority.calls), 1, "one registration stands")
         self.assertEqual(self.site.gauges[("streams",)], 1)
-        self.assertEqual(len(self.authority.registrations), 2, "it was made anew")
+        self.assertEqual(len(self.authority.registrations), 2, "it was made again")
         self.assertIsNotNone(before[0].client.end_reason, "nothing stays on the old connection")
         self.site.pass_time(30)
         self.assertEqual(self.moves, 1)

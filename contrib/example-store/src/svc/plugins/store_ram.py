@@ -30,7 +30,7 @@ class RamFactory:
             raise ConfigError("store_url", "write ram:// and a word of a-z, 0-9 and -")
 
     def migration_status(self, url: str) -> MigrationStatus:
-        """It is made anew at each start, by the build that opens it: nothing can be pending."""
+        """It is made again at each start, by the build that opens it: nothing can be pending."""
         return MigrationStatus(StoreStanding.CURRENT)
 
     def migrate(
