@@ -155,9 +155,19 @@ class LogWatch(AsyncService):
         """Say where a transaction would leave the log; in the store's thread, before its commit."""
         self.own.left(before, end)
 
-    def committed(self, end: ChainHead) -> None:
-        """Say where a committed transaction left the log; on the reactor."""
+    def committed(self, end: ChainHead, records: int = 0) -> int:
+        """Say where a committed transaction left the log; on the reactor.
+
+        Args:
+            records: How many it appended.
+
+        Returns:
+            How many want a head since the last call: those of transactions before it whose
+            answer was lost, or that nobody waited for, are among them, each counted once.
+        """
+        before = self.own.known.seq
         self.own.committed(end)
+        return records if self.own.to_sign is None else self.own.known.seq - before
 
     def require(self, end: ChainHead, rows: Rows = _no_rows) -> None:
         """Return if a write may go on from *end*; in the store's thread, in each write.

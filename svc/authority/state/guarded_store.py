@@ -41,8 +41,9 @@ class _Unwatched:
     def left(self, before: ChainHead, end: ChainHead) -> None:
         """Nobody asks."""
 
-    def committed(self, end: ChainHead) -> None:
-        """Nobody asks."""
+    def committed(self, end: ChainHead, records: int) -> int:
+        """Those of the transaction alone."""
+        return records
 
     def found(self, fault: AuditBroken) -> None:
         """Nobody asks."""
@@ -83,7 +84,7 @@ class LogGuardedStore:
         except StoreFull as fault:
             self.full(fault)
             raise
-        self.watch.committed(end)
+        records = self.watch.committed(end, records)
         if records:
             self.committed(records)
         return result

@@ -121,14 +121,19 @@ class NoticingTests(SynchronousTestCase):
                 raise StoreUnavailable("no answer", reason="store_outcome_unknown")
 
         deaf: Any = Deaf()
-        store = LogGuardedStore(deaf, watch=watch)
+        told: list[int] = []
+        store = LogGuardedStore(deaf, committed=told.append, watch=watch)
         writing = store.run("write", lambda tx: tx.audit.append(b"{}"))
         self.failureResultOf(Deferred.fromCoroutine(writing), StoreUnavailable)
         store.store = inner
+        self.assertEqual(told, [])
+        self.successResultOf(Deferred.fromCoroutine(store.run("nothing", lambda tx: None)))
+        self.assertEqual(told, [1], "the record wants a head, whoever hears that it is there")
         link = self.successResultOf(
             Deferred.fromCoroutine(store.run("write", lambda tx: tx.audit.append(b"{}")))
         )
         self.assertEqual((link.seq, watch.own.known.seq), (2, 2))
+        self.assertEqual(told, [1, 1])
 
 
 def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
