@@ -81,7 +81,7 @@ class StateAnchor:
         durable.replace(self.path / "state.json", json.dumps(head).encode() + b"\n")
 
     def set_aside(self) -> None:
-        """Start without: an older store was restored on purpose.  Every record is verified again."""
+        """Start without: an older store was restored.  Every record is verified again."""
         for name in ("state.json", "state-rows.json"):
             path = self.path / name
             if path.exists():
