@@ -261,7 +261,7 @@ class Unauthenticated(SvcError):
 
 
 class Malformed(SvcError):
-    """A message of a peer is not of its form."""
+    """A message of a peer is malformed."""
 
     fault = Fault.INVALID
     reason = "malformed"

@@ -1,4 +1,4 @@
-"""Forms of what is typed on the command line; whatever is not of its form is a usage error."""
+"""Forms of what is typed on the command line; whatever is malformed is a usage error."""
 
 from __future__ import annotations
 

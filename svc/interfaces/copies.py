@@ -56,7 +56,7 @@ class IStoreFilling(Interface):
         """Make the copy's schema and put its rows there; in constant memory.
 
         Raises:
-            Malformed: the copy is not of its form, or not whole.
+            Malformed: the copy is malformed, or not whole.
             UnknownApplied, MigrationsBroken: it is of another build.
         """
 

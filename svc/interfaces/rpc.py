@@ -325,7 +325,7 @@ def unary(
         try:
             request = request_type.FromString(data)
         except DecodeError:
-            raise Malformed("the request is not of its message type") from None
+            raise Malformed("the request is not of the expected message type") from None
         del data
         return (await answer(request, call)).SerializeToString()
 

@@ -154,7 +154,7 @@ class Meetings:
             transport.abortConnection()
         if why == "missed":
             self.told(why)
-        refusal = SvcError("the direct lane did not come about", reason=why)
+        refusal = SvcError("the direct lane could not be opened", reason=why)
         meeting.spliced.errback(refusal)
 
     def _left(self, ended: SpliceEnded) -> SpliceEnded:

@@ -69,7 +69,7 @@ def store_place(settings: RoleSettings) -> StorePlace:
     """The store that the configuration names; nothing is opened yet.
 
     Raises:
-        ConfigError: no enabled drop-in opens such a store, or the URL is not of its form.
+        ConfigError: no enabled drop-in opens such a store, or the URL is malformed.
         PluginError: a drop-in cannot be loaded.
     """
     place = settings.store_url

@@ -246,7 +246,7 @@ class Cases:
         """
         case = self._open.pop(connection, None)
         if case is None:
-            raise CertificateRefused("nobody judges this connection's peer")
+            raise CertificateRefused("nothing checks this connection's peer")
         case.judge.on_done(connection, case)
 
     def _on_certificate(

@@ -337,7 +337,8 @@ class _Reader:
         if not (self._directory / f"{word}.pem").exists():
             raise ConfigError(
                 str(self._directory / f"{word}.pem"),
-                "is missing; a cluster of before this key gets it by `svc authority state adopt`",
+                "is missing; a cluster made before this key existed gets it with "
+                "`svc authority state adopt`",
             )
         certificate = self._certificate(word)
         self._check(word, certificate, root, cluster)

@@ -77,7 +77,7 @@ def decode_bundle(data: bytes) -> PolicyBundle:
     """The bundle that :func:`encode_bundle` wrote.
 
     Raises:
-        Malformed: too long, not of its form, or of another schema than it says.
+        Malformed: too long, malformed, or of another schema than it says.
         EntitiesRefused: an entity stands twice.
     """
     form = _fields(
@@ -168,7 +168,7 @@ def decode_delta(data: bytes) -> EntityDelta:
     """The delta that :func:`encode_delta` wrote.
 
     Raises:
-        Malformed: too long or not of its form.
+        Malformed: too long or malformed.
     """
     form = _fields(data, {"format", "from_revision", "to_revision", "upserts", "removals"})
     return EntityDelta(
@@ -187,17 +187,17 @@ def _fields(data: bytes, names: set[str]) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise Malformed("policy bundle: not JSON") from None
     if not isinstance(form, dict) or set(form) != names or form["format"] != FORMAT:
-        raise Malformed("policy bundle: not of its form")
+        raise Malformed("policy bundle: malformed")
     return form
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 53:
-        raise Malformed("policy bundle: a number is not of its form")
+        raise Malformed("policy bundle: a number is malformed")
     return value
 
 
 def _list(items: Any, read: Any) -> list[Any]:
     if not isinstance(items, list):
-        raise Malformed("policy bundle: a list is not of its form")
+        raise Malformed("policy bundle: a list is malformed")
     return [read(item) for item in items]

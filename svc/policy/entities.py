@@ -147,7 +147,7 @@ def entity_from_form(form: Any) -> Entity:
         raise Malformed("entity: not an object of its four fields")
     attrs, parents, tags = form["attrs"], form["parents"], form["tags"]
     if not isinstance(attrs, Mapping) or not isinstance(parents, list):
-        raise Malformed("entity: attributes or parents are not of their form")
+        raise Malformed("entity: attributes or parents are malformed")
     if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
         raise Malformed("entity: tags are not text")
     return Entity(
@@ -268,4 +268,4 @@ def _attribute(value: Any) -> ContextValue:
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    raise Malformed("entity: an attribute is not of its form")
+    raise Malformed("entity: an attribute is malformed")

@@ -33,7 +33,7 @@ def terms_from_form(form: Any) -> Terms:
             actions=_each(form["actions"], _action),
         )
     except (TypeError, ValueError, KeyError, RecursionError):
-        raise Malformed("vocabulary: not of its form") from None
+        raise Malformed("vocabulary: malformed") from None
 
 
 def _each(items: Any, make: Callable[[Any], _T]) -> tuple[_T, ...]:

@@ -166,7 +166,7 @@ class Freshness:
             try:
                 await replace()
             except SvcError as e:
-                _log.info("a connection is not made again yet", reason=e.reason, text=e.text)
+                _log.info("a connection could not be replaced yet", reason=e.reason, text=e.text)
                 if (shown := current()) is not None:
                     await self._wait(self._pause(shown))
 

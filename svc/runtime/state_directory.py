@@ -50,7 +50,7 @@ class StateDirectory:
                 raise BlockingIOError
         except OSError:
             os.close(lock)
-            raise ConfigError("state_dir", f"{self.path}: another process serves from it") from None
+            raise ConfigError("state_dir", f"{self.path}: another process is using it") from None
         self._lock = lock
         if is_new:
             self._made.append(path)

@@ -50,7 +50,7 @@ class SerialThread:
     def __call__(self, call: Callable[[], Any]) -> Deferred[Any]:
         """Run *call*; fires on the reactor's thread with what it returned or raised."""
         if self._is_ending:
-            return fail(Unavailable(f"{self.name}: nothing is done any more", reason="stopped"))
+            return fail(Unavailable(f"{self.name}: is closed", reason="stopped"))
         if not self._has_begun:
             self._has_begun = True
             Thread(target=self._work, name=self.name, daemon=True).start()

@@ -91,7 +91,7 @@ def _proxy(plan: InitPlan, ca_pin: str) -> Iterator[str]:
 
 
 def _connector(plan: InitPlan, ca_pin: str) -> Iterator[str]:
-    yield "# The Connector: stands beside what it serves and dials out to the Proxy."
+    yield "# The Connector runs beside what it serves, and dials out to the Proxy."
     yield from _top(plan, str(plan.state[CONNECTOR]))
     yield ""
     yield "[endpoints]"

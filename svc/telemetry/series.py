@@ -155,7 +155,7 @@ def _decisions() -> tuple[MetricSeries, ...]:
         _gauge(
             "svc_state_unsigned",
             _A,
-            "Stored rows that no signed record stands behind; they are not applied.",
+            "Stored rows that no signed record covers; they are not applied.",
         ),
         _counter(
             "svc_public_anonymous_refused_total",
@@ -308,7 +308,7 @@ def _relays() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_authority_forward_requests_total",
             _A,
-            "Calls that an Authority which stands by had for the leader.",
+            "Calls that a standby Authority forwarded to the leader.",
         ),
         _counter(
             "svc_authority_forward_transport_failures_total",

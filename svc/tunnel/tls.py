@@ -379,7 +379,7 @@ class SessionTlsEndpoint:
             raise  # whoever waited stopped it; the peer refused nothing
         except Exception as error:
             raise SvcError(
-                "the TLS inside the session did not come about",
+                "the TLS handshake inside the session failed",
                 reason="handshake_failed",
                 fault=Fault.UNAUTHENTICATED,
             ) from error

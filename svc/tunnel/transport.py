@@ -245,7 +245,7 @@ class RegisteredTunnel:
         self._forget(session_uid)
         protocol = pending.factory.buildProtocol(HostnameAddress(b"session", 0))
         if protocol is None:
-            pending.opened.errback(Unavailable("nobody takes the session", reason="cancelled"))
+            pending.opened.errback(Unavailable("the session was cancelled", reason="cancelled"))
             return
         self._carried[session_uid] = protocol
         try:

@@ -165,7 +165,7 @@ class Migrators(SynchronousTestCase):
         with TALLY.one():
             ran = cluster.ran("store", "migrate")
             self.assertEqual(ran.status, 1, ran.stderr)
-            self.assertIn("a connection pooler stands between", ran.stderr)
+            self.assertIn("there is a connection pooler between", ran.stderr)
             self.assertEqual(dump(cluster.url), [])
 
     def pooler(self, program: str, cluster: Cluster) -> int:

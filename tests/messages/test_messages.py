@@ -313,7 +313,7 @@ class BoundTests(SynchronousTestCase):
             self.refused(session.decode_listing, listing)
 
     def test_words(self) -> None:
-        """A word that is too long, missing, or not of its form is refused."""
+        """A word that is too long, missing, or malformed is refused."""
         for hello in (
             pb.HelloRequest(version="x" * 64, instance_id="i"),
             pb.HelloRequest(version="", instance_id="i"),

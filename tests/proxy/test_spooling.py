@@ -247,7 +247,7 @@ class EndsTests(SpoolingTests):
         return [(one.session_uid, one.reason, one.bytes_up, one.bytes_down) for one in ends]
 
     def restarted(self) -> None:
-        """As if the Proxy had been killed here, and another process serves from its directory."""
+        """As if the Proxy had been killed here, and another process is using its directory."""
         self.site.journal.stop()
         site: Any = self.site
         site.journal = EndsJournal(

@@ -305,7 +305,7 @@ class RegistrationTests(HostileCase):
         await self.assertNotTaken(stream, genuine, "malformed_registration", self.other.id)
 
     async def test_under_another_name(self) -> None:
-        """A genuine registration stands for its own node alone."""
+        """A genuine registration replaces its own node alone."""
         held = await self.evil.tunnel()
         stranger = "a" * 26
         before = len(self.stage.records("event", "tunnel.refused"))

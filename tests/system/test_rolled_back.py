@@ -15,7 +15,7 @@ from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.proof import proves
 
-ROLLED_BACK, AMISS = "audit_rolled_back", "the audit log is not the one that is known"
+ROLLED_BACK, AMISS = "audit_rolled_back", "the audit log differs from the known one"
 
 
 class RolledBackTests(SynchronousTestCase):
@@ -132,7 +132,7 @@ class RolledBackTests(SynchronousTestCase):
             store.commit()
             readiness = until("it is noticed", self.not_ready, alive=[self.child])
             self.assertIn("audit_foreign_record", readiness)
-            self.assertIn(f"record {before + 1} was written by nobody here", self.child.text())
+            self.assertIn(f"record {before + 1} was not written here", self.child.text())
             self.child.kill()
             self.assertEqual(self.last(), before + 1)
             self.assertLessEqual(self.witnessed(), before)

@@ -460,7 +460,7 @@ class OccupiedTests(SynchronousTestCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = tree(state)
             config = PROXY.replace("{dir}/state", str(state))
-            says = ("state_dir: ", "/held: another process serves from it")
+            says = ("state_dir: ", "/held: another process is using it")
             start = Start(label="second", words=role("proxy"), config=config, says=says)
             (outcome,) = outcomes([start], directory / "second")
             self.assertEqual(list(outcome.faults), [])

@@ -67,7 +67,7 @@ class AnchorDirectory:
     def newest(self) -> SignedHead | None:
         """See :class:`IHeadKeeper`.
 
-        Where ``latest`` is missing the last line of ``heads.jsonl`` stands for it: the next head
+        Where ``latest`` is missing the last line of ``heads.jsonl`` replaces it: the next head
         makes it again.
 
         Raises:
@@ -118,7 +118,7 @@ class AnchorDirectory:
     def _unreadable(self, name: str, why: str) -> AnchorUnreadable:
         advice = "put a copy in its place, from a backup or a witness"
         if name == "latest":
-            advice = "remove it: the last line of heads.jsonl stands for it"
+            advice = "remove it: the last line of heads.jsonl replaces it"
         return AnchorUnreadable(
             f"{self.path / name}: {why.removeprefix('audit anchor: ')}; {advice}"
         )

@@ -89,7 +89,7 @@ def head_time(head: Head) -> float:
     try:
         return datetime.fromisoformat(head.time).timestamp()
     except ValueError:
-        raise Malformed("audit head: the time is not of its form") from None
+        raise Malformed("audit head: the time is malformed") from None
 
 
 def to_line(head: SignedHead, *, chain: bool = True, edge: bool = False) -> bytes:

@@ -190,7 +190,7 @@ class LogWatch(AsyncService):
         """Write nothing from now on; on the reactor."""
         if self.fault is None or self.fault.text != fault.text:
             text = fault.text
-            _log.error("the audit log is not the one that is known", reason=fault.reason, text=text)
+            _log.error("the audit log differs from the known one", reason=fault.reason, text=text)
         self.fault = fault
         self.told(fault)
 
@@ -207,7 +207,7 @@ class LogWatch(AsyncService):
                 raise
             except SvcError as refused:
                 # Whoever put it there must not keep us from looking at the rest.
-                _log.error("a head in the store is not good", text=refused.text)
+                _log.error("a signed head in the store does not verify", text=refused.text)
         given_up, fault = self._given_up, await self._look()
         if self._given_up is not given_up:
             # What was found amiss is what was meanwhile given up on purpose.
@@ -218,7 +218,7 @@ class LogWatch(AsyncService):
             self.found(fault)
         elif self.fault is not None and (self.heals or self.fault.reason in _OF_RECORDS):
             self.fault = None
-            _log.info("the audit log is again the one that is known")
+            _log.info("the audit log matches the known one again")
             self.told(None)
 
     async def _pass(self) -> None:
@@ -226,7 +226,7 @@ class LogWatch(AsyncService):
             await self.look()
         except StoreUnavailable as away:
             # Whoever looks whether the store answers says so.
-            _log.debug("the audit log was not looked at", reason=away.reason)
+            _log.debug("the audit log could not be checked", reason=away.reason)
         except AuditBroken as unreadable:
             # The heads that it is to be compared with: nothing can be signed after them either.
             self.found(unreadable)

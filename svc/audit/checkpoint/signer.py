@@ -182,12 +182,15 @@ class HeadWriter(AsyncService):
         try:
             await self.write()
         except LeaseLost as lost:
-            _log.info("no last audit head is signed: another one leads", leader=lost.leader)
+            _log.info(
+                "the final audit head is not signed: another Authority is the leader",
+                leader=lost.leader,
+            )
         except AuditBroken as refused:
             if refused.reason not in KEY_REFUSALS:
                 raise
             # The records are there; the head that the next start signs covers them.
-            _log.error("no last audit head is signed", reason=str(refused))
+            _log.error("the final audit head is not signed", reason=str(refused))
 
     def require_signing(self) -> None:
         """Return if the newest attempt to sign a head did not fail; before anything is granted.
@@ -274,7 +277,9 @@ class HeadWriter(AsyncService):
         try:
             await self.write()
         except LeaseLost as lost:
-            _log.info("no audit head is signed while the lead is lost", leader=lost.leader)
+            _log.info(
+                "no audit head is signed while this Authority is not the leader", leader=lost.leader
+            )
             if self.running:
                 self._again(min(self.after, RETRY_SECONDS))
         except (SvcError, OSError) as failed:
@@ -338,7 +343,7 @@ class HeadWriter(AsyncService):
             signed = 0 if self._newest is None else self._newest.head.tree_size
             await self._catch_up()
             if self._tree.size > signed:
-                _log.info("records that no head covers are taken over", after=signed)
+                _log.info("taking over records that no head covers", after=signed)
             self.took_over(ChainHead(self._tree.size, self._last_hash))
             return
         await self._catch_up(ours.seq)

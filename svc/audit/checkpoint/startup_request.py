@@ -22,7 +22,7 @@ class StartupRequestFile(Generic[_Wish]):
     Attributes:
         form_of: The members that the file holds.
         wish_of: The wish of them; raises what reading a form of another kind raises.
-        refused: Makes the refusal of a file that is not of its form, of a sentence.
+        refused: Makes the refusal of a file that is malformed, of a sentence.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class StartupRequestFile(Generic[_Wish]):
         """What is wished for; None where nothing is.
 
         Raises:
-            SvcError: the file is not of its form.
+            SvcError: the file is malformed.
         """
         try:
             return self.wish_of(json.loads(self.path.read_bytes()))

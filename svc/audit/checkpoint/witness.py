@@ -199,7 +199,9 @@ class Witness(AsyncService):
     def _failed(self, failed: SvcError | OSError) -> None:
         """Said once, until it is back."""
         if not self._failures:
-            _log.error("a witness takes no audit heads", sink=self.sink.name, text=str(failed))
+            _log.error(
+                "a witness does not accept audit heads", sink=self.sink.name, text=str(failed)
+            )
         self._failures += 1
         if self.running:
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))

@@ -35,7 +35,7 @@ class ForeignRecord(AuditBroken):
     def at(cls, seq: int) -> ForeignRecord:
         """The refusal; *seq* is the first such record."""
         return cls(
-            f"audit log: record {seq} was written by nobody here: it came into the store past this "
+            f"audit log: record {seq} was not written here: it entered the store past this "
             "Authority, which leads; nothing is appended, and no head will cover it"
         )
 

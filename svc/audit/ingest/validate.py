@@ -225,7 +225,7 @@ def _event(record: Mapping[str, Json], known: frozenset[str], role: str) -> Even
 
 def _check_forms(record: Mapping[str, Json]) -> None:
     if _EVENT_ID.match(text(record["event_id"])) is None:
-        raise Malformed("audit row: the event id is not of its form")
+        raise Malformed("audit row: the event id is malformed")
     check_time(text(record["time"]))
     for name, value in record.items():
         if name in _TEXTS:
@@ -240,7 +240,7 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
     actor = mapping(record["actor"])
     kind, id = text(actor.get("kind")), text(actor.get("id"))
     if len(actor) != 2 or kind not in _ACTORS:
-        raise Malformed("audit row: the actor is none that it may name")
+        raise Malformed("audit row: it may not name this actor")
     if kind in ("person", "node") and not is_opaque_id(id):
         raise Malformed("audit row: the actor has no such id")
     if event.name in _OWN and (kind, id) != ("node", origin):
@@ -259,10 +259,10 @@ def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: E
     if event is not REFUSALS_SUMMARY:
         return
     if record.get("reason", "other") not in _REASONS:
-        raise Malformed("audit row: the reason is no budget")
+        raise Malformed("audit row: the reason is not a budget")
     count = details.get("count", 1)
     if not isinstance(count, int) or count < 1:
-        raise Malformed("audit row: the count is none")
+        raise Malformed("audit row: the count is missing")
     times = [details[name] for name in ("since", "until") if name in details]
     for time in times:
         check_time(text(time))
@@ -281,7 +281,7 @@ def _check_members(
     named += [(_MEMBERS[name], str(details[name])) for name in _MEMBERS if name in details]
     for kind, id in named:
         if not members(kind, id):
-            raise Malformed(f"audit row: it names a {kind} that is no member")
+            raise Malformed(f"audit row: it names a {kind} that is unknown")
 
 
 def _check_details(details: Mapping[str, Json], event: Event) -> None:
@@ -293,7 +293,7 @@ def _check_details(details: Mapping[str, Json], event: Event) -> None:
         if each.sensitivity is Sensitivity.PERSONAL:
             _require_marker(f"details.{name}", value)
         elif not is_shaped(each.shape, value):
-            raise Malformed(f"audit row: details.{name} is not of its shape")
+            raise Malformed(f"audit row: details.{name} has the wrong type")
 
 
 def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, key_id: str) -> None:
@@ -309,14 +309,14 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
     for one in listed(details.get("former_spools", ())):
         former = _FORMER.match(text(one))
         if former is None or int(former[2]) > LARGEST_N:
-            raise Malformed("audit row: a former spool is not of its form")
+            raise Malformed("audit row: a former spool is malformed")
     if event is SPOOL_CLOSE and details.get("last_n") != place.n:
         raise Malformed("audit row: a spool ends with the row that says so")
 
 
 def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTerm]) -> None:
     if set(request) != _REQUEST:
-        raise Malformed("audit row: the request is not of its form")
+        raise Malformed("audit row: the request is malformed")
     if not is_storable(request):
         raise Malformed("audit row: a text of the request is too long, or holds NUL")
     for name in ("request_kind", "action"):

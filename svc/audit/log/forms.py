@@ -23,7 +23,7 @@ def text(value: Json) -> str:
 def exact_text(value: Json) -> str:
     """A text that is kept as it was.  Raises Malformed."""
     if not isinstance(value, str):
-        raise Malformed("audit row: a text is none")
+        raise Malformed("audit row: a text is missing")
     return value
 
 
@@ -48,7 +48,7 @@ def check_time(time: str) -> None:
             raise ValueError
         datetime.fromisoformat(time)
     except ValueError:
-        raise Malformed("audit row: the time is not of its form") from None
+        raise Malformed("audit row: the time is malformed") from None
 
 
 def is_shaped(shape: Shape, value: Json) -> bool:

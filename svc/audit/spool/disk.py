@@ -244,7 +244,7 @@ class SpoolFiles:
             except Exception:
                 self._abandon()
                 raise
-        return refusal_of(FileNotFoundError(errno.ENOENT, "its directory is taken away"))
+        return refusal_of(FileNotFoundError(errno.ENOENT, "its directory was removed"))
 
     def _find(self) -> None:
         """Look for what former lives left."""
@@ -382,4 +382,8 @@ class SpoolFiles:
         self._free(list(stored.segments))
         stored.segments.clear()
         # It is still named by the next one, so that what is lost of it is missed.
-        _log.error("the audit spool was taken away", spool=stored.spool_id, kept=len(stored.recent))
+        _log.error(
+            "the directory of the audit spool was removed",
+            spool=stored.spool_id,
+            kept=len(stored.recent),
+        )

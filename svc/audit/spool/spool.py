@@ -74,7 +74,9 @@ class Spool:
         """Find what former lives left and begin a spool; a disk that refuses is only logged."""
         refusal = await self.in_thread(self.files.open)
         if refusal is not None:
-            _log.error("no audit spool could be begun", reason=refusal.reason, text=refusal.text)
+            _log.error(
+                "an audit spool could not be started", reason=refusal.reason, text=refusal.text
+            )
         self._tell(refusal)
 
     async def mend(self) -> None:
@@ -103,7 +105,7 @@ class Spool:
         if refusal is not None and before is None:
             _log.error("the disk is full", directory=str(self.files.root), reason=refusal.reason)
         elif refusal is None and before is not None:
-            _log.info("the disk has room again", directory=str(self.files.root))
+            _log.info("the disk has free space again", directory=str(self.files.root))
 
     async def write(self, record: AuditRecord, holder: str | None = None) -> None:
         if len(self._waiting) >= MAX_WAITING:
@@ -122,7 +124,7 @@ class Spool:
             await idle
         refusal = await self.in_thread(self.files.close)
         if refusal is not None:
-            _log.warn("the audit spool is not closed in order", reason=refusal.reason)
+            _log.warn("the audit spool was not closed in order", reason=refusal.reason)
         self.committed()
 
     async def spools(self) -> tuple[Extent, ...]:
@@ -185,14 +187,14 @@ class Spool:
         level = sum(room.used >= part * room.most for part in LEVELS)
         if level > self._level:
             _log.warn(
-                "the audit spool fills: Authority does not take of it",
+                "the audit spool is filling up: Authority does not accept its rows",
                 percent=round(100 * room.used / room.most),
                 used=room.used,
                 most=room.most,
             )
             self._level = level
         elif self._level and room.used < LEVELS[0] / 2 * room.most:
-            _log.info("the audit spool has room again", used=room.used, most=room.most)
+            _log.info("the audit spool has free space again", used=room.used, most=room.most)
             self._level = 0
 
 

@@ -320,4 +320,4 @@ def _seconds(time: Json) -> float:
     try:
         return datetime.fromisoformat(str(time)).timestamp()
     except ValueError:
-        raise Malformed("state record: the time is not of its form") from None
+        raise Malformed("state record: the time is malformed") from None

@@ -200,7 +200,7 @@ SESSION_START = _event(
 )
 SESSION_END = _event(1002, "session.end", "I", "a session ended", _TRAFFIC)
 SESSION_ABANDONED = _event(
-    1003, "session.abandoned", "W", "nobody claimed a session any more", _TRAFFIC
+    1003, "session.abandoned", "W", "no Proxy claims the session any more", _TRAFFIC
 )
 SESSION_REFUSED = _event(
     1004,
@@ -507,14 +507,14 @@ AUTHORITY_STANDBY = _event(
     4030,
     "authority.standby",
     "I",
-    "an Authority stands by for the one that leads",
+    "an Authority is a standby for the leader",
     "leader_id version",
 )
 AUTHORITY_DOUBT = _event(
     4031,
     "authority.doubt",
     "E",
-    "what an Authority that stands by follows does not verify",
+    "the state that a standby follows does not verify",
     "leader_id",
 )
 

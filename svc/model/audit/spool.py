@@ -144,7 +144,7 @@ def place_of(form: Json) -> tuple[str, SpoolPlace]:
     if not isinstance(spool_id, str) or not is_random_id(spool_id) or len(place) != 3:
         raise Malformed("audit row: names no spool")
     if not isinstance(n, int) or isinstance(n, bool) or not FIRST_N <= n <= LARGEST_N:
-        raise Malformed("audit row: its number is none")
+        raise Malformed("audit row: its number is missing or wrong")
     return origin, SpoolPlace(spool_id, n, _hash(prev))
 
 
@@ -154,4 +154,4 @@ def _hash(text: object) -> bytes:
             raise ValueError
         return bytes.fromhex(text)
     except ValueError:
-        raise Malformed("audit row: the hash of the row before is none") from None
+        raise Malformed("audit row: the hash of the previous row is missing or wrong") from None

@@ -320,4 +320,4 @@ def _digest(value: Json) -> bytes:
 
 
 def _refuse() -> NoReturn:
-    raise Malformed("state record: not of its form")
+    raise Malformed("state record: malformed")

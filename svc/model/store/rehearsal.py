@@ -9,7 +9,7 @@ from attrs import frozen
 from svc.model.store.migration import MigrationReport
 
 WHOLE = ""
-"""The part of an object that stands for its whole definition; told only where no other differs."""
+"""The part of an object that replaces its whole definition; told only where no other differs."""
 
 Objects = Mapping[str, Mapping[str, str]]
 """Of each object (``table persons``, ``index of_a_node``) its parts, such as columns, as texts."""

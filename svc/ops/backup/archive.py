@@ -85,7 +85,7 @@ class Packer:
         with open(os.open(place, flags), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != self.uid:
-                raise BackupBroken(f"{place}: is no file of the Authority's own user")
+                raise BackupBroken(f"{place}: is not owned by the Authority's user")
             mode = stat.S_IMODE(status.st_mode) & 0o700
             yield _info(path, status.st_size, mode).tobuf(tarfile.PAX_FORMAT)
             digest, left = sha256(), status.st_size
@@ -136,7 +136,7 @@ def unpack(
                     links.add(f"{file.path}/")
                 _take(file, None if file.link else tar.extractfile(info), place_of(file))
     except tarfile.TarError:
-        raise BackupBroken("files.tar.age: is no whole archive") from None
+        raise BackupBroken("files.tar.age: is not a complete archive") from None
     missing = next(wanted, None)
     if missing is not None:
         raise BackupBroken(f"{missing.path}: is missing (class {missing.sort})")

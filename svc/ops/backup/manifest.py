@@ -153,19 +153,19 @@ def from_json(data: bytes) -> Manifest:
             files=tuple(_made(KeptFile, each) for each in form["files"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BackupBroken(f"{NAME}: is not of its form") from None
+        raise BackupBroken(f"{NAME}: is malformed") from None
 
 
 def stamp_of(form: object) -> Stamp:
     """The stamp inside an encrypted file.
 
     Raises:
-        BackupBroken: it is not of its form.
+        BackupBroken: it is malformed.
     """
     try:
         return _made(Stamp, form)
     except (ValueError, KeyError, TypeError):
-        raise BackupBroken("backup: a file inside bears no stamp of a generation") from None
+        raise BackupBroken("backup: a file inside does not name its generation") from None
 
 
 def _made(kind: type[_T], form: Any) -> _T:

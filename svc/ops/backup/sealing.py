@@ -68,7 +68,9 @@ def read_identities(path: Path) -> tuple[Any, ...]:
             return (ssh.Identity.from_buffer(data),)
         found = [x25519.Identity.from_str(line) for line in _words(data)]
     except (IdentityError, UnicodeDecodeError):
-        raise UsageError(f"--identity: {path}: is no age identity and no OpenSSH key") from None
+        raise UsageError(
+            f"--identity: {path}: is neither an age identity nor an OpenSSH key"
+        ) from None
     if not found:
         raise UsageError(f"--identity: {path}: holds no key")
     return tuple(found)
@@ -181,7 +183,7 @@ class _Opening:
             raise BackupBroken(
                 f"{name}: is not encrypted to this identity", reason="backup_identity"
             ) from None
-        raise BackupBroken(f"{name}: is damaged, or is no age file") from None
+        raise BackupBroken(f"{name}: is damaged, or is not an age file") from None
 
 
 @define
@@ -257,5 +259,5 @@ def _read(path: Path, option: str, *, private: bool) -> bytes:
     except OSError as error:
         raise UsageError(f"{option}: {path}: {error.strerror}") from None
     if len(data) > MAX_KEYS_BYTES:
-        raise UsageError(f"{option}: {path}: is no file of keys")
+        raise UsageError(f"{option}: {path}: is not a file of keys")
     return data

@@ -186,7 +186,7 @@ class ClientConnection(WireProtocol):
             self._keepalive.slow_down()
             self.told(TOO_MANY_PINGS, self.peer.host)
             _log.warn(
-                "a server finds our pings too many; raise tunnel.keepalive_secs here",
+                "a server says that we ping too often; raise tunnel.keepalive_secs here",
                 reason=TOO_MANY_PINGS,
                 server=self.peer.host,
                 next_interval_secs=self._keepalive.interval,
@@ -292,7 +292,7 @@ class RpcChannel:
         try:
             return response_type.FromString(answer)
         except DecodeError:
-            raise Malformed("the answer is not of its message type") from None
+            raise Malformed("the answer is not of the expected message type") from None
 
     def stream(
         self, method: str, *, timeout: float | None = None, metadata: Metadata = ()

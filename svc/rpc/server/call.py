@@ -168,7 +168,7 @@ class ServerCall(MessageEnd):
 
 def draining() -> Unavailable:
     """What a call is told that a server which drains does not serve to its end."""
-    return Unavailable("this server goes away; turn to another", reason="draining")
+    return Unavailable("this server is shutting down; use another", reason="draining")
 
 
 async def _run(serve: Serve, call: ServerCall, traced: Traced | None) -> None:

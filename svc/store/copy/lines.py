@@ -102,7 +102,7 @@ class CopyWriter:
     def lines(self, stamp: Json) -> Iterator[bytes]:
         """See :class:`IStoreCopy`."""
         if not self.ledger:
-            raise StoreUnavailable("store: there is none: nothing was ever migrated here")
+            raise StoreUnavailable("store: not found: no migration has been applied here")
         ledger = [[e.id, e.checksum, e.applied_at, e.binary_version] for e in self.ledger]
         head = {"form": FORM, "stamp": stamp, "dialect": self.source.dialect, "ledger": ledger}
         yield _encode(head).encode() + b"\n"
@@ -190,13 +190,13 @@ class CopyReader:
             )
             return CopyHead(form["stamp"], str(form["dialect"]), ledger)
         except (KeyError, TypeError, ValueError):
-            raise Malformed("store copy: its first line is not of its form") from None
+            raise Malformed("store copy: its first line is malformed") from None
 
     def sections(self) -> Iterator[tuple[Table, list[list[Any]]]]:
         """The rows in order, some of one table at a time.
 
         Raises:
-            Malformed: a line is not of its form, or the end is missing or counts otherwise.
+            Malformed: a line is malformed, or the end is missing or counts otherwise.
         """
         table: Table | None = None
         decode: Callable[[list[Any]], list[Any]] = list
@@ -231,7 +231,7 @@ class CopyReader:
     def _form(self, line: bytes) -> Mapping[str, Any]:
         form = self._json(line)
         if not isinstance(form, dict):
-            raise Malformed("store copy: a line is not of its form")
+            raise Malformed("store copy: a line is malformed")
         return form
 
     @staticmethod
@@ -250,7 +250,7 @@ def _table(form: Mapping[str, Any]) -> Table:
     except (KeyError, TypeError):
         raise Malformed("store copy: a section does not say its table") from None
     if len(table.columns) != len(table.kinds) or not set(table.kinds) <= set(_TYPES):
-        raise Malformed(f"store copy: {table.name}: its columns are not of their form")
+        raise Malformed(f"store copy: {table.name}: its columns are malformed")
     return table
 
 
@@ -276,7 +276,7 @@ def _decoder(table: Table) -> Callable[[list[Any]], list[Any]]:
                 if row[place] is not None:
                     row[place] = bytes.fromhex(row[place])
         except (TypeError, ValueError):
-            raise Malformed(f"store copy: {table.name}: a row is not of its form") from None
+            raise Malformed(f"store copy: {table.name}: a row is malformed") from None
         return row
 
     return decode

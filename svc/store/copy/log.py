@@ -56,7 +56,7 @@ class CopiedLog:
         """The log, some records at a time; everything else is seen on the way.
 
         Raises:
-            Malformed: the copy is not of its form.
+            Malformed: the copy is malformed.
         """
         while (section := self._next()) is not None:
             table, rows = section

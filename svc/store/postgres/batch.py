@@ -106,7 +106,7 @@ class PostgresWriteBatch:
                     return
             for job in claimed:
                 job.unseal()
-        self._fail(claimed, StoreUnavailable("store: it was interrupted again and again"))
+        self._fail(claimed, StoreUnavailable("store: interrupted repeatedly"))
 
     def adopt(self, connection: PostgresConnection) -> None:
         """Write over *connection*, which holds what :meth:`PostgresDialer.to_write` takes."""

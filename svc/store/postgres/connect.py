@@ -65,7 +65,7 @@ def settle(connection: PostgresConnection, secs: float) -> None:
     process_id, encoding, version = rows[0]
     if process_id != connection.process_id:
         raise StoreUnavailable(
-            "store: a connection pooler stands between this process and PostgreSQL; locks and "
+            "store: there is a connection pooler between this process and PostgreSQL; locks and "
             "settings of a session do not hold through it: let store_url name the server itself"
         )
     if encoding != "UTF8":

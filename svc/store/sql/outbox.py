@@ -25,7 +25,7 @@ from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
 _NONE = b"[]"
 UNREADABLE = PersonalValue("", b"", "")
-"""Stands for personal values that are not of their form: they fit no record."""
+"""Stands for personal values that are malformed: they fit no record."""
 
 
 def _queued(row: Row) -> QueuedRow:

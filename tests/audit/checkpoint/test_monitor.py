@@ -186,7 +186,7 @@ class WatchTests(WatchCase):
         self.assertEqual(self.passes(), "")
         whole = list(self.log.log)
         self.log.fill(2, short_record)
-        self.assertIn("record 14 was written by nobody here", self.passes())
+        self.assertIn("record 14 was not written here", self.passes())
         self.assertEqual([each and each.reason for each in self.told], ["audit_foreign_record"])
         error = self.assertRaises(AuditBroken, watch.require, self.end())
         self.assertEqual(error.reason, "audit_foreign_record")

@@ -178,7 +178,7 @@ class IntakeTests(SynchronousTestCase):
 
     @proves("G-TUN-07")
     def test_malformed_registrations(self) -> None:
-        """What answers another challenge or Proxy, or is not of its form, is malformed."""
+        """What answers another challenge or Proxy, or is malformed, is malformed."""
         twice = self.declared(("db1", "tcp"), ("db1", "tcp"))
         proxy, connector = self.house.proxy.id, self.house.connector.id
         # Of what answers another challenge, the node may have said it at any time, to anybody.

@@ -268,7 +268,7 @@ class PairTests(BackupCase):
             self.rewritten(out, change)
             self.broken(place, out, text)
         (out / form.NAME).write_text('{"form": "svc-backup-v1"}')
-        self.broken(place, out, "not of its form")
+        self.broken(place, out, "malformed")
 
     async def test_log_does_not_verify(self) -> None:
         """A backup of a log that was changed, or cut, is refused with the number of the record."""

@@ -216,7 +216,7 @@ class PoolerTests(SynchronousTestCase):
             partial(store_postgresql.migrate, pooled, "test", lambda: 0.0, lambda: 0.0),
         ):
             refusal = self.assertRaises(StoreUnavailable, ask)
-            self.assertIn("a connection pooler stands between", refusal.text)
+            self.assertIn("there is a connection pooler between", refusal.text)
 
 
 def _pool(listener: socket.socket, server: str) -> None:
