@@ -40,6 +40,7 @@ from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.authority.spools import Origin
 from tests.pki.support import CLUSTER
+from tests.proof import proves
 
 
 def _insert(session: Session, tx: ITransaction) -> None:
@@ -245,6 +246,7 @@ class ControlTests(SynchronousTestCase):
 
     # -- sessions
 
+    @proves("G-MET-21")
     def test_reported_ends(self) -> None:
         """An end is recorded once; a second is known, another Proxy's session is unknown."""
         self.open("s1")

@@ -10,9 +10,10 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.telemetry import Exposure, identity_meters
+from svc.compose.telemetry import Exposure, identity_meters, tunnel_meter
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.model.signing import Purpose
 from svc.pki.identity import check_material
 from svc.pki.root import new_key
@@ -22,6 +23,33 @@ from tests.pki.support import World
 from tests.proof import proves
 
 EXPIRES = 'svc_transport_identity_expires_in_seconds{role="proxy"} '
+
+
+class TunnelTests(SynchronousTestCase):
+    """What is told of a Proxy's tunnels."""
+
+    @proves("G-MET-18")
+    def test_each_reason(self) -> None:
+        """Each way a tunnel ends is a series; together they are those registered and not active."""
+        metrics = Metrics(["proxy"])
+        told = tunnel_meter(metrics)
+        reasons = ["closed", "transport_error", "keepalive_failed"]
+        reasons += ["evicted", "superseded", "lease_expired"]
+        for _ in range(len(reasons) + 2):
+            told(TunnelRegistered("n" * 26, ("db1",)))
+        for reason in reasons:
+            told(TunnelEnded("n" * 26, EndReason(reason), 1.5))
+        values = dict(
+            line.rsplit(" ", 1)
+            for line in metrics.text().decode().splitlines()
+            if line.startswith("svc_")
+        )
+        name = "svc_connector_tunnel_disconnects_total"
+        ended = {series: float(value) for series, value in values.items() if name in series}
+        self.assertEqual(ended, {f'{name}{{reason="{reason}"}}': 1.0 for reason in reasons})
+        registered = values['svc_connector_tunnels_total{outcome="registered"}']
+        active = values["svc_active_connector_tunnels"]
+        self.assertEqual(sum(ended.values()), float(registered) - float(active))
 
 
 class IdentityTests(SynchronousTestCase):

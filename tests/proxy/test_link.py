@@ -12,6 +12,7 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.messages.control import CountedEnd, Departure
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import MAX_NOTICES
+from tests.proof import proves
 from tests.proxy.pieces import ProxyTests
 
 
@@ -176,6 +177,7 @@ class ReportTests(ProxyTests):
         self.site.reports.departed(Departure("n" * 26, "closed", uids))
         self.site.turn()
 
+    @proves("G-MET-21")
     def test_answers(self) -> None:
         """Each session of a notice is counted by Authority's answer; deferred ones are retried."""
         self.authority.outcomes.extend(["closed", "recorded", "unknown", "deferred", "closed"])
