@@ -150,12 +150,15 @@ class Cases:
         self._unimplemented("/grpc.testing.UnimplementedService/UnimplementedCall")
 
     def cancel_after_begin(self) -> None:
+        # Its half stays open: a call that had ended first could not be cancelled.
+        requests: SimpleQueue[Any] = SimpleQueue()
         call = self.channel.stream_unary(
             SERVICE + "StreamingInputCall",
             pb.StreamingInputCallRequest.SerializeToString,
             pb.StreamingInputCallResponse.FromString,
-        ).future(iter(()), timeout=SECONDS)
+        ).future(iter(requests.get, None), timeout=SECONDS)
         call.cancel()
+        requests.put(None)
         assert call.cancelled() and call.code() == grpc.StatusCode.CANCELLED
 
     def cancel_after_first_response(self) -> None:
