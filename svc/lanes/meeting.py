@@ -27,6 +27,8 @@ from svc.messages.session import LANE_TOKEN_BYTES
 MEETING_SECS = 10.0
 MAX_OF_OWNER = 16
 """Meetings one person may have arranged at a time: 32 halves that may wait."""
+MAX_CALLED_OFF = 1024
+"""Tokens of meetings called off that are remembered, the latest ones."""
 
 
 @define(eq=False)
@@ -55,7 +57,8 @@ class Meetings:
         reactor: Keeps time, and drives what is joined.
         entropy: For the tokens.
         told: Hears ``joined``, ``missed`` (a half did not come), ``refused`` (a token that
-            is wrong, late, used or of the other side).
+            is wrong, late, used or of the other side; not one whose session ended while
+            its half was on the way, as every short session's may).
         most: Lanes there may be, those included whose halves are expected.
     """
 
@@ -66,6 +69,7 @@ class Meetings:
     pipes: Pipes = field(factory=Pipes)
     # By the hash: what a stranger guesses is never compared with a token byte by byte.
     _expected: dict[bytes, tuple[Meeting, Side]] = field(factory=dict, init=False)
+    _called_off: dict[bytes, None] = field(factory=dict, init=False)
     _of_owner: Counter[str] = field(factory=Counter, init=False)
     _lanes: int = field(default=0, init=False)
 
@@ -108,9 +112,13 @@ class Meetings:
 
         The transport must hold nothing unread and nothing unsent.
         """
-        found = self._expected.pop(sha256(preface.token).digest(), None)
+        digest = sha256(preface.token).digest()
+        found = self._expected.pop(digest, None)
         if found is None:
-            self.told("refused")
+            if digest in self._called_off:
+                del self._called_off[digest]
+            else:
+                self.told("refused")
             return False
         meeting, side = found
         if side is not preface.side:
@@ -146,6 +154,8 @@ class Meetings:
 
     def _over(self, meeting: Meeting, why: str) -> None:
         if not meeting.spliced.called:
+            if why == "called_off":
+                self._remember(meeting)
             self._forget(meeting)
             self._end(meeting, why)
 
@@ -156,6 +166,13 @@ class Meetings:
             self.told(why)
         refusal = SvcError("the direct lane could not be opened", reason=why)
         meeting.spliced.errback(refusal)
+
+    def _remember(self, meeting: Meeting) -> None:
+        """Keep the tokens that were not shown yet, to know them where they still come."""
+        digests = (sha256(token).digest() for token in meeting.tokens.values())
+        self._called_off.update((one, None) for one in digests if one in self._expected)
+        while len(self._called_off) > MAX_CALLED_OFF:
+            del self._called_off[next(iter(self._called_off))]
 
     def _left(self, ended: SpliceEnded) -> SpliceEnded:
         self._lanes -= 1

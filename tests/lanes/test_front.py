@@ -203,14 +203,18 @@ class FrontTests(TestCase):
         self.assertEqual((self.meetings.expected, self.timed.clock.calls), (0, []))
 
     async def refused(self, said: bytes) -> None:
-        """What was said is answered by nothing but the end."""
+        """What was said is answered by nothing but the end, and counted."""
         before = self.counts["refused"]
+        await self.closed(said)
+        self.assertEqual(self.counts["refused"], before + 1)
+
+    async def closed(self, said: bytes) -> None:
+        """What was said is answered by nothing but the end."""
         caller = await self.call(said)
         reason = await caller.lost
         self.callers.remove(caller)
         self.assertIsInstance(reason, ConnectionLost)
         self.assertEqual(caller.heard, b"")
-        self.assertEqual(self.counts["refused"], before + 1)
 
     async def test_a_wrong_token(self) -> None:
         """A guessed token, a preface that is none, and one with more behind it move no byte."""
@@ -302,7 +306,10 @@ class FrontTests(TestCase):
         self.assertEqual(self.meetings.lanes, 0)
 
     async def test_called_off(self) -> None:
-        """A meeting that is called off closes what had come; its tokens are void."""
+        """A meeting that is called off closes what had come; its tokens are void.
+
+        The half that is on its way then is no stranger's: it is closed, once without a count.
+        """
         meeting, came = self.arrange()
         one = await self.call(self.preface(meeting, Side.PERSON))
         while self.meetings.expected == 2:
@@ -311,6 +318,9 @@ class FrontTests(TestCase):
         await one.lost
         self.callers.remove(one)
         self.assertEqual(came[0].value.reason, "called_off")
+        await self.refused(self.preface(meeting, Side.PERSON))
+        await self.closed(self.preface(meeting, Side.CONNECTOR))
+        self.assertEqual(self.counts["refused"], 1)
         await self.refused(self.preface(meeting, Side.CONNECTOR))
         self.assertEqual(self.timed.clock.calls, [])
 

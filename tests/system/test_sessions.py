@@ -383,18 +383,21 @@ class DirectLanes(Sessions, SynchronousTestCase):
 
     def test_sessions_did_move(self) -> None:
         """A session that is open has a lane of its own, and what it says goes there."""
-        gateway = self.world.gateway
         before = self._joined()
+        refused = self._lanes("refused")
         with closing(self.world.connect("echo")) as peer:
             peer.sendall(b"hello")
             self.assertEqual(peer.recv(5), b"hello")
             until("a lane is joined", lambda: self._joined() > before)
             peer.sendall(b"there")
             self.assertEqual(peer.recv(5), b"there")
-        self.assertEqual(gateway.metric("proxy", "svc_direct_lanes_total", outcome="refused"), 0)
+        self.assertEqual(self._lanes("refused"), refused)
 
     def _joined(self) -> float:
-        return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome="joined")
+        return self._lanes("joined")
+
+    def _lanes(self, outcome: str) -> float:
+        return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome=outcome)
 
 
 class OneProcess(Sessions, SynchronousTestCase):
