@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.protocol import Protocol
@@ -31,7 +35,7 @@ from svc.messages.control import AuthorityGreeting
 from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
-from svc.model.cluster.token import TokenGrant, TokenRefused, make_token
+from svc.model.cluster.token import JoinToken, TokenGrant, TokenRefused, make_token
 from svc.model.principal import Role
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
@@ -326,6 +330,35 @@ class NodeTests(SynchronousTestCase):
         (asked,) = self.authority.asked
         self.assertEqual(asked.audit_public_key, audit)
         verify_audit_key(audit, asked.csr, asked.audit_proof)
+
+    @proves("G-OPEN-08")
+    def test_steps(self) -> None:
+        """A node makes its key, shows only the public half, and keeps the private one to itself."""
+        self.join()
+        (asked,) = self.authority.asked
+        current = self.state / "identity" / "current"
+        pem = (current / "key.pem").read_bytes()
+        key = load_pem_private_key(pem, None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self.assertIsInstance(key.curve, ec.SECP256R1)
+        csr = x509.load_der_x509_csr(asked.csr)
+        self.assertTrue(csr.is_signature_valid)
+        self.assertEqual(csr.public_key(), key.public_key())
+        number = key.private_numbers().private_value.to_bytes(32, "big")
+        self.assertNotIn(number, asked.SerializeToString())
+        # One step puts key and chain in force: what `current` names is whole, and for us alone.
+        self.assertTrue(current.is_symlink())
+        self.assertEqual((current / "key.pem").stat().st_mode & 0o777, 0o600)
+        leaf = x509.load_der_x509_certificate(self.store.load().chain[0])
+        self.assertEqual(leaf.public_key(), key.public_key())
+        self.assertEqual(self.store.load_root(), self.authority.world.keys.root_der)
+        # The token is with its file alone, no longer with whoever read it from there.
+        gc.collect()
+        text = self.authority.token.text
+        tokens = [one for one in gc.get_objects() if isinstance(one, JoinToken)]
+        self.assertEqual(
+            [one for one in tokens if one is not self.authority.token and one.text == text], []
+        )
 
     @proves("X-47")
     def test_identity_first(self) -> None:

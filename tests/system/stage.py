@@ -136,7 +136,9 @@ class Stage:
         return address_of(self.gateway.listening(AUTHORITY)[listener])
 
     def public(self, proxy: str) -> Address:
-        """Where a Proxy under control listens."""
+        """Where a Proxy under control listens, or the real one."""
+        if proxy == PROXY:
+            return address_of(self.gateway.public)
         return Address("127.0.0.1", self.ports[proxy].getsockname()[1])
 
     def keys(self) -> ClusterKeys:

@@ -33,7 +33,8 @@ from svc.pki.root import ClusterKeys, make_cluster
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
-from svc.testing.gateway.settings import AUTHORITY, POLICY, PROXY
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY
+from tests.proof import proves
 from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
 
@@ -66,6 +67,10 @@ class FalseAuthority:
         await self._port.stopListening()
         await self._server.drain(0)
 
+    def stopped(self) -> Deferred[None]:
+        """Stop it; fires when it has."""
+        return Deferred.fromCoroutine(self.stop())
+
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         principal = self._identity.principal
         return lanes_message(AuthorityGreeting(principal.cluster, principal.id, "0.11.0"))
@@ -77,6 +82,39 @@ class FalseAuthority:
 
     async def _authorize(self, call: IRpcCall) -> None:
         self.asked.append(call.method)
+
+
+class PoolTests(HostileCase):
+    @proves("G-HA-08")
+    async def test_wrong_names(self) -> None:
+        """A member of the pool under another name than an Authority's is told by its address."""
+        gateway, child = self.stage.gateway, self.stage.real_proxy()
+        right = str(self.stage.address("control"))
+        loaded = (
+            TransportIdentity.load(IdentityStore(gateway.files.state(role)), time.time)
+            for role in (PROXY, CONNECTOR)
+        )
+        wrong = [FalseAuthority(identity) for identity in loaded]
+        for each in wrong:
+            self.addCleanup(each.stopped)
+        self.assertEqual(child.stop(), 0)
+        members = [wrong[0].address, right, wrong[1].address]
+        gateway.configure(PROXY, {"endpoints.authority": members})
+        gateway.start(PROXY, ready=False)
+
+        def told() -> list[Any]:
+            said = child.events("an Authority of the pool cannot be reached")
+            return said if len(said) >= len(wrong) else []
+
+        said = await eventually("both are told of", told, [child])
+        self.assertEqual(
+            {(one["address"], one["reason"], one["key"]) for one in said},
+            {(each.address, "certificate_role", "endpoints.authority") for each in wrong},
+        )
+        await eventually("its policy", lambda: child.events("policy snapshot taken"), [child])
+        self.assertEqual(child.stop(), 0)
+        gateway.configure(PROXY, {"endpoints.authority": [right]})
+        gateway.start(PROXY)
 
 
 def resigned(frame: SnapshotFrame, keys: ClusterKeys, **changed: Any) -> SnapshotFrame:
@@ -111,7 +149,7 @@ class SnapshotTests(HostileCase):
         ]
         state = self.stage.gateway.files.state(AUTHORITY)
         false = FalseAuthority(TransportIdentity.load(IdentityStore(state), time.time))
-        self.addCleanup(lambda: Deferred.fromCoroutine(false.stop()))
+        self.addCleanup(false.stopped)
         self.assertEqual(child.stop(), 0)
         gateway.configure(PROXY, {"endpoints.authority": [false.address]})
         gateway.start(PROXY, ready=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 from attrs import evolve
@@ -21,21 +22,33 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.control import Ask
 from svc.messages.relay import Lane, encode_relay_open
-from svc.messages.session import decode_grant, decode_request, encode_grant, encode_opened
+from svc.messages.session import (
+    OPEN_METHOD,
+    decode_grant,
+    decode_opened,
+    decode_request,
+    encode_grant,
+    encode_open,
+    encode_opened,
+    encode_request,
+)
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
-from svc.rpc.frames import open_frame
+from svc.rpc.frames import open_frame, parse_frame
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran
+from svc.testing.gateway.settings import POLICY, PROXY
 from svc.tunnel.tls import MakeConnection, SessionTls
 from tests.proof import proves
 from tests.system.hostile import notice, speak
-from tests.system.hostile_case import HostileCase, Listener, listening
+from tests.system.hostile_case import HostileCase, Listener, dialer, listening
 from tests.system.stage import BANNER, EVIL, eventually, kinds, within
 
 E2E = (b"svc-e2e",)
+LATER_FIELD = b"\x80\xfa\x01\x07"
+"""Field 4000 of a protobuf message, a number: 7."""
 
 
 def inner_tls(make: MakeConnection, inner: Protocol) -> SessionTls:
@@ -273,6 +286,42 @@ class RecordedTests(SessionCase):
         self.assertFalse(self.evil.seen.holds(key.to_bytes(32, "big")))
         [ask] = self.evil.asked
         self.assertTrue(self.evil.seen.holds(ask.signature))
+
+
+class LaterFieldsTests(HostileCase):
+    @proves("X-44")
+    async def test_a_field_of_a_later_build(self) -> None:
+        """A request with a field that this build does not know reaches Authority as it was signed.
+
+        A Proxy that wrote the request anew would lose the field, and with it the signature.
+        """
+        stage = self.stage
+        stage.real_proxy()
+        connector = await stage.add_connector("c7", through=PROXY, db7="tcp")
+        self.addCleanup(connector.end)
+        await stage.add_resource("db7", "tcp", "c7")
+        await stage.set_policy(POLICY + "\n// with a later client\n")
+        person = stage.people["ada"]
+        client, channel = await dialer(person, stage.public(PROXY))
+        self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
+        request = client.request(SessionIntent("db7", kinds()["tcp"]), client.proxy_id(channel))
+        data = encode_request(request) + LATER_FIELD
+        signature = person.sign(Purpose.SESSION_REQUEST, data).signature
+
+        async def answer(said: bytes) -> bytes:
+            stream = channel.stream(OPEN_METHOD)
+            self.addCleanup(stream.cancel)
+            await stream.send(open_frame(encode_open(said, signature)))
+            received: Deferred[bytes | None] = Deferred.fromCoroutine(stream.receive())
+            return await within(received) or b""
+
+        refused = await self.refusal(answer(data.removesuffix(LATER_FIELD)))
+        self.assertEqual(refused.reason, "bad_signature")
+        _, opened = parse_frame(await answer(data))
+        signed, _ = decode_opened(bytes(opened))
+        self.assertEqual(decode_grant(signed.payload).request_sha256, sha256(data).digest())
+        recorded = stage.records("session_uid", request.session_uid)
+        self.assertIn("session.start", [one["event"] for one in recorded])
 
 
 class JoiningTests(SessionCase):

@@ -146,6 +146,7 @@ class SeveralAuthorities(SynchronousTestCase):
         "G-MET-25",
         "G-MET-48",
         "G-AUD-01",
+        "G-AUD-04",
         "G-RDY-07",
         "G-POL-01",
         "G-POL-04",
@@ -155,12 +156,14 @@ class SeveralAuthorities(SynchronousTestCase):
     def test_the_leader_is_killed_again_and_again(self) -> None:
         """Sessions go on, new ones open with another, no record is lost and the log verifies."""
         self.check_standing_by()
+        self.watch_queue()
         self.check_following()
         self.check_a_new_issuing_ca()
         self.check_same_owner()
         traffics = self.traffic(staying=3600.0, passing=0.2)
         staying, passing = traffics[:2], traffics[2:]
         slowest = max(self.kill(number, passing) for number in range(1, KILLS + 1))
+        self.check_own_records()
         for each in staying:
             self.assertEqual(each.lines("over"), [])
         leader = PROCESSES[self.lease()[1]]
@@ -175,6 +178,19 @@ class SeveralAuthorities(SynchronousTestCase):
         refused = self.operator("authority3", "status")
         self.assertNotEqual(refused.status, 0)
         self.assertIn("the leader is a1; run the command on the leader's host", refused.stderr)
+
+    def watch_queue(self) -> None:
+        """Keep what passes through the audit queue: a leader may drain it before anybody looks."""
+        with connected(self.url) as cursor:
+            for statement in _WATCH_QUEUE:
+                cursor.execute(statement)
+
+    def check_own_records(self) -> None:
+        """What a former leader has to record as a standby comes to the log through the queue."""
+        until("it was queued", lambda: self.select(_QUEUED))
+        until("the leader has drained it", lambda: not self.select("SELECT id FROM outbox"))
+        self.assertEqual(self.select(_QUEUED_ALONE), [])
+        self.assertEqual(self.select(_QUEUED), self.select(_LOGGED))
 
     def check_following(self) -> None:
         """Who stands by has the policy of who leads."""
@@ -269,6 +285,22 @@ def say(figures: str) -> None:
     """To whoever watches the run."""
     sys.stdout.write(f"\n{figures}\n")
 
+
+_WATCH_QUEUE = (
+    "CREATE SCHEMA watch",
+    "CREATE TABLE watch.queued (origin TEXT, record BYTEA)",
+    """CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO watch.queued VALUES (NEW.origin, NEW.record); RETURN NEW; END $$""",
+    "CREATE TRIGGER note AFTER INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION watch.note()",
+)
+_QUEUED = """SELECT canonical::jsonb ->> 'origin'
+FROM (SELECT convert_from(record, 'UTF8') AS canonical FROM watch.queued) AS queued
+WHERE canonical::jsonb ->> 'event' = 'authority.standby'"""
+_LOGGED = """SELECT canonical::jsonb ->> 'origin' FROM audit_log
+WHERE event = 'authority.standby' AND canonical IN
+    (SELECT convert_from(record, 'UTF8') FROM watch.queued)"""
+_QUEUED_ALONE = """SELECT convert_from(record, 'UTF8') FROM watch.queued
+WHERE convert_from(record, 'UTF8') NOT IN (SELECT canonical FROM audit_log)"""
 
 _STARTS = "SELECT session_uid FROM audit_log WHERE event = 'session.start'"
 _OPEN = "SELECT uid FROM sessions WHERE state = 'open'"
