@@ -13,10 +13,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
+from time import time
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TRIED_BYTES = 65_536
+_LEFT_SECS = 600.0
 
 
 def is_full(error: BaseException) -> bool:
@@ -63,11 +66,14 @@ def write_new(path: Path, data: bytes) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Make *path* a file of mode 0600 that holds *data*: old bytes or new ones, never a part.
 
+    Several processes may replace one file at a time; the last one's bytes stay.
+
     Raises:
         OSError: the disk refused; what was there stays, and nothing is left beside it.
     """
-    beside = path.with_name(f".{path.name}.new")
+    beside = beside_of(path)
     beside.unlink(missing_ok=True)
+    _remove_leftovers(path)
     try:
         write_new(beside, data)
         move(beside, path)
@@ -75,6 +81,19 @@ def replace(path: Path, data: bytes) -> None:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
+
+
+def beside_of(path: Path) -> Path:
+    """Where this process writes what is to replace *path*."""
+    return path.with_name(f".{path.name}.{os.getpid()}.new")
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what crashes have left beside a file; what is younger may be another process's."""
+    for left in path.parent.glob(f".{escape(path.name)}.*.new"):
+        with suppress(FileNotFoundError):
+            if time() - left.stat().st_mtime > _LEFT_SECS:
+                left.unlink()
 
 
 def move(source: Path, target: Path) -> None:

@@ -39,8 +39,8 @@ class RecentRefusal:
 
     @property
     def key(self) -> Hashable:
-        """What makes two of them the same."""
-        return self.resource, self.reason, self.text, self.policies
+        """What makes two of them the same; a text may name times, and is the latest one's."""
+        return self.resource, self.reason, self.policies
 
 
 @define

@@ -18,6 +18,7 @@ from svc.audit.checkpoint.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
 from svc.audit.log.verify import ChainFault, stretches, verify
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IHeadKeeper
+from svc.runtime import durable
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
 
 
@@ -235,10 +236,10 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
         """A head of which `latest` could not be told is kept once, however often it is tried."""
         keeper = self.make()
         keeper.keep(self.heads[0])
-        (self.path / ".latest.new").mkdir()
+        durable.beside_of(self.path / "latest").mkdir()
         for _ in range(2):
             self.assertRaises(OSError, keeper.keep, self.heads[1])
-        (self.path / ".latest.new").rmdir()
+        durable.beside_of(self.path / "latest").rmdir()
         keeper.keep(self.heads[1])
         self.assertEqual([each.hash for each in keeper.heads()], [h.hash for h in self.heads[:2]])
 
@@ -316,7 +317,7 @@ class PruningTests(SynchronousTestCase):
         """A head is kept though the file could not be written again."""
         keeper = AnchorDirectory(self.path, kept=5)
         self.path.mkdir(parents=True)
-        (self.path / ".heads.jsonl.new").mkdir()
+        durable.beside_of(self.path / "heads.jsonl").mkdir()
         for head in self.heads:
             keeper.keep(head)
         self.assertEqual(len(self.sizes()), 60)

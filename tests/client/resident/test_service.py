@@ -221,6 +221,16 @@ class ResidentTests(ResidentCase):
         self.assertEqual((self.moves, len(self.gate.requests)), ([], 1))
         self.assertEqual(self.refusals.kept[0].reason, "going_away")
 
+    def test_one_that_is_retried(self) -> None:
+        """What is tried again and again is one entry and one line, though its text changes."""
+        with capturedLogs() as logs:
+            for second in range(60):
+                text = f"too many requests; try again in {second} s"
+                self.refusals.note("db1", SvcError(text, reason="too_many_requests"))
+        (kept,) = self.refusals.kept
+        self.assertEqual((kept.count, kept.text), (60, "too many requests; try again in 59 s"))
+        self.assertEqual(len(logs), 1)
+
     def test_held_port(self) -> None:
         """A port that another user holds is reported and not moved."""
         self.holder = OTHER

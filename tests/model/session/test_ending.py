@@ -6,9 +6,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.messages.session import read_explanation
 from svc.model.session.ending import ENDINGS, SessionOver, grant_ending
+from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.proto.gate.v1.stream_pb2 import StreamEnd, StreamFrame, StreamSignal
 from svc.rpc.frames import FrameKind, end_frame, parse_frame, read_end
+from svc.tunnel.refusals import CONNECTOR_WORDS
 
 DECISION = "d0" * 16
 
@@ -31,6 +33,13 @@ class EndingsTests(SynchronousTestCase):
         """The reason that `svc why` shows is one of the words, too."""
         told = read_explanation(pb.SessionWhyResponse(session_reason="\x1b[31mred"))
         self.assertEqual(told.session_reason, "not_told")
+
+    def test_of_a_session_that_was_not_opened(self) -> None:
+        """Whatever a Connector or a Proxy does not open a session for has its sentence."""
+        words = {*CONNECTOR_WORDS, *(miss.value for miss in Miss), "open_deadline"}
+        for word in words:
+            told = read_explanation(pb.SessionWhyResponse(session_reason=word))
+            self.assertEqual(told.session_reason, word)
 
     def test_a_signal_is_passed_over(self) -> None:
         """A signal is no frame that a stream of today acts on."""

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from svc.errors import SvcError
 from svc.messages.snapshot import SnapshotFrame, decode_snapshot
 from svc.model.signing import Purpose, Signed
+from svc.runtime import durable
 from tests.logged import logged
 from tests.pki.support import World
 from tests.proof import proves
@@ -207,7 +208,7 @@ class SnapshotTests(ProxyTests):
 
     def test_floor_unwritable(self) -> None:
         """A snapshot whose floor cannot be kept is not decided by."""
-        self.site.floor.with_name(f".{self.site.floor.name}.new").mkdir()
+        durable.beside_of(self.site.floor).mkdir()
         newer = self.authority._bundle(("db1",), 8)
         self.assertEqual(self.take(self.authority.frame(newer)), "snapshot_floor")
         self.assertEqual(self.site.holder.engine().revision, 7)
