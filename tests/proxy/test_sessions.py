@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -14,7 +16,7 @@ from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
-from tests.proxy.pieces import ProxyTests, Talk, Wire, data
+from tests.proxy.pieces import Node, ProxyTests, Site, Talk, Wire, data
 
 DECISION = "d" * 32
 
@@ -226,6 +228,104 @@ class CarriedTests(ProxyTests):
         assert talk.error is not None
         self.assertEqual((talk.reason, talk.error.fault), (reason, fault))
         self.assertEqual(talk.error.details["decision_id"], DECISION)
+
+
+class OpeningTests(ProxyTests):
+    """What is decided while a session waits for Authority, or for its Connector's stream."""
+
+    def asked(self) -> tuple[Node, Talk, Deferred[None]]:
+        """A session that waits for Authority's answer, and what gives it."""
+        node = self.site.node()
+        answers: Deferred[None] = Deferred()
+        self.authority.holding = answers
+        talk = self.site.open()
+        self.assertEqual(len(self.authority.asked), 1)
+        self.assertFalse(talk.is_over)
+        return node, talk, answers
+
+    def ordered(self) -> tuple[Node, Talk]:
+        """A session that waits for its stream, its first bytes on the way."""
+        node = self.site.node()
+        talk = self.site.open()
+        talk.say(data(b"early"))
+        self.site.turn()
+        self.assertEqual(len(self.notices(node)), 1)
+        return node, talk
+
+    def notices(self, node: Node) -> list[OpenNotice]:
+        return [one for one in node.said if isinstance(one, OpenNotice)]
+
+    def revoke(self) -> None:
+        self.authority.beat(self.site.cluster.person.facts.principal.uri)
+
+    def forbid(self) -> None:
+        nobody = '@id("nobody") forbid (principal, action, resource);'
+        bundle = self.authority._bundle(("db1",), 9, version=4, text=nobody)
+        self.authority.publish(self.authority.frame(bundle))
+
+    def changes(self) -> tuple[tuple[str, Callable[[], object]], ...]:
+        """What ends a session, by the reason that is told."""
+        return (
+            ("revoked", self.revoke),
+            ("policy_changed", self.forbid),
+            ("proxy_revoked", lambda: self.site.sessions.proxy_revoked()),
+            ("draining", lambda: self.site.sessions.end_all()),
+        )
+
+    def test_while_authority_is_asked(self) -> None:
+        """What came meanwhile holds for the session: its Connector never hears of it."""
+        for reason, change in self.changes():
+            node, talk, answers = self.asked()
+            change()
+            self.site.turn()
+            answers.callback(None)
+            self.site.turn()
+            self.assertDenied(talk, reason)
+            self.assertEqual(self.notices(node), [])
+            self.again()
+
+    def test_while_the_stream_is_awaited(self) -> None:
+        """It is ended at once; a stream that comes is refused, and takes no byte."""
+        for reason, change in self.changes():
+            node, talk = self.ordered()
+            change()
+            self.site.turn()
+            self.assertDenied(talk, reason)
+            carry = node.carry(node.last(OpenNotice))
+            self.assertEqual((carry.reason, carry.data), ("carry_refused", b""))
+            self.again()
+
+    def test_another_change(self) -> None:
+        """One that takes nothing from it leaves it alone."""
+        node, talk = self.ordered()
+        self.authority.publish(self.authority.frame(self.authority._bundle(("db1",), 8)))
+        self.site.turn()
+        self.assertEqual(node.carry(node.last(OpenNotice)).data, b"early")
+        self.assertFalse(talk.is_over)
+
+    def test_after_the_proxy_was_revoked(self) -> None:
+        """Though an Authority that has not heard of it would grant, no session begins."""
+        self.site.node()
+        self.site.sessions.proxy_revoked()
+        self.assertEqual(self.site.open().reason, "proxy_revoked")
+        self.assertEqual(self.authority.asked, [])
+
+    def again(self) -> None:
+        """Another Proxy, in the place of this one."""
+        self._check_nothing_left()
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        self.site = Site(directory)
+        self.authority = self.site.authority
+        self.site.start()
+
+    def assertDenied(self, talk: Talk, reason: str) -> None:
+        """The person is told why, and Authority is told the end with the same word."""
+        assert talk.error is not None
+        self.assertEqual((talk.reason, talk.data), (reason, b""))
+        self.assertEqual(talk.error.details["decision_id"], DECISION)
+        self.assertEqual([one.reason for one in self.authority.ended], [reason])
+        self.assertEqual(self.site.sessions.open_sessions, 0)
 
 
 class RefusedTests(ProxyTests):

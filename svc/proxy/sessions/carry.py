@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IProtocol
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -70,6 +71,7 @@ class Carried(Protocol):
         self._is_breaking = False
         self._call = call
         self._opened = open_frame(encode_opened(grant, answer.decision_id))
+        self._opening: Deferred[IProtocol] | None = None
         self._joining: Deferred[RelayedBytes] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
 
@@ -111,9 +113,25 @@ class Carried(Protocol):
         self._meeting = meeting.spliced
         meeting.spliced.addCallbacks(self._moved, self._stayed)
 
+    async def opened(self, opening: Deferred[IProtocol]) -> None:
+        """Wait for the stream that *opening* brings; to break the session off ends the waiting.
+
+        Raises:
+            SvcError: no stream came, or the session was broken off.
+        """
+        self._opening = opening
+        try:
+            await opening
+        except CancelledError:
+            if self.over.called:
+                await self.over
+            raise
+        finally:
+            self._opening = None
+
     def carried_by(self, carry: IRpcCall) -> Deferred[object]:
         """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``."""
-        self._carry = carry
+        self._opening, self._carry = None, carry
         self._joining = Deferred.fromCoroutine(self._join(carry))
         self._joining.addCallbacks(self._closed, self._broken)
         return self._carry_over
@@ -129,6 +147,8 @@ class Carried(Protocol):
         self._break_off(reason)
         if not self.over.called:
             self.over.errback(_broken(reason))
+        if self._opening is not None:
+            self._opening.cancel()
 
     def _break_off(self, reason: str) -> None:
         self._is_breaking = True
@@ -139,7 +159,8 @@ class Carried(Protocol):
             self._meeting.cancel()
         if self._lane is not None:
             self._lane.abort()
-        if not self._carry_over.called:
+        # Without a stream of the Connector's nobody waits for the end of one.
+        if self._carry is not None and not self._carry_over.called:
             self._carry_over.errback(_broken(reason))
 
     async def _join(self, carry: IRpcCall) -> RelayedBytes:

@@ -1,7 +1,7 @@
-"""Sessions that pass bytes, looked at again whenever policy or revocations change.
+"""Sessions that Authority granted, looked at again whenever policy or revocations change.
 
-A session that would not be opened any more is broken off (rule R17).  While
-nothing can be decided, because Authority is away, what is open goes on.
+A session that would not be opened any more is broken off (rule R17), also while its lane is
+being opened.  While nothing can be decided, because Authority is away, what is open goes on.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LiveSessions:
         )
 
     def add(self, uid: str, live: Live) -> None:
-        """It passes bytes from now on."""
+        """It was granted."""
         self._live[uid] = live
         self._by_node.setdefault(live.node_id, {})[uid] = None
 

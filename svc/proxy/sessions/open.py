@@ -30,7 +30,7 @@ from svc.messages.control import (
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal, Role
-from svc.model.session.ending import DRAINING, PROXY_REVOKED, grant_ending
+from svc.model.session.ending import DRAINING, ENDINGS, PROXY_REVOKED, grant_ending
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -115,6 +115,8 @@ class SessionOpens:
     _open: dict[str, str] = field(factory=dict)
     _live: LiveSessions = field(init=False)
     _is_draining: bool = False
+    _over: str = ""
+    """Why nothing goes on here any more, and nothing begins; empty while it does."""
 
     def __attrs_post_init__(self) -> None:
         self._live = LiveSessions(self.clock)
@@ -133,11 +135,16 @@ class SessionOpens:
 
     def end_all(self) -> None:
         """The Proxy stops now: what is still open is broken off, and told so."""
-        self._live.end_all(DRAINING)
+        self._end_all(DRAINING)
 
     def proxy_revoked(self) -> None:
-        """Authority revoked this Proxy: it carries nothing more."""
-        self._live.end_all(PROXY_REVOKED)
+        """Authority revoked this Proxy: it carries nothing more, for that is never taken back."""
+        self._end_all(PROXY_REVOKED)
+
+    def _end_all(self, reason: str) -> None:
+        # What waits for Authority's answer is not among those, and finds this when it has it.
+        self._over = self._over or reason
+        self._live.end_all(reason)
 
     @property
     def open_sessions(self) -> int:
@@ -182,6 +189,8 @@ class SessionOpens:
         person_id = person.principal.id
         if self._is_draining:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
+        if self._over:
+            raise Unavailable("this Proxy serves nobody any more; try another", reason=self._over)
         if self._per_person.get(person_id, 0) >= self.max_per_person:
             self.rates.crowded(person.principal)
             raise SvcError(
@@ -319,7 +328,9 @@ class SessionOpens:
     async def _serve(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> None:
         """Open the lane and carry; Authority is told the end once, whatever it is."""
         carried = Carried(call, granted.signed, granted.answer)
-        reason = "failed"
+        uid, reason = opening.request.session_uid, "failed"
+        # From here on each change is looked at for it, so also while its lane is opened.
+        self._live.add(uid, self._live_one(opening, granted.grant, carried))
         try:
             await self._open_lane(opening, granted, carried)
             opening.span.end()
@@ -332,7 +343,8 @@ class SessionOpens:
             reason = e.reason
             raise with_decision(e, granted.answer.decision_id) from None
         finally:
-            ended = carried.as_ended(opening.request.session_uid, reason)
+            self._live.remove(uid)
+            ended = carried.as_ended(uid, reason)
             if carried.is_left_behind:
                 self.reports.left_behind(ended)
             else:
@@ -356,9 +368,11 @@ class SessionOpens:
             traceparent=opening.span.traceparent,
         )
         if not tunnel.inventory.holds(granted.grant.assigned):
-            raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
+            raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
+        # What changed while Authority was asked was looked at for others, but not for it.
+        self._check(opening, granted.grant)
         carried.tunnel = tunnel
-        await tunnel.endpoint(order).connect(Once(carried))
+        await carried.opened(tunnel.endpoint(order).connect(Once(carried)))
 
     async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
@@ -366,9 +380,6 @@ class SessionOpens:
         word = grant_ending(granted.grant.end_before_ms, opening.certificate_end)
         ending = self.clock.callLater(left, carried.break_off, word)
         uid = opening.request.session_uid
-        self._live.add(uid, self._live_one(opening, granted.grant, carried))
-        if not self._is_assigned(granted.grant):
-            carried.break_off(ASSIGNMENT_CHANGED)  # it was while the lane was opened
         if opening.kind.opaque:
             carried.on_moved = lambda: self.reports.moved(uid)
             self.direct.add(uid, opening.person.id, carried)
@@ -378,13 +389,9 @@ class SessionOpens:
             await carried.over
         finally:
             self.direct.remove(uid)
-            self._live.remove(uid)
             self.meters.active(protocol, -1)
             if ending.active():
                 ending.cancel()
-
-    def _is_assigned(self, grant: Grant) -> bool:
-        return self.routes.still_assigned(grant.connector_id, grant.assigned)
 
     def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(
@@ -395,11 +402,18 @@ class SessionOpens:
         )
 
     def _check_assigned(self, grant: Grant) -> None:
-        if not self._is_assigned(grant):
-            raise Denied("the assignment of the resource changed", reason=ASSIGNMENT_CHANGED)
+        if not self.routes.still_assigned(grant.connector_id, grant.assigned):
+            raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
 
     def _check(self, opening: PendingSession, grant: Grant) -> None:
-        """Whether a session may go on: by what is frozen in it, and what holds now."""
+        """Whether a session may go on, or begin: by what is frozen in it, and what holds now.
+
+        Raises:
+            Denied: it may not.
+            SvcError: that cannot be decided now; what passes bytes goes on, nothing begins.
+        """
+        if self._over:
+            raise Denied(ENDINGS[self._over], reason=self._over)
         self.check_not_revoked(opening.person)
         self._check_assigned(grant)
         source = opening.decision.source_address
