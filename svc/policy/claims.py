@@ -12,13 +12,10 @@ from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 from cedarpy import pst
-from twisted.logger import Logger
 
 from svc.policy.refusals import UNENFORCED_FACT, refused
 from svc.policy.slices import context_reads, scope_actions
 from svc.policy.vocabulary import Vocabulary
-
-_log = Logger(namespace="svc_policy")
 
 
 @frozen
@@ -70,6 +67,10 @@ def refuse_claims(claims: Iterable[ClaimRead]) -> None:
 
 def log_claims(version: int, claims: Iterable[ClaimRead]) -> None:
     """Tell the log which policies of the version in force read claims; called once a version."""
+    # Imported here: the process that tries a text starts for each, and half its start was this.
+    from twisted.logger import Logger
+
+    log = Logger(namespace="svc_policy")
     read = tuple(claims)
     for is_permit, text in (
         (True, "permits that read a fact which nothing enforces have no effect"),
@@ -77,7 +78,7 @@ def log_claims(version: int, claims: Iterable[ClaimRead]) -> None:
     ):
         chosen = [one for one in read if one.is_permit == is_permit]
         if chosen:
-            _log.warn(
+            log.warn(
                 text,
                 version=version,
                 policies=[one.policy for one in chosen],

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 from attrs import evolve, frozen
 from cedarpy import Decision as CedarDecision
 from cedarpy import Entities, Schema, is_authorized
-from twisted.logger import Logger
 from zope.interface import implementer
 
 from svc.errors import Malformed
@@ -44,7 +43,6 @@ from svc.policy.vocabulary import Vocabulary
 MAX_PLANS = 16_384
 MAX_ANSWERS = 65_536
 
-_log = Logger(namespace="svc_policy")
 _ERRED = re.compile(r"policy `([^`]+)`")
 _NO_DIGEST = ""
 _SCALARS = frozenset({"Bool", "Long", "String", "ipaddr"})
@@ -250,7 +248,10 @@ class CompiledPolicy:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as failure:  # a panic in the evaluator is no Exception
-            _log.error(
+            # Imported here: the process that tries a text starts for each, and needs no log.
+            from twisted.logger import Logger
+
+            Logger(namespace="svc_policy").error(
                 "a policy could not be evaluated",
                 action=plan.action["id"],
                 reason="evaluator_failed",

@@ -25,13 +25,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from runpy import run_module
 from typing import Any
 
 from attrs import frozen
+
+import svc
+from svc.config.reading import read_settings
+from svc.errors import SvcError
 
 NUMBER = struct.Struct("=i")
 MAX_ORDER = 1 << 17
@@ -41,7 +46,9 @@ SITE_PACKAGES = "SVC_TEST_SITE_PACKAGES"
 CLOCK_OFFSET = "SVC_TEST_CLOCK_OFFSET"
 """Seconds by which a child's clock is ahead, or behind if they are negative."""
 
-_PACKAGES = ("svc.cli", "svc.compose", "svc.kinds", "svc.config", "svc.policy")
+_NOT_BEFORE = ("svc.__main__", "svc.demo.", "svc.plugins.", "svc.testing.")
+"""What the program may import in a child only: it runs, makes the reactor or reads folders."""
+
 _MORE = (
     "svc.telemetry.tracing",
     "twisted.internet.epollreactor",
@@ -75,11 +82,14 @@ def main() -> int:
 
 def prepare(*more: str) -> None:
     """Import what svc imports, and *more* modules, into a process that will fork."""
-    for package in _PACKAGES:
-        for module in iter_modules(import_module(package).__path__, f"{package}."):
+    for module in walk_packages(svc.__path__, "svc."):
+        if not module.name.startswith(_NOT_BEFORE):
             import_module(module.name)
     for name in (*_MORE, *more):
         import_module(name)
+    # Makes the model of the settings, which takes longer than most commands.
+    with suppress(SvcError):
+        read_settings("", "connector")
     # The descriptors of a reactor would be one and the same in all children.
     assert "twisted.internet.reactor" not in sys.modules, "an import has made a reactor"
     gc.collect()
