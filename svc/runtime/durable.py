@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from time import time
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TRIED_BYTES = 65_536
@@ -73,9 +72,9 @@ def replace(path: Path, data: bytes) -> None:
     """
     beside = beside_of(path)
     beside.unlink(missing_ok=True)
-    _remove_leftovers(path)
     try:
         write_new(beside, data)
+        _remove_leftovers(path, beside.stat().st_mtime)
         move(beside, path)
     except OSError:
         with suppress(OSError):
@@ -88,11 +87,11 @@ def beside_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.new")
 
 
-def _remove_leftovers(path: Path) -> None:
+def _remove_leftovers(path: Path, now: float) -> None:
     """Remove what crashes have left beside a file; what is younger may be another process's."""
     for left in path.parent.glob(f".{escape(path.name)}.*.new"):
         with suppress(FileNotFoundError):
-            if time() - left.stat().st_mtime > _LEFT_SECS:
+            if now - left.stat().st_mtime > _LEFT_SECS:
                 left.unlink()
 
 
