@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from attrs import define, evolve, field
-from twisted.internet.defer import DeferredLock, succeed
+from twisted.internet.defer import CancelledError, DeferredLock, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from svc.audit.checkpoint.deadlines import Deadlines
 from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.checkpoint.merkle import Tree, leaf_hash, resume
 from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
@@ -65,7 +67,7 @@ def _nobody_asks(_: ChainHead) -> None:
     """As above."""
 
 
-def _nobody_is_told(_: SvcError | OSError | None) -> None:
+def _nobody_is_told(_: Exception | None) -> None:
     """As above."""
 
 
@@ -131,7 +133,7 @@ class HeadWriter(AsyncService):
     told: Callable[[SignedHead], object] = _nobody
     ours: Callable[[], ChainHead | None] = _all
     took_over: Callable[[ChainHead], object] = _nobody_asks
-    unsigned: Callable[[SvcError | OSError | None], object] = _nobody_is_told
+    unsigned: Callable[[Exception | None], object] = _nobody_is_told
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     restored_seq: int = 0
@@ -142,9 +144,12 @@ class HeadWriter(AsyncService):
     _unsure: SignedHead | None = field(default=None, init=False)
     _uncovered: int = field(default=0, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
+    _due: Deadlines = field(factory=Deadlines, init=False)
+    _alarm: IDelayedCall | None = field(default=None, init=False)
+    _is_queued: bool = field(default=False, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
     _said: str = field(default="", init=False)
-    _refusal: SvcError | OSError | None = field(default=None, init=False)
+    _refusal: Exception | None = field(default=None, init=False)
 
     @property
     def newest(self) -> SignedHead | None:
@@ -176,9 +181,10 @@ class HeadWriter(AsyncService):
 
     async def stop(self) -> None:
         """Sign what no head covers yet, unless another Authority leads: then it does."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._alarm):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._alarm = None
         try:
             await self.write()
         except LeaseLost as lost:
@@ -193,12 +199,12 @@ class HeadWriter(AsyncService):
             _log.error("the final audit head is not signed", reason=str(refused))
 
     def require_signing(self) -> None:
-        """Return if the newest attempt to sign a head did not fail; before anything is granted.
+        """Return if a head can be signed, as far as is known; before anything is granted.
 
         Raises:
-            HeadsUnsigned: it did.
+            HeadsUnsigned: the newest attempt failed, or a head is overdue, whatever the reason.
         """
-        if self._refusal is not None:
+        if self._refusal is not None or self._due.is_over(self.clock.seconds()):
             raise HeadsUnsigned(
                 "the Authority cannot sign its audit log now, and grants nothing until it can; "
                 "its operator finds the reason in its log"
@@ -230,10 +236,13 @@ class HeadWriter(AsyncService):
         if self._newest is None:
             every, after = min(every, HEAD_EVERY), min(after, HEAD_SECONDS)
         before, self._uncovered = self._uncovered, self._uncovered + count
-        if before < every <= self._uncovered:
-            self.tasks.spawn("sign an audit head", self._write_or_say())
+        is_due = before < every <= self._uncovered
+        self._due.at(self.clock.seconds() + (0.0 if is_due else after))
+        self._set_alarm()
+        if is_due:
+            self._begin()
         elif self._timer is None:
-            self._timer = self.clock.callLater(after, self._due)
+            self._timer = self.clock.callLater(after, self._fall_due)
 
     async def write(self) -> None:
         """Sign a head over all rows that are durable now, unless the newest covers them.
@@ -243,8 +252,10 @@ class HeadWriter(AsyncService):
             StoreUnavailable, OSError: rows or files could not be reached.
         """
         await self._lock.acquire()
+        self._is_queued = False
         try:
             self._uncovered = 0
+            self._due.begun()
             if self._unsure is not None:
                 await self._publish(self._unsure)
             if self._tree.size < self.restored_seq:
@@ -253,6 +264,8 @@ class HeadWriter(AsyncService):
             await self._catch_up_with_ours()
             if self._tree.size > (0 if self._newest is None else self._newest.head.tree_size):
                 await self._publish(self._signed())
+            self._due.done()
+            self._set_alarm()
         finally:
             self._lock.release()
 
@@ -268,9 +281,15 @@ class HeadWriter(AsyncService):
         self._unsure, self._newest = None, signed
         self.told(signed)
 
-    def _due(self) -> None:
+    def _fall_due(self) -> None:
         self._timer = None
-        self.tasks.spawn("sign an audit head", self._write_or_say())
+        self._begin()
+
+    def _begin(self) -> None:
+        """Write, unless that waits already for a write that does not come to its end."""
+        if not self._is_queued:
+            self._is_queued = True
+            self.tasks.spawn("sign an audit head", self._write_or_say())
 
     async def _write_or_say(self) -> None:
         """Write; what fails is tried again soon, and said once until it is another or over."""
@@ -280,13 +299,19 @@ class HeadWriter(AsyncService):
             _log.info(
                 "no audit head is signed while this Authority is not the leader", leader=lost.leader
             )
+            # Whoever leads signs over these records.
+            self._due.put_off(self.clock.seconds())
+            if isinstance(self._refusal, HeadsUnsigned):
+                self._refused(None)
+            self._set_alarm()
             if self.running:
                 self._again(min(self.after, RETRY_SECONDS))
-        except (SvcError, OSError) as failed:
+        except CancelledError:
+            raise
+        except Exception as failed:
+            # Whatever it is: what ended the signing for good would be noticed by nobody.
             self._refused(failed)
-            if str(failed) != self._said:
-                _log.error("an audit head was not signed", reason=str(failed))
-            self._said = str(failed)
+            self._say(failed)
             of_key = isinstance(failed, SvcError) and failed.reason in KEY_REFUSALS
             if self.running:
                 self._again(KEY_RETRY_SECONDS if of_key else min(self.after, RETRY_SECONDS))
@@ -294,18 +319,48 @@ class HeadWriter(AsyncService):
             self._said = ""
             self._refused(None)
 
-    def _refused(self, failed: SvcError | OSError | None) -> None:
-        """Whoever serves is to know; a store that does not answer is told of by others."""
+    def _say(self, failed: Exception) -> None:
+        said = str(failed)
+        if said == self._said:
+            return
+        self._said = said
+        if isinstance(failed, (SvcError, OSError)):
+            _log.error("an audit head was not signed", reason=said)
+        else:
+            _log.failure("an audit head was not signed", Failure(failed))
+
+    def _set_alarm(self) -> None:
+        """Wake at the time from which a head is overdue, if it is not there by then."""
+        over = self._due.over if self._refusal is None else None
+        if self._alarm is not None and (over is None or self._alarm.getTime() > over):
+            self._alarm.cancel()
+            self._alarm = None
+        if self._alarm is None and over is not None and self.running:
+            wait = max(0.0, over - self.clock.seconds())
+            self._alarm = self.clock.callLater(wait, self._see_overdue)
+
+    def _see_overdue(self) -> None:
+        self._alarm = None
+        if self._due.is_over(self.clock.seconds()):
+            said = self._said or "writing it has not ended"
+            _log.error("an audit head is overdue", reason=said)
+            self._refused(HeadsUnsigned(f"an audit head is overdue: {said}"))
+        else:
+            self._set_alarm()
+
+    def _refused(self, failed: Exception | None) -> None:
+        """Whoever serves is to know; a store that soon answers again is told of by others."""
         if isinstance(failed, StoreUnavailable):
             return
         if failed is not None or self._refusal is not None:
             self._refusal = failed
             self.unsigned(failed)
+        self._set_alarm()
 
     def _again(self, soon: float) -> None:
         """Be due soon; a timer that runs may be one of hours."""
         if self._timer is None:
-            self._timer = self.clock.callLater(soon, self._due)
+            self._timer = self.clock.callLater(soon, self._fall_due)
         elif self._timer.getTime() > self.clock.seconds() + soon:
             self._timer.reset(soon)
 

@@ -185,8 +185,10 @@ Each record is read back before its transaction is committed: a store that drops
 `audit_record_lost`, and nothing of that transaction stands. Each look verifies what was appended
 since the newest head, however long the next one is away: a record that was altered meanwhile is
 `audit_broken`, and no head covers it. Where no head can be signed, for this or because its key has
-ended or the anchor directory cannot be written, `/readyz` says `audit_head_unsigned`, and no
-session is granted until one is signed. The three heal by themselves once their cause is gone.
+ended or the anchor directory cannot be written, and also when a head is more than five seconds
+overdue for any other reason (a disk that does not answer, rows that cannot be read), `/readyz` says
+`audit_head_unsigned`, and no session is granted until one is signed. The three heal by themselves
+once their cause is gone.
 
 ## Exports
 

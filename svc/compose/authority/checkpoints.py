@@ -28,7 +28,7 @@ from svc.authority.state.rewind import WISH, RestoreCheck, RestoreConfirmation, 
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.state import anchor_key
 from svc.compose.heads import greatest_head
-from svc.errors import AuditBroken, LeaseLost, RecordLost, SvcError
+from svc.errors import AuditBroken, LeaseLost, RecordLost
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead, ChainRow
@@ -142,7 +142,7 @@ def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) ->
         for witness in witnesses:
             witness.signed(head)
 
-    def unsigned(failed: SvcError | OSError | None) -> None:
+    def unsigned(failed: Exception | None) -> None:
         if isinstance(failed, AuditBroken) and failed.reason not in KEY_REFUSALS:
             watch.found(failed)
         (ready.met if failed is None else ready.lost)(HeadsUnsigned.reason)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from svc.audit.checkpoint.signer import (
@@ -17,16 +20,35 @@ from svc.audit.checkpoint.signer import (
     KEY_RETRY_SECONDS,
     HeadsUnsigned,
     HeadWriter,
+    run_inline,
 )
 from svc.audit.checkpoint.writer_position import WriterPosition
 from svc.audit.log.verify import stretches, verify
-from svc.errors import AuditBroken, LeaseLost, SvcError
+from svc.errors import AuditBroken, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import IChain
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
 from tests.proof import proves
+
+Spoil = Callable[[HeadWriter], Callable[[], object]]
+"""Spoils something, and returns what mends it."""
+
+
+@implementer(IChain)
+@frozen
+class Unreadable:
+    """A log whose end is known, and none of whose rows can be read."""
+
+    log: MemoryLog
+    error: Exception
+
+    async def head(self) -> ChainHead:
+        return await self.log.head()
+
+    async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
+        raise self.error
 
 
 class HeadWriterTests(SynchronousTestCase):
@@ -108,6 +130,8 @@ class HeadWriterTests(SynchronousTestCase):
         writer.appended()
         self.clock.advance(HEAD_SECONDS)
         self.assertEqual(self.sizes(), [])
+        self.clock.pump([HEAD_SECONDS] * 60)
+        writer.require_signing()  # they are another's to sign over
         leads = True
         self.clock.advance(HEAD_SECONDS)
         self.assertEqual(self.sizes(), [1])
@@ -301,6 +325,74 @@ class HeadWriterTests(SynchronousTestCase):
             self.assertIsNone(told[-1])
         writer.require_signing()
         self.assertEqual(self.sizes(), [1, 2])
+
+    def test_overdue(self) -> None:
+        """Whatever keeps a head away, nothing is granted soon after it was due; it heals."""
+        for name in ("raw", "away", "hangs", "full_and_hangs"):
+            with self.subTest(name=name):
+                self.setUp()
+                self.check_overdue(getattr(self, name), {"full_and_hangs": 2}.get(name, 1000))
+
+    def check_overdue(self, spoil: Spoil, every: int) -> None:
+        """See :meth:`test_overdue`; *spoil* returns what mends it."""
+        told = list[Any]()
+        after = 60.0 if every == 2 else 1.0
+        writer = self.started(unsigned=told.append, every=every, after=after)
+        self.log.fill(1, short_record)
+        writer.appended()
+        self.clock.advance(HEAD_SECONDS)
+        self.assertEqual((self.sizes(), told), ([1], []))
+        mend = spoil(writer)
+        self.log.fill(2, short_record)
+        writer.appended(2)
+        self.clock.pump([0.5] * 16)
+        self.log.fill(1, short_record)
+        writer.appended()
+        self.assertRaises(HeadsUnsigned, writer.require_signing)
+        self.assertIsNotNone(told[-1])
+        self.clock.pump([10.0] * 9)
+        self.assertRaises(HeadsUnsigned, writer.require_signing)
+        self.assertEqual(self.sizes(), [1])
+        mend()
+        self.clock.pump([1.0] * 62)
+        writer.require_signing()
+        self.assertIsNone(told[-1])
+        self.assertEqual(self.sizes()[-1], 4)
+        self.successResultOf(writer.stopService())
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.flushLoggedErrors(sqlite3.OperationalError)
+
+    def raw(self, writer: HeadWriter) -> Callable[[], object]:
+        """What reads the rows raises what it should not."""
+        return self.failing(writer, sqlite3.OperationalError("Could not decode to UTF-8 column"))
+
+    def away(self, writer: HeadWriter) -> Callable[[], object]:
+        """The store does not give its rows, and nobody else asks for them."""
+        return self.failing(writer, StoreUnavailable("database disk image is malformed"))
+
+    def failing(self, writer: HeadWriter, error: Exception) -> Callable[[], object]:
+        """Each reading of rows ends with *error*."""
+        good, writer.chain = writer.chain, Unreadable(self.log, error)
+        return lambda: setattr(writer, "chain", good)
+
+    def hangs(self, writer: HeadWriter) -> Callable[[], object]:
+        """The disk under the heads does not answer; later it does."""
+        waiting = list[Callable[[], object]]()
+        hung = Deferred[None]()
+
+        def run(call: Callable[[], object]) -> Deferred[object]:
+            waiting.append(call)
+            return hung.addCallback(lambda _: waiting.pop(0)())
+
+        def mend() -> None:
+            self.assertEqual(len(waiting), 1)
+            writer.run_blocking = run_inline
+            hung.callback(None)
+
+        writer.run_blocking = run
+        return mend
+
+    full_and_hangs = hangs
 
     def alter(self, at: int) -> None:
         """Somebody changes a record in the store."""
