@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import chain
 from pathlib import Path
 
 from attrs import frozen
@@ -14,13 +15,12 @@ from svc.audit.checkpoint.latest import GREATEST, LatestCheckpoint, check_place
 from svc.audit.checkpoint.rewind import restorations
 from svc.authority.state.rewind import MAX_REASON, WISH, RestoreRequest, restore_wish_file
 from svc.config import RoleSettings
-from svc.errors import Fault, SvcError
+from svc.errors import AuditBroken, Fault, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 from svc.ops.verify.log import OutsideLog, outside_log
-
-_BATCH = 512
+from svc.ops.verify.rows import batches
 
 
 class NothingLost(SvcError):
@@ -113,14 +113,18 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
 def _verified(tx: ITransaction, sizes: Set[int]) -> tuple[ChainHead, dict[int, bytes]]:
     """The last record that follows from all before it, and the hashes of those in *sizes*."""
     good, hashes = ChainHead(), {0: GENESIS}
-    while rows := tx.audit.rows(good.seq + 1, _BATCH):
-        for row in rows:
+    try:
+        for row in chain.from_iterable(batches(tx.audit)):
             expected = chain_hash(good.seq + 1, good.hash, row.canonical)
             if (row.seq, row.prev_hash, row.hash) != (good.seq + 1, good.hash, expected):
-                return good, hashes
+                break
             good = ChainHead(row.seq, row.hash)
             if row.seq in sizes:
                 hashes[row.seq] = row.hash
+    except AuditBroken:
+        # A record that cannot be read does not verify, as long as it is the record and not
+        # the store: what answers no more has lost nothing.
+        tx.audit.head()
     return good, hashes
 
 

@@ -134,6 +134,18 @@ class SqliteTests(AlteredRows, TestCase):
         text = """'{"event":"other"}'"""
         self.sql(_SQLITE.format(f"UPDATE audit_log SET canonical = {text} WHERE seq = new.seq;"))
 
+    async def test_no_text(self) -> None:
+        """A row that is made no text as it is inserted, and one that was so already."""
+        await self.append("one")
+        bad = """CAST(x'7b2261223a22ff227d' AS TEXT)"""
+        self.sql(_SQLITE.format(f"UPDATE audit_log SET canonical = {bad} WHERE seq = new.seq;"))
+        await self.refused(2)
+        self.heals()
+        self.sql(f"UPDATE audit_log SET canonical = {bad} WHERE seq = 1")
+        self.assertEqual(await self.append("two"), 2)
+        rows = await self.store.read("rows", lambda tx: tx.audit.rows(1, 9))
+        self.assertEqual([one.canonical for one in rows], [b'{"a":"\xff"}', b'{"event":"two"}'])
+
     def adds(self) -> None:
         row = "new.seq + 1, new.hash, zeroblob(32), new.canonical"
         only = "WHERE (SELECT max(seq) FROM audit_log) = new.seq"

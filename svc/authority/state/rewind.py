@@ -28,7 +28,7 @@ from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.state.anchor import StateAnchor, check_anchor
 from svc.audit.state.in_force import StateBroken, StateView
 from svc.authority.state.recorder import Recorder, operator
-from svc.errors import AuditBroken, Fault, Malformed, SvcError
+from svc.errors import AuditBroken, Fault, Malformed, StoreUnavailable, SvcError
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import AUDIT_CUT, STORE_RESTORED
@@ -210,11 +210,25 @@ class RestoreCheck(AsyncService):
 
     async def _put_aside(self, wish: RestoreRequest) -> None:
         """Keep the records that are taken out beside the anchor: they may be evidence."""
-        lines, after = list[bytes](), wish.good.seq
-        while rows := await self.chain.rows(after + 1, ASIDE_BATCH):
+        if wish.good == wish.end or await self.chain.head() != wish.end:
+            return  # there are none, or a life before this one has taken them out
+        lines, after, count = list[bytes](), wish.good.seq, ASIDE_BATCH
+        while after < wish.end.seq:
+            try:
+                rows = await self.chain.rows(after + 1, count)
+            except (AuditBroken, StoreUnavailable) as unreadable:
+                # The one record and not the store, which still says where it ends.
+                await self.chain.head()
+                if count == 1:
+                    after += 1
+                    lines.append(_unreadable(after, unreadable))
+                count = 1
+                continue
+            if not rows:
+                break
             lines += [_aside(row) for row in rows]
             after = rows[-1].seq
-        if lines and wish.good != wish.end:
+        if lines:
             name = f"cut-{wish.good.seq + 1}-{wish.end.seq}.jsonl"
             path = self.keeper.path / name
             await self.run_blocking(lambda: durable.replace(path, b"".join(lines)))
@@ -232,8 +246,10 @@ class RestoreCheck(AsyncService):
     async def _is_due(self, wish: RestoreRequest) -> bool:
         if wish.good != wish.end:
             # Until it was cut, or the record that says so is the end.
-            end, rows = await self.chain.head(), await self.chain.rows(wish.good.seq + 1, 1)
-            return end == wish.end or (bool(rows) and _is_cut(rows[0], wish))
+            if await self.chain.head() == wish.end:
+                return True
+            rows = await self.chain.rows(wish.good.seq + 1, 1)
+            return bool(rows) and _is_cut(rows[0], wish)
         assert wish.lost is not None  # else nothing was asked for
         size = wish.lost.head.tree_size
         rows = await self.chain.rows(size, 1)
@@ -349,6 +365,10 @@ def _is_of(row: ChainRow, wish: RestoreRequest) -> bool:
     """Whether the record gives up the head that is wished for."""
     found = lost_head(row.canonical)
     return found is not None and wish.lost is not None and found[1] == wish.lost.hash.hex()
+
+
+def _unreadable(seq: int, failed: SvcError) -> bytes:
+    return json.dumps({"seq": seq, "unreadable": failed.text}).encode("ascii") + b"\n"
 
 
 def _aside(row: ChainRow) -> bytes:

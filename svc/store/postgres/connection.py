@@ -165,6 +165,10 @@ class PostgresStatements:
         else:
             self.send(text)
 
+    def raw(self, column: str) -> str:
+        """See :class:`Statements`.  The server keeps each type, and text of its encoding alone."""
+        return column
+
     def send(self, text: str) -> Any:
         """Send what is ahead and *text*; the cursor that holds what *text* gave."""
         ahead, self.ahead = self.ahead, ""

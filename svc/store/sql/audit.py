@@ -15,18 +15,24 @@ from itertools import zip_longest
 from attrs import define, field, frozen
 from zope.interface import implementer
 
-from svc.errors import Malformed, RecordLost
+from svc.errors import AuditBroken, Malformed, RecordLost
 from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.statements import Row, Statements
 
-_SELECT = "SELECT seq, prev_hash, hash, canonical, signature FROM audit_log "
-
 
 def _link(row: Row) -> ChainRow:
-    seq, prev_hash, link_hash, canonical, signature = row
-    text = canonical.encode("utf-8")
+    try:
+        return _link_of(*row)
+    except (TypeError, AttributeError, ValueError) as failed:
+        raise AuditBroken(f"audit log: record {row[0]}: unreadable") from failed
+
+
+def _link_of(
+    seq: int, prev_hash: bytes, link_hash: bytes, canonical: str | bytes, signature: bytes | None
+) -> ChainRow:
+    text = canonical.encode("utf-8") if isinstance(canonical, str) else bytes(canonical)
     if signature is None:
         return ChainRow(seq=seq, prev_hash=bytes(prev_hash), hash=bytes(link_hash), canonical=text)
     return ChainRow(
@@ -74,7 +80,10 @@ class Appended:
         """
         if not self.links:
             return
-        kept = log.rows(self.links[0].seq, len(self.links) + 1)
+        try:
+            kept = log.rows(self.links[0].seq, len(self.links) + 1)
+        except AuditBroken:
+            raise RecordLost.at(self.links[0].seq) from None
         for written, row in zip_longest(self.links, kept):
             if row != written:
                 raise RecordLost.at((written or row).seq)
@@ -96,6 +105,13 @@ class AuditLog:
     _chain_hash: ChainHash
     _memory: HeadMemory | None = None
     _appended: Appended | None = None
+    _select: str = field(init=False)
+
+    @_select.default
+    def _columns(self) -> str:
+        """A record is read as bytes: one that somebody made no text must not hide the others."""
+        canonical = self._db.raw("canonical")
+        return f"SELECT seq, prev_hash, hash, {canonical}, signature FROM audit_log "
 
     def append(
         self,
@@ -153,15 +169,15 @@ class AuditLog:
         return ChainHead() if row is None else ChainHead(row[0], bytes(row[1]))
 
     def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        rows = self._db.all(_SELECT + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
+        rows = self._db.all(self._select + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
         return tuple(map(_link, rows))
 
     def tail(self, limit: int) -> tuple[ChainRow, ...]:
-        rows = self._db.all(_SELECT + "ORDER BY seq DESC LIMIT ?", limit)
+        rows = self._db.all(self._select + "ORDER BY seq DESC LIMIT ?", limit)
         return tuple(map(_link, reversed(rows)))
 
     def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
-        rows = self._db.all(_SELECT + "WHERE decision_id = ? ORDER BY seq", decision_id)
+        rows = self._db.all(self._select + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 
     def personal(self, first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:

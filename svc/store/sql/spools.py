@@ -157,9 +157,10 @@ class Spools:
         self, origin: str, spool_id: str, numbers: Collection[int]
     ) -> Iterator[tuple[int, bytes]]:
         """Number and digest of the rows of these places; a place is in the log once."""
+        canonical = self._db.raw("a.canonical")
         for part in parts(numbers):
             rows = self._db.all(
-                "SELECT o.n, a.canonical, a.signature FROM audit_origins o"
+                f"SELECT o.n, {canonical}, a.signature FROM audit_origins o"
                 " JOIN audit_log a ON a.seq = o.seq"
                 f" WHERE o.origin = ? AND o.spool_id = ? AND o.n IN ({marks(len(part))})",
                 origin,
@@ -167,5 +168,6 @@ class Spools:
                 *part,
             )
             for n, text, signature in rows:
-                row = SpoolRow(text.encode("utf-8"), signature=bytes(signature or b""))
+                written = text.encode("utf-8") if isinstance(text, str) else text
+                row = SpoolRow(written, signature=bytes(signature or b""))
                 yield n, row_digest(row)

@@ -22,7 +22,7 @@ def _row(row: Row) -> StateRow:
         seq=seq,
         prev_hash=bytes(prev_hash or b""),
         hash=bytes(link_hash or b""),
-        canonical=(canonical or "").encode("utf-8"),
+        canonical=canonical.encode("utf-8") if isinstance(canonical, str) else canonical or b"",
         key_id=key_id,
         signature=bytes(signature),
         certificate=bytes(certificate or b""),
@@ -66,8 +66,9 @@ class StateLog:
         return StateHead() if row is None else StateHead(row[0], row[1], bytes(row[2] or b""))
 
     def since(self, n: int, limit: int) -> tuple[StateRow, ...]:
+        canonical = self._db.raw("a.canonical")
         rows = self._db.all(
-            "SELECT s.n, s.seq, a.prev_hash, a.hash, a.canonical, s.key_id, s.signature,"
+            f"SELECT s.n, s.seq, a.prev_hash, a.hash, {canonical}, s.key_id, s.signature,"
             " k.certificate FROM state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
             " LEFT JOIN state_signers k ON k.key_id = s.key_id"
             " WHERE s.n > ? ORDER BY s.n LIMIT ?",

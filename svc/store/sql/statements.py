@@ -37,6 +37,9 @@ class Statements(Protocol):
     def write(self, sql: str, *values: object) -> None:
         """As :meth:`change` where nobody asks how many: may be done together with what follows."""
 
+    def raw(self, column: str) -> str:
+        """The expression that reads *column*, of text or bytes, whatever was put there."""
+
 
 def storable(values: Iterable[object]) -> None:
     """Refuse text that not every database keeps, so that all of them keep the same.

@@ -113,6 +113,10 @@ class SqliteStatements:
         storable(values)
         self.connection.execute(sql, values)
 
+    def raw(self, column: str) -> str:
+        """See :class:`Statements`.  SQLite keeps text that is no UTF-8, and any type anywhere."""
+        return f"CAST({column} AS BLOB)"
+
 
 @frozen
 class SqliteDatabase(SqliteStatements):

@@ -130,6 +130,13 @@ class RestoringTests(SynchronousTestCase):
 
     def write(self, count: int) -> None:
         """So many records of this Authority, and a head over them."""
+        self.append(count)
+        self.world.clock.advance(1)
+        _, writer, _ = self.parts()
+        self.done(writer.start())
+
+    def append(self, count: int) -> None:
+        """So many records of this Authority."""
 
         def append(tx: Any) -> None:
             for _ in range(count):
@@ -137,9 +144,6 @@ class RestoringTests(SynchronousTestCase):
                 self.writes.append(tx, ROLE_START, node(AUTHORITY), details=details)
 
         self.done(self.store.run("write", append))
-        self.world.clock.advance(1)
-        _, writer, _ = self.parts()
-        self.done(writer.start())
 
     def rows(self) -> Any:
         return self.done(self.store.read("rows", lambda tx: tx.audit.rows(1, 999)))
@@ -286,6 +290,27 @@ class RestoringTests(SynchronousTestCase):
         self.begin()
         self.assertEqual(self.record()["lost_size"], 10)
         self.assertEqual(self.newest().head.tree_size, 27)
+
+    def test_unreadable_records(self) -> None:
+        """Records that cannot be read are taken out with those behind them, and kept aside."""
+        self.write(5)
+        self.append(3)
+        bad = "CAST(x'7b2261223a22ff227d' AS TEXT)"
+        change = f"UPDATE audit_log SET canonical = {bad} WHERE seq = 7"
+        self.done(self.store.run("alter", lambda tx: tx.audit._db.change(change)))
+        good, end = (ChainHead(row.seq, row.hash) for row in self.rows()[5::2])
+        wish = RestoreRequest(reason=WHY, uid=7, lost=None, differs=0, end=end, good=good)
+        restore_wish_file(self.base / "adopt-log.json").write(wish)
+        self.begin(crash=True)
+        restore_wish_file(self.base / "adopt-log.json").write(wish)
+        self.begin()
+        self.assertEqual(
+            [json.loads(row.canonical)["event"] for row in self.rows()][6:], ["audit.cut"]
+        )
+        [aside] = self.base.glob("cut-7-8.jsonl")
+        lines = [json.loads(line) for line in aside.read_text().splitlines()]
+        self.assertEqual([line["seq"] for line in lines], [7, 8])
+        self.assertEqual(lines[0]["canonical"], '{"a":"\\xff"}')
 
     def test_changed_since(self) -> None:
         """A store that is not the one that was looked at is refused, and nothing is appended."""

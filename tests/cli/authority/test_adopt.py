@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from twisted.trial.unittest import TestCase
@@ -78,6 +80,38 @@ class AdoptTests(AdoptCase):
         assert wish is not None and wish.lost is not None
         self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))
         self.assertEqual(wish.end.seq, 7)
+
+    async def test_not_text(self) -> None:
+        """A record that was made no text is as one that was altered, on its way out as well."""
+        place = await self.written(5)
+        store = place.open()
+        await store.run("more", lambda tx: [tx.audit.append(b'{"n":1}') for _ in range(3)])
+        await store.close()
+        with closing(sqlite3.connect(place.store)) as damaged, damaged:
+            bad = "CAST(x'7b2261223a22ff227d' AS TEXT)"
+            damaged.execute(f"UPDATE audit_log SET canonical = {bad} WHERE seq = 7")
+        refused = place.run("audit", "verify")
+        self.assertEqual(refused.status, 6)
+        self.assertIn("record 7: hash", refused.stderr)
+        shown = place.run("audit", "adopt", "--reason", "somebody altered it")
+        self.assertEqual(shown.status, 0, shown.stderr)
+        self.assertIn("lost: 2 records, from 7 to 8: record 7 does not verify", shown.stdout)
+        wish = restore_wish_file(place.state / "anchor" / WISH).read()
+        assert wish is not None
+        self.assertEqual((wish.good.seq, wish.end.seq), (6, 8))
+
+    async def test_unreadable(self) -> None:
+        """A page of the store that is damaged: the records before it are the good ones."""
+        place = await self.written(200, 200)
+        with closing(sqlite3.connect(place.store)) as store:
+            text = store.execute("SELECT canonical FROM audit_log WHERE seq = 200").fetchone()[0]
+        place.flip(lambda data: data.index(text.encode()) // 4096 * 4096, b"\xff")
+        shown = place.run("audit", "adopt")
+        self.assertEqual(shown.status, 0, shown.stderr)
+        good = int(shown.stdout.partition(": record ")[2].split()[0]) - 1
+        self.assertIn(f"lost: {400 - good} records, from {good + 1} to 400", shown.stdout)
+        self.assertLess(150, good)
+        self.assertLess(good, 200)
 
     async def test_nothing_lost(self) -> None:
         """Where the store holds all that is known there is nothing to give up."""

@@ -105,11 +105,14 @@ class VerifyTests(TestCase):
 
     @proves("G-OPEN-79")
     async def test_record_that_cannot_be_read(self) -> None:
-        """A byte that makes a record unreadable is a fault of that record, no crash."""
+        """A byte that makes a record no text is a fault of that record; a bad page of its first."""
         place = await self.written(40)
         marked = self.record(place, 23)["event_id"].encode()
         place.flip(lambda data: data.rindex(marked) + 20, b"\xff")
-        self.broken(place, "audit log: record 23: unreadable")
+        self.broken(place, "audit log: record 23: hash")
+        page = 4096
+        place.flip(lambda data: data.rindex(marked[:20]) // page * page, b"\xff")
+        self.broken(place, ": unreadable: DatabaseError")
 
     async def test_damaged_file(self) -> None:
         """A store file of rubbish ends the command with a text, not a traceback."""
@@ -404,7 +407,7 @@ class ShowTests(TestCase):
         place.flip(lambda data: data.rindex(b"local:"), b"\xff")
         shown = place.run("audit", "show")
         self.assertEqual((shown.status, len(shown.stdout.splitlines())), (0, 4))
-        self.assertIn("DAMAGED: unreadable", shown.stdout)
+        self.assertIn("DAMAGED: no record", shown.stdout)
         self.assertIn("run: svc authority audit verify", shown.stderr)
         for statement, expected in (
             (
