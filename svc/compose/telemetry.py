@@ -9,6 +9,7 @@ from attrs import define
 from twisted.application.service import Service
 from twisted.logger import Logger
 
+from svc.authority.ha.forward import ForwardMeters
 from svc.compose.degraded import DegradedConditions
 from svc.compose.listeners.addresses import server_endpoint
 from svc.config import RoleSettings
@@ -114,6 +115,14 @@ def session_meters(metrics: Metrics) -> SessionMeters:
         unrecorded=lambda reason: metrics.counter(
             "svc_audit_spool_denied_total", reason=reason
         ).inc(),
+    )
+
+
+def forward_meters(metrics: Metrics) -> ForwardMeters:
+    """Moves the series of calls that an Authority forwards to the leader."""
+    return ForwardMeters(
+        metrics.counter("svc_authority_forward_requests_total").inc,
+        metrics.counter("svc_authority_forward_transport_failures_total").inc,
     )
 
 

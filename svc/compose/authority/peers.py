@@ -12,7 +12,6 @@ from svc.authority.ha.forward import (
     MAX_IN_FLIGHT,
     ForwardedCalls,
     Forwarder,
-    ForwardMeters,
     authority_of,
 )
 from svc.authority.ha.leader_connection import LeaderRoute
@@ -22,6 +21,7 @@ from svc.compose.authority.lifecycle import MEMBERSHIP
 from svc.compose.authority.parts import Parts
 from svc.compose.listeners.limits import told_of, wire_limits
 from svc.compose.listeners.rpc import RpcListener, rpc_server
+from svc.compose.telemetry import forward_meters
 from svc.config import RoleSettings
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, Peer, RpcService
@@ -75,21 +75,16 @@ def make_peers(
     membership = _membership(p, ready, stopped_by) if p.opened.is_shared else None
     if membership is None:
         ready.met(MEMBERSHIP)
-    clock, metrics = p.runtime.reactor, p.metrics
 
     async def to_member(owner: str) -> IRpcChannel:
         return await _dialed(p, owner, "" if membership is None else membership.node_id(owner))
 
-    route = LeaderRoute(p.leadership, to_member, clock)
-    meters = ForwardMeters(
-        metrics.counter("svc_authority_forward_requests_total").inc,
-        metrics.counter("svc_authority_forward_transport_failures_total").inc,
-    )
+    route = LeaderRoute(p.leadership, to_member, p.runtime.reactor)
     forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(knowledge))
     return Peers(
         membership=membership,
         route=route,
-        forwarding=Forwarder(route, clock, meters),
+        forwarding=Forwarder(route, p.runtime.reactor, forward_meters(p.metrics)),
         forwarded=forwarded,
         leader=leader_service(lambda: _claim(p)),
     )

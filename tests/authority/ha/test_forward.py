@@ -15,16 +15,17 @@ from svc.authority.ha.forward import (
     ForwardedCalls,
     ForwardedMethod,
     Forwarder,
-    ForwardMeters,
 )
 from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.ha.membership import leader_service
+from svc.compose.telemetry import forward_meters
 from svc.errors import Denied, Fault, LeaseLost, SvcError, TooMany, Unavailable
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
 from svc.messages.forward import Forwarded, LeaderClaim, forward_message, read_forward
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
+from svc.telemetry.metrics import Metrics
 from svc.wire.limits import WireLimits
 from tests.authority.house import Call
 from tests.pki.support import World
@@ -32,6 +33,8 @@ from tests.proof import proves
 from tests.rpc.memory import Pair
 
 METHOD = "/gate.v1.Renewal/Renew"
+SERIES = "svc_authority_forward_"
+REQUESTS, FAILURES = "requests_total", "transport_failures_total"
 
 
 @define
@@ -87,7 +90,6 @@ class TwoAuthorities(SynchronousTestCase):
         self.dials: list[str] = []
         self.refusal: SvcError | None = None
         self.claim = LeaderClaim(leads=True, epoch=3, leader="a1", authority_id="n1")
-        self.counts = {"forwarded": 0, "failed": 0}
         self.forwarded = ForwardedCalls(self.world.verifier, self.check)
         self.forwarded.methods[METHOD] = ForwardedMethod(self.admit, streaming(self.serve))
         self.clock = Clock()
@@ -95,8 +97,8 @@ class TwoAuthorities(SynchronousTestCase):
         lease: Any = Lease()
         self.lease = lease
         self.route = LeaderRoute(lease, self.dial, self.pair.clock)
-        meters = ForwardMeters(lambda: self.count("forwarded"), lambda: self.count("failed"))
-        self.forwarding = Forwarder(self.route, self.pair.clock, meters)
+        self.metrics = Metrics(["authority"])
+        self.forwarding = Forwarder(self.route, self.pair.clock, forward_meters(self.metrics))
 
     def connect(self, membership: RpcService, **limits: int) -> None:
         """The connection that is dialed from now on."""
@@ -105,9 +107,12 @@ class TwoAuthorities(SynchronousTestCase):
         self.pair = Pair(services, admit=self.forwarded.admit, limits=bounds, clock=self.clock)
         self.pair.server.peer = peer_of(self.follower)
 
-    def count(self, what: str) -> None:
-        """Once more."""
-        self.counts[what] += 1
+    @property
+    def counts(self) -> dict[str, float]:
+        """What the series of forwarding say."""
+        lines = self.metrics.text().decode().splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if line.startswith(SERIES))
+        return {name.removeprefix(SERIES): float(value) for name, value in values.items()}
 
     def check(self, principal: Principal) -> None:
         """As the registry does."""
@@ -151,7 +156,7 @@ class ForwardingTests(TwoAuthorities):
         self.assertEqual((asked.outcome, asked.sent), ([None], [b"answerask!"]))
         [call] = self.calls
         self.assertEqual((call.method, call.peer), (METHOD, peer_of(self.proxy)))
-        self.assertEqual(self.counts, {"forwarded": 1, "failed": 0})
+        self.assertEqual(self.counts, {REQUESTS: 1, FAILURES: 0})
         self.ask()
         self.assertEqual(self.dials, ["a1"], "the connection is kept")
 
@@ -163,7 +168,7 @@ class ForwardingTests(TwoAuthorities):
         error = self.ask().error
         self.assertEqual((error.reason, error.fault), ("clone_suspected", Fault.DENIED))
         self.assertEqual((error.text, dict(error.details)), ("no", {"decision_id": "d"}))
-        self.assertEqual(self.counts["failed"], 0)
+        self.assertEqual(self.counts[FAILURES], 0)
 
     def test_the_leader_judges(self) -> None:
         """A chain that the leader does not accept is refused there, whatever the other one saw."""
@@ -222,7 +227,7 @@ class ForwardingTests(TwoAuthorities):
         error = self.ask().error
         self.assertEqual((error.reason, error.fault), ("not_leader", Fault.PRECONDITION))
         self.assertEqual(error.details, {"leader": "a1"})
-        self.assertEqual(self.counts, {"forwarded": 1, "failed": 1})
+        self.assertEqual(self.counts, {REQUESTS: 1, FAILURES: 1})
 
     def test_one_dial_for_all(self) -> None:
         """Calls that waited for one dial share its failure: nobody waits for a dial of each."""
@@ -251,7 +256,7 @@ class ForwardingTests(TwoAuthorities):
         for leader in ("", "a2"):
             self.lease.leader = leader
             self.assertIsInstance(self.ask().error, LeaseLost)
-        self.assertEqual((self.dials, self.counts["failed"]), ([], 0))
+        self.assertEqual((self.dials, self.counts[FAILURES]), ([], 0))
 
     def test_broken(self) -> None:
         """Where the connection breaks amid a call nobody knows what became of it; it is said."""
@@ -261,7 +266,7 @@ class ForwardingTests(TwoAuthorities):
         self.pair.turn()
         error = asked.error
         self.assertEqual((error.reason, error.fault), ("forward_lost", Fault.UNAVAILABLE))
-        self.assertEqual(self.counts["failed"], 1)
+        self.assertEqual(self.counts[FAILURES], 1)
         self.ask()
         self.assertEqual(self.dials, ["a1", "a1"], "the next call dials again")
 
@@ -401,9 +406,9 @@ class RouteTests(TwoAuthorities):
         self.connect(leader_service(lambda: self.claim))
         self.assertTrue(self.successResultOf(self.is_there()))
         self.assertEqual(self.dials, ["a1", "a1"])
-        self.assertEqual((asked.outcome, self.counts["failed"]), ([], 0))
+        self.assertEqual((asked.outcome, self.counts[FAILURES]), ([], 0))
         self.pass_time(13, cut=True)
-        self.assertEqual((asked.error.fault, self.counts["failed"]), (Fault.DEADLINE, 1))
+        self.assertEqual((asked.error.fault, self.counts[FAILURES]), (Fault.DEADLINE, 1))
         self.assertTrue(old.client_side.disconnecting or old.client_side.disconnected)
 
     def test_leader_changes(self) -> None:
