@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import config_first, main
+from svc.cli.authority.store import store
+from svc.store.migrate import migrations_folder
 from tests.cli.desk import Authority, Place, terminal
 from tests.proof import proves
 
@@ -72,6 +75,34 @@ class UsageTests(SynchronousTestCase):
             self.assertIn(expected, outcome.stderr, words)
             self.assertTrue(outcome.stderr.startswith("svc: "), words)
         self.assertEqual([each.name for each in place.state.iterdir()], [])
+
+    @proves("U-MIG-04")
+    def test_no_way_back(self) -> None:
+        """Of the store there is one command, which goes forward; no migration can be undone."""
+        self.assertEqual(list(store.commands), ["migrate"])
+        self.assertEqual(
+            {each.name for each in store.commands["migrate"].params},
+            {"check", "rehearsal", "backup_manifest", "identity", "as_json"},
+        )
+        steps = list(migrations_folder().glob("m*"))
+        self.assertEqual({each.suffix for each in steps}, {".sql", ".py"})
+        for step in steps:
+            self.assertNotRegex(step.name, r"\b(down|undo|revert|rollback)\b")
+            if step.suffix == ".py":
+                made = ast.parse(step.read_text("utf-8")).body
+                functions = [each.name for each in made if isinstance(each, ast.FunctionDef)]
+                self.assertEqual(functions, ["up"], step.name)
+
+    @proves("G-ROLE-01")
+    def test_four_roles(self) -> None:
+        """The program has these four roles and these commands, and nothing else that is shown."""
+        outcome = terminal("gateway")
+        self.assertEqual((outcome.status, outcome.stdout), (64, ""))
+        self.assertEqual(
+            outcome.stderr,
+            "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
+            "commands: init, demo, join, up, status, resources, proxy-ssh, why\n",
+        )
 
     @proves("X-04")
     def test_program_maps_them_alike(self) -> None:
@@ -143,6 +174,16 @@ class AliasTests(SynchronousTestCase):
             first = place.run(*older, admin=authority)
             self.assertEqual(first.status, status, first.stderr)
             self.assertEqual(first, place.run(*newer, admin=authority), older)
+
+    @proves("G-CLI-07")
+    def test_both_spellings_migrate(self) -> None:
+        """The older spelling applies what the newer one applies, and says the same of it."""
+        older, newer = Place(self), Place(self)
+        for words in ([], ["--check"], [], ["--rehearse"]):
+            first = older.run("migrate", *words)
+            self.assertEqual(first, newer.run("store", "migrate", *words), words)
+            self.assertEqual(first.status, 0, first.stderr)
+        self.assertEqual(first.stdout.splitlines()[0], "nothing to apply")
 
 
 class ImportTests(SynchronousTestCase):

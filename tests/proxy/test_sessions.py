@@ -337,6 +337,7 @@ class RefusedTests(ProxyTests):
         self.assertEqual(talk.error.details.get("decision_id"), decision_id)
         self.assertEqual(self.site.counts[("session", "tcp")], 0)
 
+    @proves("G-MET-12")
     def test_denied(self) -> None:
         """A denial carries the recorded decision's id and policies, and opens nothing."""
         node = self.site.node()

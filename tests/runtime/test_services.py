@@ -237,6 +237,7 @@ class ReadinessTests(SynchronousTestCase):
         self.successResultOf(first)
         self.successResultOf(ready.wait())
 
+    @proves("G-OPEN-38")
     def test_all(self) -> None:
         """One process of three roles is ready when all three are, and names each word once."""
         parts = (Readiness("identity"), Readiness("identity", "store"))

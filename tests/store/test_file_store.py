@@ -93,6 +93,7 @@ class PrivacyTests(TestCase):
 class OneWriterTests(TestCase):
     """Two processes never write to one file."""
 
+    @proves("G-OPEN-49")
     async def test_a_second_writer_is_refused(self) -> None:
         """Who comes second is told the pid of who is there, and gets in once that one left."""
         url = migrated_url(self)

@@ -77,6 +77,7 @@ class Sessions:
         world = self.world
         return run([*sshd().tool("ssh", world.person), *words], world.person.home, seconds=seconds)
 
+    @proves("U-PHA-27")
     def test_ssh_runs_a_command_behind_the_gateway(self: Any) -> None:
         """Stock ssh with svc as its ProxyCommand brings a command's output and status back."""
         stock_tool("sshd")
@@ -340,7 +341,7 @@ class Sessions:
         self.assertIn("verified", self.world.gateway.verify())
 
 
-@proves("G-ROLE-01", "G-ROLE-14")
+@proves("G-ROLE-01", "G-ROLE-14", "G-CLI-02", "X-34")
 class FourProcesses(Sessions, SynchronousTestCase):
     """Authority, Proxy, Connector and resident, each a process."""
 
@@ -400,6 +401,7 @@ class DirectLanes(Sessions, SynchronousTestCase):
         return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome=outcome)
 
 
+@proves("G-ROLE-01")
 class OneProcess(Sessions, SynchronousTestCase):
     """``svc all``, and the resident."""
 

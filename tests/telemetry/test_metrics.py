@@ -10,12 +10,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.telemetry import reference
 from svc.telemetry.metrics import Metrics
-from svc.telemetry.series import DECISION_BUCKETS, LAG_BUCKETS, SERIES, TUNNEL_BUCKETS, Kind
+from svc.telemetry.series import LAG_BUCKETS, SERIES, Kind
 from tests.proof import proves
 from tests.tools import stock_tool
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 ALL = ("authority", "proxy", "connector")
+DECISION_SECS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+TUNNEL_SECS = (1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800)
 NAMES = [
     "svc_authorize_total",
     "svc_authorize_duration_seconds",
@@ -121,13 +123,11 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(
             buckets,
             {
-                "svc_authorize_duration_seconds": DECISION_BUCKETS,
-                "svc_connector_tunnel_duration_seconds": TUNNEL_BUCKETS,
+                "svc_authorize_duration_seconds": DECISION_SECS,
+                "svc_connector_tunnel_duration_seconds": TUNNEL_SECS,
                 "svc_reactor_lag_seconds": LAG_BUCKETS,
             },
         )
-        self.assertEqual((DECISION_BUCKETS[0], DECISION_BUCKETS[-1]), (0.0005, 5))
-        self.assertEqual((TUNNEL_BUCKETS[0], TUNNEL_BUCKETS[-1]), (1, 604800))
 
     @proves("G-OPEN-36")
     def test_label_values(self) -> None:

@@ -20,6 +20,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
+from tests.proof import proves
 
 _T = TypeVar("_T")
 BEAT_SECS = TERM_SECS / BEATS
@@ -119,6 +120,11 @@ class World(SynchronousTestCase):
         for _ in range(round(seconds * 4)):
             self.clock.advance(0.25)
 
+    def beats(self) -> int:
+        """How often the lease was renewed."""
+        read = self.store.read("beats", lambda tx: tx.lease.held().beats)
+        return self.successResultOf(Deferred.fromCoroutine(read))
+
     def rows(self) -> int:
         """How many records were written."""
         read = self.store.read("rows", lambda tx: tx.audit.head().seq)
@@ -139,6 +145,17 @@ class LeadingTests(World):
         refusal = self.failureResultOf(b.write(), LeaseLost).value
         self.assertEqual((refusal.reason, refusal.leader), ("not_leader", "a"))
         verifyObject(IStore, FencedStore(self.store, a.leadership.held))
+
+    @proves("G-OPEN-49")
+    def test_renewed_in_time(self) -> None:
+        """A lease is good for 15 s unless the leader renews it, which it does within 5 s."""
+        self.assertEqual(TERM_SECS, 15.0)
+        a = self.member("a")
+        for _ in range(10):
+            before = self.beats()
+            self.after(5.0)
+            self.assertGreater(self.beats(), before)
+        self.assertEqual((a.leads, a.leadership.epoch()), (True, 1))
 
     def test_stopped(self) -> None:
         """A leader that stops gives the lease up: the next look of another takes it."""
@@ -201,6 +218,7 @@ class LeadingTests(World):
         self.after(2 * BEAT_SECS)
         self.assertEqual((a.leads, a.leadership.epoch()), (True, 1))
 
+    @proves("G-ROLE-11", "G-OPEN-49")
     def test_frozen(self) -> None:
         """A write begun by a leader that was frozen past its term is refused by the store."""
         a, b = self.member("a"), self.member("b")

@@ -107,6 +107,7 @@ class IntakeTests(SynchronousTestCase):
     def declared(self, *pairs: tuple[str, str]) -> tuple[DeclaredResource, ...]:
         return tuple(DeclaredResource(id, kind) for id, kind in pairs)
 
+    @proves("X-43")
     def test_registered_until_its_stream_ends(self) -> None:
         """An accepted Connector is served by until its stream ends; both are on record."""
         said = self.verdict(

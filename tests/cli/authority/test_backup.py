@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -440,6 +441,22 @@ class RestoreTests(BackupCase):
         ).restore()
 
 
+_UNAPPLY = "DELETE FROM svc_migrations WHERE id = '{}'"
+
+
+def changed(place: KeptPlace, statement: str) -> None:
+    """Change the closed store behind everybody's back."""
+    with closing(sqlite3.connect(place.store)) as store, store:
+        store.execute(statement)
+
+
+def applied_to(place: KeptPlace) -> list[str]:
+    """What the store's ledger names, in order."""
+    with closing(sqlite3.connect(place.store)) as store:
+        rows = store.execute("SELECT id FROM svc_migrations ORDER BY id").fetchall()
+    return [str(each) for (each,) in rows]
+
+
 class MigrateTests(BackupCase):
     """`store migrate --backup-manifest`."""
 
@@ -467,6 +484,28 @@ class MigrateTests(BackupCase):
         self.refused(place.run(*words), form.STORE)
         (out / form.STORE).unlink()
         self.refused(place.run(*words), "the backup is incomplete")
+
+    @proves("U-BAK-06")
+    async def test_stopped_before(self) -> None:
+        """Where a migration is pending, none is applied unless store, keys and backup agree."""
+        place = await self.kept()
+        last = applied_to(place)[-1]
+        for statement in ("DROP TABLE manual_inventory", _UNAPPLY.format(last)):
+            changed(place, statement)
+        out = place.made()
+        words = ("store", "migrate", "--backup-manifest", str(out))
+        key, store = place.state / "keys" / "anchor.key", out / form.STORE
+        kept, sealed = key.read_bytes(), store.read_bytes()
+        for path, other in ((key, key_pem(new_key())), (key, None), (store, b""), (store, None)):
+            path.unlink()
+            if other is not None:
+                path.write_bytes(other)
+            self.refused(place.run(*words), path.name)
+            self.assertNotIn(last, applied_to(place))
+            path.write_bytes(kept if path is key else sealed)
+            path.chmod(0o600)
+        done = place.run(*words)
+        self.assertEqual((done.status, applied_to(place)[-1]), (0, last), done.stderr)
 
 
 def _with_sealed(newer: Mapping[str, form.SealedFile], old: form.Manifest) -> form.Manifest:

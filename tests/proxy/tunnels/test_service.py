@@ -21,10 +21,35 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration, Withheld
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
-from svc.proxy.tunnels.refusals import REFUSAL_FAULTS, REFUSAL_LINES
 from svc.proxy.tunnels.register import MAX_UNSENT
+from svc.rpc.status import status_of
+from svc.wire.status import Code
 from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests
+
+_BECAUSE = "Authority refused the registration because "
+REFUSALS = {
+    "unknown_node": (Code.PERMISSION_DENIED, f"{_BECAUSE}it does not know the node"),
+    "revoked_node": (Code.PERMISSION_DENIED, f"{_BECAUSE}the node was revoked"),
+    "authority_unreachable": (
+        Code.UNAVAILABLE,
+        "registration refused because Authority cannot be reached",
+    ),
+    "malformed_registration": (Code.INVALID_ARGUMENT, f"{_BECAUSE}it is malformed"),
+    "resource_owned_by_peer": (
+        Code.ALREADY_EXISTS,
+        f"{_BECAUSE}a resource belongs to another node",
+    ),
+    "catalog_permits_none": (
+        Code.FAILED_PRECONDITION,
+        f"{_BECAUSE}the catalog permits none of its resources",
+    ),
+    "no_resource_kinds": (
+        Code.FAILED_PRECONDITION,
+        f"{_BECAUSE}it carries no resource kinds",
+    ),
+}
+"""Each refusal's word: the status of the Connector's call, and the Proxy's log line."""
 
 
 class _Lines:
@@ -41,7 +66,7 @@ class _Lines:
 
 
 class RegistrationTests(ProxyTests):
-    @proves("G-TUN-02", "X-43")
+    @proves("G-TUN-02")
     def test_registered(self) -> None:
         """An accepted Connector is told so, with what is withheld, and serves its resource."""
         self.authority.verdict = RegistrationVerdict(
@@ -55,7 +80,7 @@ class RegistrationTests(ProxyTests):
         self.assertEqual(self.site.gauges[("streams",)], 1)
         self.assertEqual(self.site.counts[("stream", "open")], 1)
 
-    @proves("G-TUN-01")
+    @proves("G-TUN-01", "G-OPEN-04")
     def test_no_certificate(self) -> None:
         """A tunnel without a client certificate is refused as unauthenticated."""
         wire = self.site.connect(None)
@@ -68,6 +93,7 @@ class RegistrationTests(ProxyTests):
         self.site.turn()
         self.assertEqual(node.reason, "certificate_role")
 
+    @proves("G-OPEN-04")
     def test_expired_between(self) -> None:
         """A certificate that ended after the handshake starts no further call."""
         short = self.site.cluster.world.identity(Role.CONNECTOR, lifetime=4.0)
@@ -83,13 +109,12 @@ class RefusalTests(ProxyTests):
     def test_verdicts(self) -> None:
         """Each refusal of Authority's gives its own status, word and log line, and counts once."""
         lines = _Lines(self)
-        for count, reason in enumerate(REFUSAL_FAULTS, 1):
+        for count, (reason, (code, text)) in enumerate(REFUSALS.items(), 1):
             self.authority.verdict = RegistrationVerdict(False, reason, "because")
             node = self.site.node()
-            self.assertEqual(
-                (node.reason, node.error and node.error.fault), (reason, REFUSAL_FAULTS[reason])
-            )
-            [line] = lines(REFUSAL_LINES[reason])
+            assert node.error is not None
+            self.assertEqual((node.reason, status_of(node.error).code), (reason, code))
+            [line] = lines(text)
             self.assertEqual(line["node"], node.identity.facts.principal.id)
             self.assertEqual(len(self.events(TunnelRefused)), count)
             self.assertEqual(self.site.counts[("stream", "refused")], count)
