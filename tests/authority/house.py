@@ -20,6 +20,7 @@ from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
@@ -48,6 +49,7 @@ from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import RefusalPolicy
+from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.pki.support import CLUSTER, World
 
@@ -338,6 +340,17 @@ class House:
     def may_grant(self) -> None:
         """Nothing keeps grants back, unless a test does."""
 
+    def ends(self) -> SessionEnds:
+        """Ends sessions in the store."""
+        return SessionEnds(
+            store=self.store,
+            recorder=self.recorder,
+            clock=self.clock,
+            now=self.now,
+            tasks=BackgroundTasks(),
+            reclaim_secs=60.0,
+        )
+
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
@@ -357,6 +370,7 @@ class House:
             rates=self.rates,
             refusals=self.refusals,
             may_grant=lambda: self.may_grant(),
+            ended=self.ends().reported,
         )
 
     def serve(self, *resources: str) -> Registered:

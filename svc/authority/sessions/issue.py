@@ -8,7 +8,7 @@ believed; what only it can know enters the policy as ``proxy_reported``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import sha256
 
 from attrs import define, evolve, field
@@ -37,7 +37,7 @@ from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note
-from svc.messages.control import Ask, AuthorizeAnswer
+from svc.messages.control import Ask, AuthorizeAnswer, CountedEnd
 from svc.messages.session import decode_request, encode_grant
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, EntitySlice
@@ -48,6 +48,7 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
 from svc.model.policy.requests import context_at, may_open, may_view
 from svc.model.principal import Role
+from svc.model.session.ending import NOT_OPENED
 from svc.model.session.grant import OPEN_WITHIN_MS, Ceiling, Grant
 from svc.model.session.request import is_fresh, stale
 from svc.model.session.session import Session
@@ -71,6 +72,7 @@ class Issuance:
         sign_grant: Signs with the grant key.
         told: Told action label, decision word and seconds of each decision.
         may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
+        ended: Ends sessions of a Proxy, by its id.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
@@ -91,6 +93,7 @@ class Issuance:
     told: Callable[[str, str, float], object]
     rates: AskRates
     may_grant: Callable[[], object] = field(kw_only=True)
+    ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     _seen: dict[bytes, float] = field(factory=dict)
@@ -124,11 +127,31 @@ class Issuance:
             self.note(decision="deny")
             await self._record_rejected(ask, proxy, refusal)
             raise
+        if outcome.connector is not None:
+            await self._require_grants(wish, proxy)
         if outcome.word != "allow":
             self.rates.denied(wish.person.id)
         self.note(decision=outcome.recorded)
         self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(wish, outcome, proxy, row)
+
+    async def _require_grants(self, wish: VerifiedRequest, proxy: Node) -> None:
+        """Return if a grant may leave still: what was found during the commit holds it back.
+
+        Raises:
+            SvcError: it may not; the session is over.
+        """
+        try:
+            self.may_grant()
+        except SvcError:
+            self.note(decision="deny")
+            uid = wish.request.session_uid
+            try:
+                await self.ended(proxy.id, (CountedEnd(uid, NOT_OPENED),))
+            except SvcError as failed:
+                # The Proxy reports the same end once it has our refusal.
+                _log.warn("a session that was not granted is not ended yet", reason=failed.reason)
+            raise
 
     def _note(self, wish: VerifiedRequest) -> None:
         request = wish.request

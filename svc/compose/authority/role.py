@@ -417,6 +417,7 @@ def _control(
         refusals=rooms.refusals,
         note=p.runtime.traces.note,
         may_grant=may_grant,
+        ended=rooms.ends.reported,
     )
     intake = RegistrationIntake(
         cluster=cluster,

@@ -24,6 +24,7 @@ DRAINING = "draining"
 CONNECTOR_STOPPING = "connector_stopping"
 PROXY_REVOKED = "proxy_revoked"
 PROXY_GONE = "proxy_gone"
+NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
 
 ENDINGS = MappingProxyType(
@@ -49,7 +50,7 @@ ENDINGS = MappingProxyType(
         "tunnel_lease_expired": "the Connector did not renew its registration",
         PROXY_GONE: "the Proxy was lost",
         "not_claimed": "the Proxy was restarted without it",
-        "not_opened": "it was granted and never opened",
+        NOT_OPENED: "it was granted and never opened",
         "failed": "the Proxy failed while it was open",
         "departed": "its Connector had left before it was opened",
         "unknown": "no Connector had served the resource through this Proxy",

@@ -30,7 +30,7 @@ from svc.messages.control import (
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal, Role
-from svc.model.session.ending import DRAINING, ENDINGS, PROXY_REVOKED, grant_ending
+from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED, grant_ending
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -311,7 +311,7 @@ class SessionOpens:
 
     def _never_opened(self, opening: PendingSession) -> None:
         """Authority may have written the session down before it, or the client, went away."""
-        self.reports.ended(CountedEnd(opening.request.session_uid, "not_opened"))
+        self.reports.ended(CountedEnd(opening.request.session_uid, NOT_OPENED))
 
     def _refused(self, answer: AuthorizeAnswer, span: Span) -> SvcError:
         span.note(decision="not_served" if answer.reason in _MISSES else "deny")

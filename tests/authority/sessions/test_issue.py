@@ -10,9 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.errors import Fault
 from svc.messages.control import AuthorizeAnswer, answer_message
-from svc.messages.session import decode_grant
+from svc.messages.session import decode_grant, decode_request
 from svc.model.cluster.resource import Resource
 from svc.model.principal import Role
+from svc.model.session.session import SessionState
 from svc.model.signing import Purpose
 from tests.authority.house import ADA, House, outcome, refusal_of, value_of
 
@@ -64,6 +65,41 @@ class IssuanceTests(SynchronousTestCase):
         self.assertEqual(self.authorize(self.house.ada, said="deny").reason, "denied")
         del self.house.may_grant
         self.assertIsNotNone(self.authorize(self.house.ada).grant)
+
+    def test_no_head_can_be_signed_since_the_commit(self) -> None:
+        """What is found while the records are written holds the grant back; its row is ended."""
+        for mood in ("well", "down"):
+            self.setUp()
+            self.house.serve("db1")
+            refusals = [None, HeadsUnsigned("not now")]
+
+            def asked(refusals: Any = refusals, mood: str = mood) -> None:
+                refusal = refusals.pop(0)
+                if refusal is not None:
+                    self.house.store.mood = mood
+                    raise refusal
+
+            self.house.may_grant = asked  # type: ignore[method-assign]
+            ask = self.house.ask(self.house.ada)
+            refusal = refusal_of(self.issuance.authorize(ask, self.proxy))
+            self.assertEqual(refusal.reason, "audit_head_unsigned")
+            self.assertEqual(self.house.told, [])
+            self.house.store.mood = "well"
+            uid = decode_request(ask.request).session_uid
+            session = self.session_of(uid)
+            if mood == "down":
+                self.assertEqual(session.state, SessionState.OPEN)  # until the Proxy reports it
+                continue
+            self.assertEqual(
+                (session.state, session.end_reason), (SessionState.ENDED, "not_opened")
+            )
+            start, end = self.house.records()[1:]
+            self.assertEqual((start["event"], end["event"]), ("session.start", "session.end"))
+            self.assertEqual((end["reason"], end["session_uid"]), ("not_opened", uid))
+
+    def session_of(self, uid: str) -> Any:
+        """Its row."""
+        return self.house.run(lambda tx: tx.sessions.get(uid))
 
     def unsigned(self) -> None:
         raise HeadsUnsigned("not now")
