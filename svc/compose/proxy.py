@@ -193,7 +193,7 @@ class ProxyAssembly:
         holder, heads = self._kept(identity)
         link, probes = self._link(identity, holder, heads)
         spooling = self._spooling(identity, link)
-        reports = spooling.reports = self._reports(link, spooling, heads)
+        reports = spooling.reports = self._reports(link, spooling, spooling.check_of(heads, holder))
         listings_changed: list[Callable[[], object]] = []
         routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
@@ -337,7 +337,7 @@ class ProxyAssembly:
         )
 
     def _reports(
-        self, link: AuthorityLink, spooling: SpoolService, heads: KnownCheckpoints
+        self, link: AuthorityLink, spooling: SpoolService, check: Callable[[], object]
     ) -> Reports:
         metrics = self.parts.metrics
         return Reports(
@@ -350,7 +350,7 @@ class ProxyAssembly:
             clock=self.parts.runtime.reactor,
             journal=spooling.journal,
             room=spooling.spool.files.room,
-            writable=spooling.check_of(heads),
+            writable=check,
         )
 
     def _holder(self, identity: TransportIdentity) -> SnapshotHolder:

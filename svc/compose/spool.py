@@ -25,6 +25,7 @@ from svc.proxy.uplink.deliver import SpoolDelivery
 from svc.proxy.uplink.heads import KnownCheckpoints
 from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
 from svc.runtime.state_directory import StateDirectory
@@ -71,12 +72,13 @@ class SpoolService(AsyncService):
         await self.spool.open()
         self.thread.is_open = True
 
-    def check_of(self, heads: KnownCheckpoints) -> Callable[[], None]:
-        """Raises SvcError while the disk takes no record, or not the newest audit head."""
+    def check_of(self, heads: KnownCheckpoints, holder: SnapshotHolder) -> Callable[[], None]:
+        """Raises SvcError while the disk takes no record, or not the newest head or policy."""
 
         def check() -> None:
             self.spool.check()
             heads.check()
+            holder.check_kept()
 
         return check
 

@@ -384,7 +384,8 @@ def _discovery() -> tuple[MetricSeries, ...]:
             _P,
             "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
             "is not reached; `policy`, the one held is stale; `audit_spool`, no record is taken "
-            "because the disk is full or fails, or the spool is.",
+            "because the disk is full or fails, or the spool is, or the disk does not take how new "
+            "the policy is.",
             condition=("control_pool", "policy", "audit_spool"),
         ),
         _gauge(

@@ -260,6 +260,10 @@ class Site:
             clock=self.clock,
         )
 
+    def _check_disk(self) -> None:
+        self.spool.check()
+        self.holder.check_kept()
+
     def _in_thread(self, call: Any) -> Deferred[Any]:
         return maybeDeferred(call)
 
@@ -274,7 +278,7 @@ class Site:
             clock=self.clock,
             journal=self.journal,
             room=self.spool.files.room,
-            writable=self.spool.check,
+            writable=self._check_disk,
         )
         self.routes = RouteTable(self._told, reassigned=lambda one: self.sessions.reassigned(one))
         self._assemble_rates()
@@ -539,12 +543,20 @@ class ProxyTests(SynchronousTestCase):
     """A Proxy that has greeted its Authority."""
 
     def setUp(self) -> None:
+        self._begin()
+        self.addCleanup(self._check_nothing_left)
+
+    def _begin(self) -> None:
         with_directory = tempfile.TemporaryDirectory()
         self.addCleanup(with_directory.cleanup)
         self.site = Site(Path(with_directory.name))
         self.authority = self.site.authority
-        self.addCleanup(self._check_nothing_left)
         self.site.start()
+
+    def again(self) -> None:
+        """Another Proxy and another Authority, in the place of these."""
+        self._check_nothing_left()
+        self._begin()
 
     def _check_nothing_left(self) -> None:
         """Whatever a test did: after the stop every gauge is back at nothing."""

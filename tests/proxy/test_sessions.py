@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -16,7 +15,7 @@ from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
-from tests.proxy.pieces import Node, ProxyTests, Site, Talk, Wire, data
+from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
 
 DECISION = "d" * 32
 
@@ -295,6 +294,17 @@ class OpeningTests(ProxyTests):
             self.assertEqual((carry.reason, carry.data), ("carry_refused", b""))
             self.again()
 
+    def test_without_a_policy(self) -> None:
+        """Nothing is opened by a policy that became too old while Authority was asked."""
+        self.authority.publish(self.authority.frame(parts="nothing", valid_secs=5))
+        self.site.turn()
+        node, talk, answers = self.asked()
+        self.site.pass_time(6, beating=False)
+        answers.callback(None)
+        self.site.turn()
+        self.assertDenied(talk, "policy_stale")
+        self.assertEqual(self.notices(node), [])
+
     def test_another_change(self) -> None:
         """One that takes nothing from it leaves it alone."""
         node, talk = self.ordered()
@@ -309,15 +319,6 @@ class OpeningTests(ProxyTests):
         self.site.sessions.proxy_revoked()
         self.assertEqual(self.site.open().reason, "proxy_revoked")
         self.assertEqual(self.authority.asked, [])
-
-    def again(self) -> None:
-        """Another Proxy, in the place of this one."""
-        self._check_nothing_left()
-        directory = Path(self.mktemp())
-        directory.mkdir()
-        self.site = Site(directory)
-        self.authority = self.site.authority
-        self.site.start()
 
     def assertDenied(self, talk: Talk, reason: str) -> None:
         """The person is told why, and Authority is told the end with the same word."""

@@ -54,6 +54,7 @@ ENDINGS = MappingProxyType(
         "failed": "the Proxy failed while it was open",
         "departed": "its Connector had left before it was opened",
         "unknown": "no Connector had served the resource through this Proxy",
+        "policy_stale": "the Proxy had no fresh policy when it was to be opened",
         "open_deadline": "the Connector did not open it in time",
         "target_unreachable": "the target could not be reached",
         "target_deadline": "the target did not answer in time",

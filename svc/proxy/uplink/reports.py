@@ -129,9 +129,9 @@ class Reports:
             SpoolFull: so it is with room on the disk.
             Unavailable: the disk refuses what is to be recorded.
         """
+        self.check()
         if uid in self._owed:
             return
-        self.check()
         if not self._places.take(person_id):
             raise TooMany(
                 "too many session ends are waiting to be reported to Authority; try again",

@@ -1,9 +1,10 @@
 """The signed snapshot a Proxy decides by: verified, never older than the last, never stale.
 
 Rule R15: past its validity nothing is decided; a version never goes back, over
-restarts too.  Age is measured on the monotonic clock, from as long before its
-arrival as it was issued by our wall clock then: neither a detour nor a step of
-that clock afterwards makes it younger.
+restarts too.  Where the disk does not take how new the newest one is, what it takes
+away holds at once, and nobody opens anything by it.  Age is measured on the monotonic
+clock, from as long before its arrival as it was issued by our wall clock then: neither
+a detour nor a step of that clock afterwards makes it younger.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc.audit.spool.refusals import disk_full
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
@@ -111,19 +113,16 @@ class FloorFile:
         """Replace the floor; a call that returned is not undone by a crash of the machine.
 
         Raises:
-            SvcError: it cannot be written; what it was stays.
+            OSError: it cannot be written; what it was stays.
         """
-        try:
-            durable.replace(self.path, json.dumps(asdict(floor)).encode())
-        except OSError as e:
-            raise SvcError(
-                f"{self.path}: cannot be written: {e.strerror}", reason="snapshot_floor"
-            ) from None
+        durable.replace(self.path, json.dumps(asdict(floor)).encode())
 
 
 @define
 class SnapshotHolder:
     """Takes frames, and gives the engine while it may be used.
+
+    Invariant: the floor on disk is never behind what a new session is decided by.
 
     Attributes:
         compile: Makes the engine of a bundle off the reactor; it is given the
@@ -145,6 +144,7 @@ class SnapshotHolder:
     _revoked: frozenset[str] = frozenset()
     _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
+    _refusal: SvcError | None = field(default=None, init=False)
     _told: list[Callable[[], object]] = field(factory=list)
 
     def load(self) -> None:
@@ -163,7 +163,12 @@ class SnapshotHolder:
         if restoration == self._floor.restoration:
             return
         floor = Floor(serial=self._floor.serial, restoration=restoration)
-        self.floor_file.write(floor)
+        try:
+            self.floor_file.write(floor)
+        except OSError as e:
+            raise SvcError(
+                f"{self.floor_file.path}: cannot be written: {e.strerror}", reason="snapshot_floor"
+            ) from None
         self._floor, self._is_doubtful = floor, True
 
     def on_change(self, told: Callable[[], object]) -> None:
@@ -209,8 +214,20 @@ class SnapshotHolder:
         if principal.uri in self._revoked:
             raise Denied("this identity was revoked", reason="revoked")
 
+    def check_kept(self) -> None:
+        """No session may begin while the floor of what was taken is not on disk.
+
+        Raises:
+            SvcError: the disk did not take it; each frame tries again.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+
     async def take(self, frame: SnapshotFrame) -> None:
         """Take one frame, or refuse it and stay as we are.
+
+        One whose floor cannot be kept is taken too, so that what it takes away is not put off:
+        see :meth:`check_kept`.
 
         Raises:
             SvcError: the frame is not Authority's, not for us, older, or broken.
@@ -228,7 +245,6 @@ class SnapshotHolder:
             engine = await self.compile(bundle, base)
             if self._floor is not before:  # an older store was put back meanwhile
                 floor = self._checked(snapshot)
-            self.floor_file.write(floor)
             self._bundle, self._engine, self._digest = bundle, engine, snapshot.bundle_sha256
             self._is_doubtful = False
             _log.info(
@@ -238,18 +254,49 @@ class SnapshotHolder:
             )
             if base is None:
                 log_claims(engine.version, engine.claims)
-        elif is_new:
-            self.floor_file.write(floor)
         if floor.is_later_than(self._floor) or not self._valid_secs:
             # One that was taken before makes nothing younger; and a newer one is of no earlier
             # moment than that, though our wall clock was set forward meanwhile.
             self._issued = max(self._issued, came - waited)
             self._say_if_late(waited)
             self._valid_secs = min(snapshot.valid_secs, MAX_VALID_SECS)
-        self._floor, self._revoked = floor, revoked
-        if is_new:
-            for told in self._told:
-                told()
+        self._floor = floor
+        # Nobody is given back before the floor is kept: a restart would forget that it was so.
+        self._revoked |= revoked
+        try:
+            if is_new:
+                for told in self._told:
+                    told()
+        finally:
+            if is_new or self._refusal is not None:
+                self._keep(floor)
+            if self._refusal is None:
+                self._revoked = revoked
+
+    def _keep(self, floor: Floor) -> None:
+        try:
+            self.floor_file.write(floor)
+        except OSError as e:
+            self._not_kept(e)
+            return
+        if self._refusal is not None:
+            _log.info("the snapshot floor can be stored again")
+        self._refusal = None
+
+    def _not_kept(self, error: OSError) -> None:
+        if self._refusal is None:
+            _log.error(
+                "the snapshot floor cannot be stored, so no session can open",
+                reason=error.strerror or str(error),
+                file=str(self.floor_file.path),
+            )
+        if durable.is_full(error):
+            self._refusal = disk_full()
+        else:
+            self._refusal = Unavailable(
+                "the Proxy cannot store how new its policy is, so no session can open",
+                reason="snapshot_floor",
+            )
 
     def _say_if_late(self, waited: float) -> None:
         """Once for each time that it begins: heartbeats would say it every few seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from attrs import evolve
@@ -9,14 +10,25 @@ from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
-from svc.errors import SvcError
+from svc.errors import Denied, SvcError
+from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.messages.snapshot import SnapshotFrame, decode_snapshot
+from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed
+from svc.proxy.uplink.snapshot import Floor, FloorFile
+from svc.rpc.frames import open_frame
 from svc.runtime import durable
 from tests.logged import logged
 from tests.pki.support import World
 from tests.proof import proves
-from tests.proxy.pieces import ProxyTests
+from tests.proxy.pieces import ProxyTests, Talk
+
+
+class FullDisk(FloorFile):
+    """There is no room for it."""
+
+    def write(self, floor: Floor) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
 
 
 class SnapshotTests(ProxyTests):
@@ -207,11 +219,98 @@ class SnapshotTests(ProxyTests):
         self.assertEqual(error.reason, "snapshot_floor")
 
     def test_floor_unwritable(self) -> None:
-        """A snapshot whose floor cannot be kept is not decided by."""
-        durable.beside_of(self.site.floor).mkdir()
+        """While the floor cannot be kept nothing opens, though the snapshot is a good one."""
+        events = logged(self)
+        beside = durable.beside_of(self.site.floor)
+        beside.mkdir()
         newer = self.authority._bundle(("db1",), 8)
-        self.assertEqual(self.take(self.authority.frame(newer)), "snapshot_floor")
-        self.assertEqual(self.site.holder.engine().revision, 7)
+        self.assertEqual(self.take(self.authority.frame(newer)), "")
+        self.assertEqual(self.refusal(), "snapshot_floor")
+        self.assertEqual(self.take(self.authority.frame(newer, parts="nothing")), "")
+        self.assertEqual(self.refusal(), "snapshot_floor")
+        self.assertEqual(self.told(events, "cannot be stored"), [str(self.site.floor)])
+        beside.rmdir()
+        self.assertEqual(self.take(self.authority.frame(newer, parts="nothing")), "")
+        self.assertEqual(self.refusal(), "")
+        self.assertEqual(len(self.told(events, "can be stored again")), 1)
+        self.site.holder = self.site.new_holder()
+        self.assertEqual(self.take(self.authority.frame(self.authority.bundle)), "snapshot_older")
+
+    def test_what_a_full_disk_does_not_hold_up(self) -> None:
+        """What takes away is done at once; the link stays, and nobody opens anything."""
+        for reason, change in (("revoked", self.revoke), ("policy_changed", self.forbid)):
+            _, client, carry = self.carried()
+            floor = self.site.floor.read_bytes()
+            self.site.holder.floor_file = FullDisk(self.site.floor)
+            change()
+            self.site.turn()
+            self.assertEqual((client.reason, carry.is_over), (reason, True))
+            self.assertEqual([one.reason for one in self.authority.ended], [reason])
+            self.assertEqual(self.site.floor.read_bytes(), floor)
+            other = self.site.cluster.world.identity(Role.USER, id="q" * 26)
+            talk = self.site.open(person=other)
+            assert talk.error is not None
+            self.assertEqual(talk.reason, "audit_spool_full")
+            self.assertIn("the disk of the Proxy is full", talk.error.text)
+            self.site.pass_time(90)
+            self.assertEqual((self.site.link.is_connected, self.site.dials), (True, 1))
+            self.assertFalse(self.stale())
+            self.again()
+
+    def test_nothing_is_given_back_with_a_full_disk(self) -> None:
+        """Who is revoked no more stays so until the floor is kept; an older frame is not taken."""
+        older = self.authority.frame(parts="nothing")
+        self.revoke()
+        self.site.turn()
+        self.site.holder.floor_file = FullDisk(self.site.floor)
+        self.assertEqual(self.take(self.authority.frame(parts="nothing")), "")
+        self.assertTrue(self.is_revoked())
+        self.assertEqual(self.take(older), "snapshot_older")
+        self.site.holder.floor_file = FloorFile(self.site.floor)
+        self.assertEqual(self.take(self.authority.frame(parts="nothing")), "")
+        self.assertFalse(self.is_revoked())
+
+    def test_decided_while_the_disk_fills(self) -> None:
+        """Nor does a session open that was let in a moment before its policy could not be kept."""
+        self.site.node()
+        talk = Talk(self.site.connect(self.site.cluster.person).channel.stream(OPEN_METHOD))
+        self.site.turn()
+        self.site.holder.floor_file = FullDisk(self.site.floor)
+        self.assertEqual(self.take(self.authority.frame(self.authority._bundle(("db1",), 8))), "")
+        request = encode_request(self.site.cluster.request())
+        signed = self.site.cluster.person.sign(Purpose.SESSION_REQUEST, request)
+        talk.say(open_frame(encode_open(request, signed.signature)))
+        self.site.turn()
+        self.assertEqual((talk.reason, self.authority.asked), ("audit_spool_full", []))
+
+    def revoke(self) -> None:
+        self.authority.beat(self.site.cluster.person.facts.principal.uri)
+
+    def forbid(self) -> None:
+        nobody = '@id("nobody") forbid (principal, action, resource);'
+        bundle = self.authority._bundle(("db1",), 9, version=4, text=nobody)
+        self.authority.publish(self.authority.frame(bundle))
+        self.authority.bundle = bundle
+
+    def is_revoked(self) -> bool:
+        try:
+            self.site.holder.check_not_revoked(self.site.cluster.person.facts.principal)
+        except Denied:
+            return True
+        return False
+
+    def refusal(self) -> str:
+        """Why no session opens now; nothing where one may."""
+        try:
+            self.site.reports.check()
+        except SvcError as e:
+            self.assertNotIn("/", e.text)
+            return e.reason
+        return ""
+
+    def told(self, events: list[dict[str, Any]], words: str) -> list[str]:
+        """The files of the events whose text has these words."""
+        return [one.get("file", "") for one in events if words in (formatEvent(one) or "")]
 
     def test_age(self) -> None:
         """Sixty seconds after the last heartbeat nothing is decided, and one heartbeat heals it."""
