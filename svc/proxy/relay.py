@@ -170,11 +170,12 @@ class RelayLanes:
             place.dialing = self.endpoint(port).connect(_Given(relay.right))
             await bounded(self.clock, _DIAL_SECS, place.dialing, "Authority")
         except CancelledError:
-            if place.ended.called:
-                await place.ended
+            await self._check_given_up(place, label)
             # The caller went away; nobody is left to be refused.
             raise
         except Exception as e:
+            # A dial that is cancelled may end as one that failed.
+            await self._check_given_up(place, label)
             _log.warn("a lane did not reach Authority", lane=lane.value, error=type(e).__name__)
             self.meters.outcome(label, "dial_failed")
             raise SvcError(
@@ -198,6 +199,12 @@ class RelayLanes:
             relay.abort()
             raise
         relay.abort()
+
+    async def _check_given_up(self, place: _Place, label: str) -> None:
+        """Raises LaneFull where the place was given up before Authority was reached."""
+        if place.ended.called:
+            self.meters.outcome(label, "refused")
+            await place.ended
 
 
 @define(eq=False)

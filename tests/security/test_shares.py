@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectingCancelledError
 
 from svc.errors import Denied
 from svc.messages.relay import OPEN_METHOD, Lane, encode_relay_open
@@ -19,6 +21,14 @@ class _Never:
 
     def connect(self, factory: Any) -> Any:
         return Deferred()
+
+
+class _Tcp:
+    """One that never answers either, dialed as Twisted dials TCP."""
+
+    def connect(self, factory: Any) -> Any:
+        address = IPv4Address("TCP", "192.0.2.200", 7001)
+        return Deferred(lambda dial: dial.errback(ConnectingCancelledError(address)))
 
 
 def _revoked(principal: object) -> None:
@@ -63,6 +73,16 @@ class LaneTests(ProxyTests):
         self.site.pass_time(4)
         self.assertEqual(self.lane(Lane.JOIN, host="192.0.2.9").reason, "")
         self.assertEqual([talk.reason for talk in held], ["lane_full", *[""] * 5])
+
+    def test_given_up_while_it_is_dialed(self) -> None:
+        """It is told whose it is now, whatever the dial makes of being given up."""
+        self.site.lane_endpoint = _Tcp()
+        held = [self.lane(Lane.JOIN, host=f"192.0.2.{n // 2}") for n in range(6)]
+        self.site.pass_time(4)
+        self.assertEqual(self.lane(Lane.JOIN, host="192.0.2.9").reason, "")
+        self.assertEqual([talk.reason for talk in held], ["lane_full", *[""] * 5])
+        counted = {what[2]: n for what, n in self.site.counts.items() if what[0] == "lane"}
+        self.assertEqual(counted, {"refused": 1})
 
     def test_revoked_node(self) -> None:
         """A revoked node opens no lane and no carry stream, though its certificate is good."""
