@@ -1,7 +1,8 @@
 """Places that anybody may take, so shared out that nobody can keep all of them (rule R18).
 
-When all are taken the oldest one of the source that holds the most is given up: whoever
-floods loses their own, and somebody who comes properly finds room meanwhile.
+When all are taken one is given up: of the sources whose oldest place has been held for long
+enough, the one that holds the most loses it.  Whoever floods loses their own, and somebody who
+comes properly finds room meanwhile.
 """
 
 from __future__ import annotations
@@ -63,11 +64,14 @@ class Places:
             del self._of[source]
 
     def _free_one(self, now: float) -> bool:
-        # By age among equals: who has the most is the first of them whose oldest place is older.
-        source = max(self._of, key=lambda each: (len(self._of[each]), -self._oldest(each)[1].since))
-        key, held = self._oldest(source)
-        if now - held.since < self.least_secs:
+        # One that has just taken the most keeps nobody's old places.
+        since = {each: self._oldest(each)[1].since for each in self._of}
+        able = [each for each in since if now - since[each] >= self.least_secs]
+        if not able:
             return False
+        # By age among equals: who has the most is the first of them whose oldest place is older.
+        source = max(able, key=lambda each: (len(self._of[each]), -since[each]))
+        key, held = self._oldest(source)
         self.leave(key, source)
         held.give_up()
         return True

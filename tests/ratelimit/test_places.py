@@ -48,6 +48,19 @@ class PlacesTests(SynchronousTestCase):
         self.assertTrue(self.take("c", "c", 3.0))
         self.assertEqual(self.lost, ["a"])
 
+    def test_recent_and_most(self) -> None:
+        """Whoever has just taken the most keeps nobody's old places for them."""
+        self.places = Places(6, least_secs=3.0)
+        for name, now in (("a0", 0.0), ("b0", 1.0), ("a1", 2.0)):
+            self.take(name, name[0], now)
+        for number in range(3):
+            self.take(f"busy{number}", "z", 20.0)
+        self.assertTrue(self.take("new", "c", 21.0))
+        self.assertTrue(self.take("newer", "d", 21.0))
+        self.assertEqual(self.lost, ["a0", "b0"])
+        self.assertTrue(self.take("newest", "e", 23.0))
+        self.assertEqual(self.lost[2:], ["busy0"])
+
     def test_left(self) -> None:
         """One that is left makes room; saying so again changes nothing."""
         for number in range(6):

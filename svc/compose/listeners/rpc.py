@@ -89,7 +89,12 @@ class LateFactory:
         self.server = server
         self._factory = server
         if tls is not None:
-            self._factory = TlsServerFactory(tls.begin, server, self._most_handshakes)
+            self._factory = TlsServerFactory(
+                begin=tls.begin,
+                inner=server,
+                seconds=self._clock.seconds,
+                most_handshakes=self._most_handshakes,
+            )
         if meetings is not None and tls is not None:
             self._factory = FrontFactory(
                 usual=self._factory,

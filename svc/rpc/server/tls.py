@@ -80,14 +80,23 @@ class TlsServer(Protocol):
         inner: Connected at once; its ``handshakeCompleted`` is called when it may speak, its
             ``fail`` with a reason word where it is broken off.
         under_way: The handshakes of the listener; ours is one from the first bytes on.
+        seconds: Of the steady clock that tells which handshake is the oldest.
         source: Whom the caller's address stands for; empty for a caller without one.
     """
 
     transport: Any
     disconnecting = False
 
-    def __init__(self, begin: Begin, inner: Any, under_way: Places, source: str = "") -> None:
+    def __init__(
+        self,
+        begin: Begin,
+        inner: Any,
+        under_way: Places,
+        seconds: Callable[[], float],
+        source: str = "",
+    ) -> None:
         self.inner = inner
+        self._seconds = seconds
         self._begin = begin
         self._under_way = under_way
         self._source = source
@@ -112,7 +121,7 @@ class TlsServer(Protocol):
         if self._is_over:
             return
         if self._tls is None:
-            self._under_way.take(self, self._source, self._break_off)
+            self._under_way.take(self, self._source, self._break_off, self._seconds())
             self._handshake = self._begin()
             self._tls = self._handshake.connection
         self._tls.bio_write(data)
@@ -358,13 +367,19 @@ class TlsServerFactory:
     Args:
         begin: See :class:`TlsServer`.
         inner: What is served over TLS; its protocols take ``handshakeCompleted``.
+        seconds: See :class:`TlsServer`.
         most_handshakes: How many handshakes may be under way at once.
     """
 
     def __init__(
-        self, begin: Begin, inner: IProtocolFactory, most_handshakes: int = MAX_HANDSHAKES
+        self,
+        begin: Begin,
+        inner: IProtocolFactory,
+        seconds: Callable[[], float],
+        most_handshakes: int = MAX_HANDSHAKES,
     ) -> None:
         self._begin = begin
+        self._seconds = seconds
         self._inner = inner
         self.under_way = Places(most_handshakes)
 
@@ -383,5 +398,6 @@ class TlsServerFactory:
             begin=self._begin,
             inner=inner,
             under_way=self.under_way,
+            seconds=self._seconds,
             source=source_of(host_of(addr)),
         )

@@ -18,6 +18,7 @@ from twisted.internet.interfaces import (
     ISystemHandle,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
@@ -161,7 +162,7 @@ class TlsCase(SynchronousTestCase):
         """A new connection."""
         self.ear, self.line = Ear(), Line()
         factory = TlsServerFactory(
-            begin or self.server.begin, Factory.forProtocol(lambda: self.ear)
+            begin or self.server.begin, Factory.forProtocol(lambda: self.ear), Clock().seconds
         )
         tls = factory.buildProtocol(cast(Any, None))
         assert tls is not None
@@ -434,7 +435,12 @@ class BrokenOffTests(TlsCase):
 
     def test_half_a_handshake(self) -> None:
         """It is one until it is done or gone; past the limit the oldest is told why and ended."""
-        factory = TlsServerFactory(self.server.begin, Factory.forProtocol(Ear), 2)
+        factory = TlsServerFactory(
+            begin=self.server.begin,
+            inner=Factory.forProtocol(Ear),
+            seconds=Clock().seconds,
+            most_handshakes=2,
+        )
         caller = Caller(self.client)
         caller.take(b"")
         hello = caller.said()
@@ -453,3 +459,33 @@ class BrokenOffTests(TlsCase):
         )
         made[2][0].connectionLost(Failure(ConnectionDone()))
         self.assertEqual(factory.under_way.count, 1)
+
+    def test_the_oldest_among_equals(self) -> None:
+        """Of sources that have as many, the one that began first loses its handshake."""
+        clock = Clock()
+        factory = TlsServerFactory(
+            begin=self.server.begin,
+            inner=Factory.forProtocol(Ear),
+            seconds=clock.seconds,
+            most_handshakes=3,
+        )
+        caller = Caller(self.client)
+        caller.take(b"")
+        hello = caller.said()
+        made = {}
+        for host, number in ((1, 0), (2, 1), (1, 2), (3, 3)):
+            clock.advance(1)
+            tls = factory.buildProtocol(IPv4Address("TCP", f"192.0.2.{host}", 9))
+            assert tls is not None
+            tls.makeConnection(cast(Any, Line()))
+            tls.dataReceived(hello)
+            made[number] = tls
+            if number == 2:
+                made.pop(0).connectionLost(Failure(ConnectionDone()))
+        clock.advance(1)
+        last = factory.buildProtocol(IPv4Address("TCP", "192.0.2.4", 9))
+        assert last is not None
+        last.makeConnection(cast(Any, Line()))
+        last.dataReceived(hello)
+        failed = {number: tls.inner.failed for number, tls in made.items()}
+        self.assertEqual(failed, {1: "too_many_handshakes", 2: "", 3: ""})
