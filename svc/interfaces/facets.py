@@ -317,8 +317,9 @@ class ILogRepair(Interface):
     def cut_after(seq: int) -> int:
         """Drop every record past *seq*, and all that refers to one; how many records.
 
-        What only refers to records that are not there any more goes as well.  The caller
-        has kept what is dropped, and records that it was.
+        What only refers to records that are not there any more goes as well, and so does a
+        slice of entities that no decision is left to name.  The caller has kept what is
+        dropped, and records that it was.
         """
 
 

@@ -10,13 +10,23 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.monitor import LOOK_SECS
-from svc.testing.gateway.gateway import init_gateway, make_gateway
+from svc.testing.gateway.gateway import Gateway, init_gateway, make_gateway
 from svc.testing.gateway.processes import TooLate, run, until
 from svc.testing.gateway.settings import AUTHORITY
 from tests.system.world import around
 
 _RARE = {"audit.head_after_secs": 3600.0, "audit.head_every_records": 100_000}
 """So that a record stays behind the last head for long, where only looking at it helps."""
+
+
+def carries(endpoint: tuple[str, int]) -> bool:
+    """Whether a session comes about there, and carries something."""
+    try:
+        with socket.create_connection(endpoint, 30) as peer:
+            peer.sendall(b"hello")
+            return peer.recv(5) == b"hello"
+    except OSError:
+        return False
 
 
 class AlteredLogTests(SynchronousTestCase):
@@ -38,12 +48,7 @@ class AlteredLogTests(SynchronousTestCase):
 
     def is_open(self) -> bool:
         """Whether a session comes about, and carries something."""
-        try:
-            with socket.create_connection(self.person.endpoint("echo"), 30) as peer:
-                peer.sendall(b"hello")
-                return peer.recv(5) == b"hello"
-        except OSError:
-            return False
+        return carries(self.person.endpoint("echo"))
 
     def opened(self) -> None:
         """Open a session, once that is possible again."""
@@ -117,16 +122,16 @@ class AlteredLogTests(SynchronousTestCase):
 class AdoptedTests(SynchronousTestCase):
     """An Authority that was killed, and whose store was altered before it came back."""
 
-    def setUp(self) -> None:
-        self.gateway = init_gateway(numbers=_RARE)
-        self.addCleanup(self.gateway.end)
-        self.gateway.make_authority()
-        self.child = self.gateway.child(AUTHORITY)
+    def use(self, gateway: Gateway) -> Gateway:
+        """Look at its Authority, and end it with the test."""
+        self.gateway = gateway
+        self.addCleanup(gateway.end)
+        return gateway
 
-    def sql(self, statement: str) -> None:
+    def sql(self, statement: str) -> list[Any]:
         """Change the store of an Authority that has ended."""
         with closing(sqlite3.connect(self.gateway.files.store, timeout=10)) as store, store:
-            store.execute(statement)
+            return store.execute(statement).fetchall()
 
     def refused(self) -> None:
         """It does not start, and says what to do."""
@@ -155,7 +160,9 @@ class AdoptedTests(SynchronousTestCase):
 
     def test_life(self) -> None:
         """Records no head covers are altered; one that a head covers is; the newest are deleted."""
-        gateway = self.gateway
+        gateway = self.use(init_gateway(numbers=_RARE))
+        gateway.make_authority()
+        self.child = gateway.child(AUTHORITY)
         anchor = gateway.files.state(AUTHORITY) / "anchor"
         until("a head", (anchor / "latest").exists, alive=[self.child])
         at = self.last()
@@ -187,6 +194,27 @@ class AdoptedTests(SynchronousTestCase):
         self.refused()
         self.adopted("lost: a head over", f"missing or differs: {at + 1}")
         self.assertLessEqual({"group:four", "group:five", "group:six"}, self.unsigned())
+
+    def test_sessions(self) -> None:
+        """A record that is no text, before that of a session: its entities go with the records."""
+        echo = [one for one in around().resources if one.id == "echo"]
+        gateway = self.use(make_gateway(echo, numbers=_RARE | {"snapshot.reload_secs": LOOK_SECS}))
+        self.child = gateway.child(AUTHORITY)
+        person = gateway.add_person("ada", "ops")
+        person.up("echo")
+        at = self.last()
+
+        def has_entities() -> bool:
+            """Whether a session left them beside its record."""
+            carries(person.endpoint("echo"))
+            return bool(self.sql("SELECT digest FROM entity_slices"))
+
+        until("a session is recorded with its entities", has_entities, alive=[self.child])
+        self.child.kill()
+        bad = "replace(canonical, '\"event\"', '\"event' || CAST(x'ff' AS TEXT) || '\"')"
+        self.sql(f"UPDATE audit_log SET canonical = CAST({bad} AS TEXT) WHERE seq = {at + 1}")
+        self.adopted(f"record {at + 1} does not verify")
+        self.assertEqual(self.sql("SELECT digest FROM entity_slices"), [])
 
     def alter(self, seq: int) -> None:
         """Somebody changes one record."""

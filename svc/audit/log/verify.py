@@ -20,7 +20,7 @@ from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit.events import SESSION_REFUSED, SESSION_START
+from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
 
@@ -33,9 +33,6 @@ LEAF_BYTES = 32
 NOT_BEFORE = "it does not name the record before it"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
 
-
-DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
-"""Events of Authority's own decisions: the entities it decided over are kept beside the log."""
 
 PLACED = b',"spool":{'
 """In the bytes of every record with a place in a spool; a quick look before it is decoded."""

@@ -209,6 +209,9 @@ SESSION_REFUSED = _event(
     "a session was not granted",
     "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
 )
+DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
+"""Events of Authority's own decisions: the entities it decided over are kept beside the log."""
+
 SESSION_MISMATCH = _event(
     1005, "session.mismatch", "W", "Connector and Proxy count a session's bytes apart", _TRAFFIC
 )

@@ -169,6 +169,14 @@ class PostgresStatements:
         """See :class:`Statements`.  The server keeps each type, and text of its encoding alone."""
         return column
 
+    def member(self, column: str, name: str) -> str:
+        """See :class:`Statements`.  Text with the escape of NUL is no JSON to the server."""
+        found = (
+            f"CASE WHEN strpos({column}, '\\u0000') = 0 THEN {column}::json ->> '{name}'"
+            f' ELSE substring({column} from \'"{name}":"([^"]*)"\') END'
+        )
+        return f'({found}) COLLATE "C"'
+
     def send(self, text: str) -> Any:
         """Send what is ahead and *text*; the cursor that holds what *text* gave."""
         ahead, self.ahead = self.ahead, ""

@@ -18,8 +18,9 @@ from zope.interface import implementer
 from svc.errors import AuditBroken, Malformed, RecordLost
 from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
+from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.statements import Row, Statements, marks
 
 
 def _link(row: Row) -> ChainRow:
@@ -216,6 +217,13 @@ class LogRepair:
         for table in ("personal_values", "state_changes", "audit_origins"):
             self._db.change(f"DELETE FROM {table} WHERE seq > ?", seq)
         dropped = self._db.change("DELETE FROM audit_log WHERE seq > ?", seq)
+        # What the dropped ones name cannot be asked of them: they may have been altered.
+        digest = self._db.member("canonical", "entities_digest")
+        self._db.change(
+            "DELETE FROM entity_slices WHERE digest IN (SELECT digest FROM entity_slices"
+            f" EXCEPT SELECT {digest} FROM audit_log WHERE event IN ({marks(len(DECIDED))}))",
+            *sorted(DECIDED),
+        )
         if self._memory is not None:
             self._memory.head = None
         return dropped

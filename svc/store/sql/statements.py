@@ -40,6 +40,9 @@ class Statements(Protocol):
     def raw(self, column: str) -> str:
         """The expression that reads *column*, of text or bytes, whatever was put there."""
 
+    def member(self, column: str, name: str) -> str:
+        """The expression that reads the text *name* of a JSON object, or NULL; names no value."""
+
 
 def storable(values: Iterable[object]) -> None:
     """Refuse text that not every database keeps, so that all of them keep the same.

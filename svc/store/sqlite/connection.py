@@ -117,6 +117,10 @@ class SqliteStatements:
         """See :class:`Statements`.  SQLite keeps text that is no UTF-8, and any type anywhere."""
         return f"CAST({column} AS BLOB)"
 
+    def member(self, column: str, name: str) -> str:
+        """See :class:`Statements`."""
+        return f"json_extract({column}, '$.{name}')"
+
 
 @frozen
 class SqliteDatabase(SqliteStatements):

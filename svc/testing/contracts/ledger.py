@@ -161,6 +161,32 @@ class LedgerContract:
             found = await self.store.read("see", lambda tx, a=after, n=limit: tx.audit.slices(a, n))
             self.assertEqual(list(found), expected)
 
+    async def test_cut(self: Any) -> None:
+        """Records past one are dropped, with the slices of entities that no decision left names."""
+
+        def append(tx: ITransaction, event: str, digest: str, more: str = "") -> None:
+            text = f'{{"a":"{more}","entities_digest":"{digest}","event":"{event}"}}'
+            entities = EntitySlice(digest, "[]") if event.startswith("session") else None
+            tx.audit.append(text.encode(), (), entities)
+
+        for event, digest in (
+            ("session.start", "e1"),
+            ("session.refused", "e2"),
+            ("request.decision", "e3"),
+            ("session.refused", "e1"),
+            ("session.start", "e3"),
+            ("session.start", "e4"),
+        ):
+            await self.store.run("append", lambda tx, e=event, d=digest: append(tx, e, d))
+        self.assertEqual(await self.store.run("cut", lambda tx: tx.repair.cut_after(3)), 3)
+        left = await self.store.read("see", lambda tx: tx.audit.slices("", 9))
+        self.assertEqual([one.digest for one in left], ["e1", "e2"])
+        self.assertEqual((await self.store.read("end", lambda tx: tx.audit.head())).seq, 3)
+        await self.store.run("append", lambda tx: append(tx, "session.start", "e5", "\\u0000"))
+        await self.store.run("cut", lambda tx: tx.repair.cut_after(4))
+        left = await self.store.read("see", lambda tx: tx.audit.slices("", 9))
+        self.assertEqual([one.digest for one in left], ["e1", "e2", "e5"])
+
     async def test_keyrings(self: Any) -> None:
         """Revisions of a kind count from 1, and one of them is active."""
 
