@@ -25,36 +25,48 @@ def given_file(path: Path, most: int, *, private: bool = False) -> Callable[[], 
     """Begins to read the file, each time it is called; a pipe is read once, here.  Blocks.
 
     Args:
-        most: Of a pipe, no more than this and one byte is read.
+        most: A pipe through which more bytes come is refused; a file may be longer.
         private: Refuse a file that others may read.
 
     Raises:
         OSError: it cannot be read; ``strerror`` says why.
     """
+    begin, is_cut = _opened(path, most, private)
+    if is_cut:
+        raise _refused(path, f"longer than {most / (1 << 20):g} MiB; give a file, not a pipe")
+    return begin
+
+
+def _opened(path: Path, most: int, private: bool) -> tuple[Callable[[], BinaryIO], bool]:
+    """What begins to read it, and whether it is a pipe whose end that does not reach."""
     # Without O_NONBLOCK the opening of a pipe waits for somebody to write to it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
         if stat.S_ISFIFO(found.st_mode):
             data = _piped(descriptor, path, most)
-            return lambda: BytesIO(data)
+            return lambda: BytesIO(data), len(data) > most
         if not stat.S_ISREG(found.st_mode):
             raise _refused(path, "is neither a file nor a pipe")
         if private and stat.S_IMODE(found.st_mode) & 0o077:
             raise _refused(path, f"other users may read it; run: chmod 600 {path}")
     finally:
         os.close(descriptor)
-    return lambda: path.open("rb")
+    return lambda: path.open("rb"), False
 
 
 def read_given(path: Path, most: int, *, private: bool = False) -> bytes:
     """What the file holds, at most *most* bytes and one.  Blocks.  See :func:`given_file`."""
-    with given_file(path, most, private=private)() as file:
+    begin, _ = _opened(path, most, private)
+    with begin() as file:
         return file.read(most + 1)
 
 
 def _piped(descriptor: int, path: Path, most: int) -> bytes:
-    """What comes through a pipe until everybody who wrote to it has closed it."""
+    """What comes through a pipe until everybody who wrote to it has closed it.
+
+    No more than *most* bytes and one.
+    """
     found = bytearray()
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import TestCase
 
+from svc.audit.checkpoint import anchor
 from svc.authority.state.recorder import person as person_actor
 from svc.model.audit.events import SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import EntitySlice
@@ -225,6 +226,22 @@ class VerifyTests(TestCase):
             outcome = place.run(*words)
             self.assertEqual((outcome.status, outcome.stdout), (6, ""))
             self.assertIn("is a pipe, and nothing came through it for 0.05 s", outcome.stderr)
+
+    async def test_anchor_of_a_long_pipe(self) -> None:
+        """One that brings more than is read is refused, not cut; a file as long is read whole."""
+        place = await self.written(3, 4, 5, 6)
+        heads = place.state / "anchor" / "heads.jsonl"
+        first = len(heads.read_bytes().splitlines(keepends=True)[0])
+        self.patch(anchor, "MAX_PIPED", first + 300)
+        for words in (("audit", "verify", "--anchor"), ("audit", "adopt", "--head")):
+            reading, writing = os.pipe()
+            self.addCleanup(os.close, reading)
+            os.write(writing, heads.read_bytes())
+            os.close(writing)
+            outcome = place.run(*words, f"/dev/fd/{reading}")
+            self.assertEqual((outcome.status, outcome.stdout), (6, ""))
+            self.assertIn(" MiB; give a file, not a pipe", outcome.stderr)
+        self.assertEqual(place.run("audit", "verify", "--anchor", str(heads)).status, 0)
 
     async def decided(self) -> LoggedPlace:
         """A place whose Authority has decided over two slices of entities."""
