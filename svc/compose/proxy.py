@@ -244,6 +244,7 @@ class ProxyAssembly:
             rates=rates.connectors,
             check_not_revoked=holder.check_not_revoked,
             proxy_revoked=sessions.proxy_revoked,
+            unassigned=sessions.unassigned,
         )
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(

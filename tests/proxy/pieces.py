@@ -323,6 +323,7 @@ class Site:
             entropy=world.entropy,
             times=self.times,
             rates=self.connector_rates,
+            unassigned=lambda one: self.sessions.unassigned(one),
         )
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),

@@ -13,6 +13,7 @@ from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
+from svc.model.session.tunnels import EndReason, TunnelEnded
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
@@ -183,6 +184,24 @@ class CarriedTests(ProxyTests):
         self.assertTrue(carry.is_over)
         late = self.site.open()
         self.assertRefused(late, "assignment_changed", Fault.DENIED)
+
+    def test_nothing_assigned_any_more(self) -> None:
+        """A Connector without its only resource: its session says that, not that it was revoked."""
+        for reason in ("catalog_permits_none", "resource_owned_by_peer"):
+            self.authority.verdict = RegistrationVerdict(True, served=("db1",))
+            self.authority.departures.clear()
+            node, client, carry = self.carried()
+            self.authority.verdict = RegistrationVerdict(False, reason, "because")
+            Deferred.fromCoroutine(self.authority.evict(AGAIN))
+            self.site.turn()
+            node.tell(node.registration())
+            self.site.turn()
+            self.assertRefused(client, "assignment_changed", Fault.ABORTED)
+            self.assertTrue(carry.is_over)
+            self.assertEqual(self.events(TunnelEnded)[-1].reason, EndReason.EVICTED)
+            [notice] = self.authority.departures
+            self.assertEqual([one.reason for one in notice.ended], ["assignment_changed"])
+            self.assertEqual(self.authority.ended[-1].reason, "assignment_changed")
 
     def test_person_revoked(self) -> None:
         """A person who is revoked loses what is open with the next heartbeat."""

@@ -250,6 +250,21 @@ class EndingTests(SynchronousTestCase):
             replace,
         )
 
+    def test_unassigned(self) -> None:
+        """A Connector's only resource is taken from it: that is what the person is told."""
+        person = self.shared()
+        self.ends(
+            person,
+            "assignment_changed",
+            lambda: self.gateway.operator("resources", "unassign", "echo"),
+            self.assign,
+        )
+
+    def assign(self) -> None:
+        """Let the Connector serve it again."""
+        self.gateway.operator("resources", "assign", "echo", "--node", CONNECTOR)
+        self.gateway.await_tunnels(1)
+
     def test_certificate(self) -> None:
         """The end of the certificate that a session was opened with, of a person who is gone."""
         person = self.make(identity__person_leaf_secs=LEAF_SECS)

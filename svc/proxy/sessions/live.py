@@ -110,6 +110,11 @@ class LiveSessions:
         """Look whether what this Connector carries is its own still, and at nothing else."""
         self._assigned.add(self._by_node.get(node_id, ()))
 
+    def end_of(self, node_id: str, reason: str) -> None:
+        """Break off everything that this Connector carries."""
+        for uid in tuple(self._by_node.get(node_id, ())):
+            self._live[uid].break_off(reason)
+
     def end_all(self, reason: str) -> None:
         """Break off everything."""
         for live in tuple(self._live.values()):

@@ -129,6 +129,10 @@ class SessionOpens:
         """A Connector is to serve otherwise: what it carries and is not its own is broken off."""
         self._live.reassigned(node_id)
 
+    def unassigned(self, node_id: str) -> None:
+        """A Connector is to serve nothing of what it offers: all that it carries is broken off."""
+        self._live.end_of(node_id, ASSIGNMENT_CHANGED)
+
     def drain(self) -> None:
         """Open no more; what is open goes on."""
         self._is_draining = True

@@ -26,6 +26,8 @@ class RegistrationParts:
         queue: Where registrations wait for their turn at Authority.
         rates: What a Connector may cause by itself.
         proxy_revoked: Told when Authority ends a registration because this Proxy was revoked.
+        unassigned: Told of a Connector that is refused because of what it is assigned, before
+            its tunnel ends.
     """
 
     routes: RouteTable
@@ -38,4 +40,5 @@ class RegistrationParts:
     rates: ConnectorRates
     check_not_revoked: Callable[[Principal], object] = lambda principal: None
     proxy_revoked: Callable[[], object] = lambda: None
+    unassigned: Callable[[str], object] = lambda node_id: None
     queue: RegistrationQueue = field(factory=RegistrationQueue)

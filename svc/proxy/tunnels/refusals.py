@@ -21,6 +21,9 @@ REFUSAL_FAULTS = {
 }
 """The seven refusals of document 1 and what a Connector's call ends with (G-OPEN-04)."""
 
+UNASSIGNED = frozenset({"catalog_permits_none", "resource_owned_by_peer"})
+"""Those that say nothing of the Connector but of what it is to serve."""
+
 REFUSAL_LINES = {
     "unknown_node": "Authority refused the registration because it does not know the node",
     "revoked_node": "Authority refused the registration because the node was revoked",

@@ -37,7 +37,13 @@ from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proxy.tunnels.parts import RegistrationParts
-from svc.proxy.tunnels.refusals import as_refusal, is_counted_already, refusal_line, refusal_of
+from svc.proxy.tunnels.refusals import (
+    UNASSIGNED,
+    as_refusal,
+    is_counted_already,
+    refusal_line,
+    refusal_of,
+)
 from svc.proxy.tunnels.verdicts import AcknowledgedRegistration, PendingRegistration
 from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
@@ -279,6 +285,9 @@ class RegistrationCall:
                     failures += 1
                     continue
                 self._log_refusal(refusal)
+                if refusal.reason in UNASSIGNED:
+                    # First: its tunnel's end would tell its sessions that it was revoked.
+                    self.service.unassigned(self.node_id)
                 if refusal.reason != "malformed_registration":
                     self._end(EndReason.EVICTED)
                 return None
