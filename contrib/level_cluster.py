@@ -28,7 +28,7 @@ from svc.compose.authority.state import origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.config import RoleSettings
 from svc.config.reading import load_settings
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
 from svc.model.audit.record import Head, rfc3339
 from svc.model.cluster.node import Leaf, Node
@@ -76,7 +76,7 @@ class InForce:
     facts: ClusterState
     engine: CompiledPolicy
     unsigned: tuple[str, ...]
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
 
     def may_open(self, person: str, resource: str) -> bool:
         """Whether the person of that id may open a session to the resource."""
@@ -97,7 +97,7 @@ class Cluster:
     desk: CertificateIssuer
     identity: TransportIdentity
     identity_store: IdentityStore
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     words: Vocabulary
 
     @classmethod
@@ -122,7 +122,7 @@ class Cluster:
             identity = own_identity(runtime, settings, desk, identities)
         finally:
             state.release()
-        words = vocabulary(*(kind_terms(kind.request_kind, kind.terms) for kind in kinds.values()))
+        words = vocabulary(*(kind_terms(kind.terms) for kind in kinds.values()))
         return cls(
             settings=settings,
             keys=keys,

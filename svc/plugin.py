@@ -1,4 +1,4 @@
-"""Load the drop-ins that the configuration names, and no others.
+"""Load the drop-ins that the configuration names, what they name themselves, and no others.
 
 A drop-in is one module of the namespace package ``svc.plugins``; the word that
 operators write is its name behind a prefix (``tcp`` with prefix ``kind`` is
@@ -17,11 +17,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from hashlib import sha256
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
-from attrs import frozen
+from attrs import evolve, frozen
 from zope.interface import Interface
 from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
@@ -50,10 +50,48 @@ class PluginRecord:
 
 @frozen
 class Loaded:
-    """One drop-in: the provider found in it, and its record."""
+    """One drop-in: the provider found in it, its record, and its module."""
 
     provider: object
     record: PluginRecord
+    module: ModuleType
+
+    def resolve(self, reference: str) -> object:
+        """What ``module:NAME`` is; ``:NAME`` is in the drop-in itself.  Blocking; imports it.
+
+        A module that is not svc's own is taken as the drop-in is: nobody else may write it,
+        nor the packages it is in, and what runs are its bytes.
+
+        Raises:
+            PluginError: there is nothing of that name, or it cannot be trusted or imported.
+        """
+        label = _label(self.record, reference)
+        module_name, name = _parts(label, reference)
+        module = self.module if not module_name else _named(label, module_name)
+        try:
+            return getattr(module, name)
+        except AttributeError:
+            raise PluginError(f"{label}: there is no {name} in {module.__name__}") from None
+
+
+def with_modules(loaded: Loaded, references: Iterable[str]) -> Loaded:
+    """The drop-in with a digest that covers every module named, whoever imports it (R21).
+
+    Raises:
+        PluginError: a module cannot be found or read.
+    """
+    digests = {}
+    for reference in references:
+        label = _label(loaded.record, reference)
+        module_name, _ = _parts(label, reference)
+        if module_name and not _is_own(module_name):
+            for name, path in _files(label, module_name):
+                digests[name] = sha256(_read(label, path)).hexdigest()
+    if not digests:
+        return loaded
+    named = "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items()))
+    whole = sha256(f"{loaded.record.sha256}\n{named}".encode()).hexdigest()
+    return evolve(loaded, record=evolve(loaded.record, sha256=whole))
 
 
 def load(
@@ -111,7 +149,54 @@ def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str,
     record = PluginRecord(
         name=name, path=path, version=_version(path), sha256=sha256(data).hexdigest()
     )
-    return Loaded(provider, record)
+    return Loaded(provider, record, module)
+
+
+def _label(record: PluginRecord, reference: str) -> str:
+    return f"{record.name}: {ascii(reference)[:80]}"
+
+
+def _parts(label: str, reference: str) -> tuple[str, str]:
+    module_name, colon, name = reference.partition(":")
+    if not colon or not name.isidentifier():
+        raise PluginError(f"{label}: must be written as module:NAME")
+    return module_name, name
+
+
+def _is_own(module_name: str) -> bool:
+    return module_name.partition(".")[0] == "svc"
+
+
+def _named(label: str, module_name: str) -> ModuleType:
+    if _is_own(module_name):
+        try:
+            return import_module(module_name)
+        except ImportError as error:
+            raise PluginError(f"{label}: cannot be imported: {error}") from error
+    for name, path in _files(label, module_name):
+        for each in (path, os.path.dirname(path)):
+            _check_owner(label, each)
+        module = _import(label, name, path, _read(label, path))
+    return module
+
+
+def _files(label: str, module_name: str) -> list[tuple[str, str]]:
+    """A module and the packages it is in, from the outermost, each with its file."""
+    parts = module_name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise PluginError(f"{label}: is not the name of a module")
+    for place in sys.path:
+        if not place or not os.path.isabs(place) or not _holds_distributions(place):
+            continue
+        top = os.path.join(os.path.realpath(place), parts[0])
+        if not (os.path.isfile(f"{top}.py") or os.path.isdir(top)):
+            continue
+        folders = [os.path.join(top, *parts[1:at]) for at in range(1, len(parts))]
+        paths = [os.path.join(folder, "__init__.py") for folder in folders]
+        paths.append(f"{os.path.join(top, *parts[1:])}.py")
+        names = [".".join(parts[: at + 1]) for at in range(len(parts))]
+        return list(zip(names, paths, strict=True))
+    raise PluginError(f"{label}: no such module is installed")
 
 
 def _find(prefix: str, name: str, label: str, places: tuple[str, ...]) -> str:
@@ -185,7 +270,9 @@ def _read(label: str, path: str) -> bytes:
 
 def _import(label: str, module_name: str, path: str, data: bytes) -> ModuleType:
     """Run exactly the bytes that were digested; no byte code of a cache is read."""
-    spec = spec_from_file_location(module_name, path)
+    is_package = os.path.basename(path) == "__init__.py"
+    folders = [os.path.dirname(path)] if is_package else None
+    spec = spec_from_file_location(module_name, path, submodule_search_locations=folders)
     if spec is None:
         raise PluginError(f"{label}: {path} is not a Python module")
     present = sys.modules.get(module_name)

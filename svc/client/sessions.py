@@ -25,7 +25,7 @@ from zope.interface import implementer
 from svc.client.lanes import PersonLanes
 from svc.errors import Fault, Malformed, SvcError, Unprocessed
 from svc.interfaces.identity import IChainVerifier, IIdentity
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.session import (
     OPEN_METHOD,
@@ -77,7 +77,7 @@ class SessionIntent:
     """
 
     resource: str
-    kind: IResourceKind
+    kind: ServedKind
     login_user: str = ""
 
 

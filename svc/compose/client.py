@@ -23,7 +23,7 @@ from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import RETRY_SECS, Place, Resident
 from svc.client.resident.status import StatusService
 from svc.client.sessions import SessionDialer
-from svc.compose.drop_ins import Kinds, load_kinds
+from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import greatest_head
 from svc.compose.listeners.limits import told_of, wire_limits
 from svc.config import Address, RoleSettings, load_settings
@@ -242,7 +242,7 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
         NotJoined: there is no identity.
         ConfigError: it cannot be trusted, or is not a person's.
     """
-    kinds = load_kinds(settings.plugins.kinds)
+    kinds = load_kinds(settings.plugins.kinds, KindSide.LOCAL)
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:

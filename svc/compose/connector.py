@@ -10,7 +10,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
-from svc.compose.drop_ins import Kinds, load_kinds
+from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.listeners.limits import told_of, wire_limits
 from svc.compose.node import (
     NodeRole,
@@ -92,7 +92,7 @@ def make_connector(
     """Wire a Connector; refuses at once what document 1 refuses at start."""
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for a Connector: the Proxies it dials")
-    kinds = load_kinds(settings.plugins.kinds)
+    kinds = load_kinds(settings.plugins.kinds, KindSide.DIALER)
     identities = identity_store(runtime, state)
     check_identity(runtime, settings, identities)
     ready = Readiness(SERVING, sticky=True)
@@ -136,7 +136,7 @@ def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
                 f"{table.key_path}.kind",
                 f"{table.kind}: not enabled in plugins.kinds ({enabled})",
             )
-        targets[table.id] = kind.parse(table.id, table.table, table.key_path)
+        targets[table.id] = kind.dialer.parse(table.id, table.table, table.key_path)
     return targets
 
 

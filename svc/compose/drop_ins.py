@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 
 from attrs import field, frozen
+from zope.interface import Interface
+from zope.interface.exceptions import Invalid
+from zope.interface.verify import verifyObject
 
 from svc.errors import PluginError
-from svc.interfaces.kinds import IResourceKind
-from svc.plugin import Loaded, load
+from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTerms, ServedKind
+from svc.model.policy.access import SESSION_REQUESTS
+from svc.plugin import Loaded, load, with_modules
+
+
+class KindSide(Enum):
+    """What a program imports of each kind, beside its terms."""
+
+    DIALER = "dialer"
+    GATE = "gate"
+    LOCAL = "local"
+
+
+_INTERFACES: Mapping[KindSide, type[Interface]] = {
+    KindSide.DIALER: IDialer,
+    KindSide.LOCAL: ILocalEndpoint,
+}
 
 
 @frozen
 class Kinds:
     """The kinds the configuration names, by the operator's words, and their records."""
 
-    by_name: Mapping[str, IResourceKind]
+    by_name: Mapping[str, ServedKind]
     loaded: tuple[Loaded, ...] = field(default=())
 
     @property
@@ -24,32 +43,60 @@ class Kinds:
         return plugin_records(self.loaded)
 
 
-def load_kinds(names: Iterable[str]) -> Kinds:
-    """Import the named kinds.
+def load_kinds(names: Iterable[str], *sides: KindSide) -> Kinds:
+    """Import the named kinds: their terms, and of their sides those of this program alone.
 
     Raises:
-        PluginError: naming the word and what is wrong with it; so is a kind that would run
-            neither with TLS from person to Connector nor behind a request gate.
+        PluginError: naming the word and what is wrong with it.
     """
-    loaded = load(IResourceKind, "kind", names)
-    for one in loaded:
-        _check_protection(one)
-    return Kinds({one.record.name: one.provider for one in loaded}, loaded)  # type: ignore[misc]
-
-
-def _check_protection(loaded: Loaded) -> None:
-    """Refuse a kind that is neither opaque nor gated; this build has no request gates."""
-    opaque = getattr(loaded.provider, "opaque", None)
-    if opaque is not True:
-        record = loaded.record
-        raise PluginError(
-            f"kind {record.name}: {record.path} says opaque = {ascii(opaque)[:40]} and has no "
-            "request gate: its sessions would run without TLS between person and Connector, "
-            "and their requests would not be decided; set opaque = True, or take "
-            f"{record.name} out of plugins.kinds"
-        )
+    loaded = tuple(_whole(one) for one in load(IResourceKind, "kind", names))
+    return Kinds({one.record.name: _served(one, sides) for one in loaded}, loaded)
 
 
 def plugin_records(loaded: Iterable[Loaded]) -> list[str]:
     """``name version sha256`` of each drop-in."""
     return [f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded]
+
+
+def _whole(loaded: Loaded) -> Loaded:
+    kind = loaded.provider
+    named = ("terms", *(side.value for side in KindSide))
+    return with_modules(loaded, [getattr(kind, name) for name in named if getattr(kind, name)])
+
+
+def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
+    kind, name = loaded.provider, loaded.record.name
+    terms = loaded.resolve(kind.terms)  # type: ignore[attr-defined]
+    if not isinstance(terms, KindTerms):
+        raise PluginError(f"kind {name}: terms: {type(terms).__name__} is no KindTerms")
+    _check_actions(name, terms)
+    if kind.gate:  # type: ignore[attr-defined]
+        raise PluginError(
+            f"kind {name}: {loaded.record.path} names a gate, and this build has no request gates; "
+            f"take {name} out of plugins.kinds"
+        )
+    dialer, local = (
+        _side(loaded, side) if side in sides else None for side in (KindSide.DIALER, KindSide.LOCAL)
+    )
+    return ServedKind(name=name, terms=terms, dialer=dialer, local=local)
+
+
+def _check_actions(name: str, terms: KindTerms) -> None:
+    if terms.open_action not in terms.actions:
+        raise PluginError(f"kind {name}: terms: open_action is not among the actions")
+    for action, counted in terms.actions.items():
+        if counted not in SESSION_REQUESTS:
+            raise PluginError(
+                f"kind {name}: terms: action {action} counts as {ascii(counted)[:40]}, which is "
+                f"none of {', '.join(sorted(SESSION_REQUESTS))}"
+            )
+
+
+def _side(loaded: Loaded, side: KindSide) -> object:
+    found = loaded.resolve(getattr(loaded.provider, side.value))
+    try:
+        verifyObject(_INTERFACES[side], found)
+    except Invalid as error:
+        what = " ".join(str(error).split())
+        raise PluginError(f"kind {loaded.record.name}: {side.value}: {what}") from None
+    return found

@@ -14,7 +14,7 @@ from svc import __version__
 from svc.compose.authority.dial import authority_addresses, authority_dial
 from svc.compose.budgets import ProxyRates, proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
-from svc.compose.drop_ins import Kinds, load_kinds
+from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import greatest_head
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
@@ -130,7 +130,7 @@ def make_proxy(
     address = settings.endpoints.public_listen
     if address is None:
         raise ConfigError("endpoints.public_listen", "required for a Proxy")
-    kinds = load_kinds(settings.plugins.kinds)
+    kinds = load_kinds(settings.plugins.kinds, KindSide.GATE)
     identities = identity_store(runtime, state)
     check_identity(runtime, settings, identities)
     public = rpc_listener(runtime, settings, "endpoints.public_listen", address)

@@ -25,7 +25,7 @@ from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.ends import Carrying, TargetSide
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
@@ -141,7 +141,7 @@ class Openings:
     """
 
     admission: Admission
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     reactor: Any
     reach: Reach
     session_tls: Callable[[bytes], IOpenSSLServerConnectionCreator]
@@ -274,7 +274,7 @@ class Openings:
     async def _dial(self, admitted: AdmittedSession, relay: Relay) -> None:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
-        dialing = kind.endpoint(guard, admitted.target).connect(_only(relay.right))
+        dialing = kind.dialer.endpoint(guard, admitted.target).connect(_only(relay.right))
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")
         except (CancelledError, OpenRefusedHere):

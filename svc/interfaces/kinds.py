@@ -1,17 +1,27 @@
-"""The seam of resource kinds: what sort of target this is, and how it is reached.
+"""The seam of resource kinds: a kind is four sides, and each program resolves only its own.
 
-A kind is pure data and pure functions but for ``endpoint``, which makes an
-object and does no I/O.  Constructing one has no effect; a kind works only
-where the configuration names its drop-in (``kind_<word>``).
+======== ===================== ==========================================================
+Side     Runs at               Is
+======== ===================== ==========================================================
+terms    every program         its Cedar words; pure data
+dialer   Connector             how a target is described and reached
+gate     Proxy                 reads a session's requests and asks for each; none: opaque
+local    the person's program  what a native tool connects to
+======== ===================== ==========================================================
+
+Without a gate a session runs TLS between the person and the Connector, so that
+no Proxy reads it (rule R3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from attrs import field, frozen
+from attrs.validators import instance_of
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
-from zope.interface import Attribute, Interface
+from zope.interface import Attribute, Interface, implementer
 
 from svc.model.cluster.target import Target
 
@@ -23,13 +33,16 @@ class KindTerms:
     Attributes:
         entity_type: Cedar entity type of its resources, such as ``TcpService``.
         open_action: The action that a session's open is decided by.
-        actions: Every action of the kind, ``open_action`` among them.
+        actions: Every action of the kind, ``open_action`` among them, and what it counts as:
+            ``connect``, ``db_connect``, ``db_query``, ``kube`` or ``web``.
         attributes: Entity attributes beyond those every resource has.
         context: Context facts beyond those every action has; all are
             optional in the schema.
+        protocol: The metric label of its sessions; where it is not one of the
+            known ones, or empty, they count as ``other``.
 
-    Both map a name to its Cedar type.  A name the core has already is used as
-    it is there; one of the kind's own adds how it is kept in the audit log,
+    Attributes and facts map a name to its Cedar type.  A name the core has already is
+    used as it is there; one of the kind's own adds how it is kept in the audit log,
     as in ``"String personal"`` or ``"Long public"``.  A fact of a request that is
     the client's word alone, and that neither a gate nor the Connector enforces,
     has a third word: ``"String personal claimed"``.  No policy can rest on it.
@@ -37,23 +50,39 @@ class KindTerms:
 
     entity_type: str
     open_action: str
-    actions: tuple[str, ...]
+    actions: Mapping[str, str]
     attributes: Mapping[str, str] = field(factory=dict)
     context: Mapping[str, str] = field(factory=dict)
+    protocol: str = ""
 
 
 class IResourceKind(Interface):
-    """One kind of resource: how it is described, spoken of and dialed."""
+    """What a drop-in ``kind_<name>`` offers: where the four sides of the kind are.
+
+    A side is ``module:NAME``; ``:NAME`` is in the drop-in's own module.
+    """
 
     name: str = Attribute("The word operators write as ``kind``; the drop-in is ``kind_<name>``.")
-    request_kind: str = Attribute("What opening it counts as: ``connect``, ``db_connect``, …")
-    protocol: str = Attribute("The metric label of its sessions; one lower-case word.")
-    opaque: bool = Attribute(
-        "True: sessions run TLS end to end between client and Connector (rule R3), so that no "
-        "Proxy reads them.  Anything else is refused at start: this build has no request gates."
-    )
-    terms: KindTerms = Attribute("Its part of the Cedar vocabulary.")
-    default_port: int | None = Attribute("Port when an address names none; None: it must.")
+    terms: str = Attribute("Where its :class:`KindTerms` are.")
+    dialer: str = Attribute("Where its :class:`IDialer` is.")
+    gate: str = Attribute("Where its gate is, a :data:`ServeGated`; empty: the kind is opaque.")
+    local: str = Attribute("Where its :class:`ILocalEndpoint` is.")
+
+
+@implementer(IResourceKind)
+@frozen(kw_only=True)
+class Kind:
+    """A kind by its name and where its sides are; see :class:`IResourceKind`."""
+
+    name: str = field(validator=instance_of(str))
+    terms: str = field(validator=instance_of(str))
+    dialer: str = field(validator=instance_of(str))
+    gate: str = field(default="", validator=instance_of(str))
+    local: str = field(validator=instance_of(str))
+
+
+class IDialer(Interface):
+    """How a Connector describes and reaches a kind's targets."""
 
     def parse(resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """The target that a Connector's configuration describes.
@@ -70,15 +99,49 @@ class IResourceKind(Interface):
             ConfigError: naming the key, never echoing a value that may be secret.
         """
 
-    def native_port(labels: Mapping[str, str]) -> int | None:
-        """The port a person's own tools expect, from the catalog's labels.
-
-        Called by the resident; None: the kind has none and the resident chooses.
-        """
-
     def endpoint(reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
         """What the Connector dials; makes an object, does no I/O.
 
         Use the *reactor* given: it lets connections pass only to addresses
         within the Connector's reach, and resolves names once.
         """
+
+
+class ILocalEndpoint(Interface):
+    """What a person's own tools find on their machine."""
+
+    def native_port(labels: Mapping[str, str]) -> int | None:
+        """The port a person's own tools expect, from the catalog's labels.
+
+        Called by the resident; None: the kind has none and the resident chooses.
+        """
+
+
+ServeGated = Callable[[Any], Awaitable[None]]
+"""A gate: given a gated session, it serves that session's requests until they end."""
+
+
+@frozen(kw_only=True)
+class ServedKind:
+    """A kind as one program has it.
+
+    Attributes:
+        dialer: None where this program does not dial; ``gate`` and ``local`` likewise.
+    """
+
+    name: str
+    terms: KindTerms
+    opaque: bool = True
+    dialer: Any = None
+    gate: ServeGated | None = None
+    local: Any = None
+
+    @property
+    def request_kind(self) -> str:
+        """What opening it counts as."""
+        return self.terms.actions[self.terms.open_action]
+
+    @property
+    def protocol(self) -> str:
+        """The metric label of its sessions."""
+        return self.terms.protocol or "other"

@@ -1,8 +1,4 @@
-"""Kinds whose bytes nobody between client and Connector reads.
-
-They are decided once, as ``connect``, and run TLS end to end (rule R3); the
-kind itself adds words, a port and an endpoint.
-"""
+"""Targets that are an address, and ports that a label tells: the sides of a plain byte stream."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from twisted.internet.endpoints import (
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import implementer
 
-from svc.interfaces.kinds import IResourceKind, KindTerms
+from svc.interfaces.kinds import IDialer, ILocalEndpoint
 from svc.kinds.address import read_address, refuse_unknown, split_address
 from svc.model.cluster.target import Target
 
@@ -28,41 +24,27 @@ PORT_LABEL = "port"
 _KEYS = frozenset({"address"})
 
 
-@implementer(IResourceKind)
-@frozen
-class OpaqueKind:
-    """A kind that is a byte stream and nothing more.
+@implementer(IDialer)
+@frozen(kw_only=True)
+class AddressDialer:
+    """Reaches a target by ``address``, as plain TCP.
 
     Attributes:
+        kind: The kind's name.
+        default_port: Port when an address names none; None: it must.
         connect_seconds: How long one address is tried; the Connector's own
             deadline for the whole dial stands above it.
     """
 
-    name: str
-    terms: KindTerms
+    kind: str
     default_port: int | None = None
     connect_seconds: float = 10.0
-
-    request_kind: str = "connect"
-    opaque: bool = True
-
-    @property
-    def protocol(self) -> str:
-        """The kind's own name: one of the known ``protocol`` labels."""
-        return self.name
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A target with an address and nothing else."""
         address = read_address(table, path, self.default_port)
         refuse_unknown(table, _KEYS, path)
-        return Target(resource_id, self.name, address)
-
-    def native_port(self, labels: Mapping[str, str]) -> int | None:
-        """The label ``port`` where it is a port, else the kind's default."""
-        text = labels.get(PORT_LABEL, "")
-        if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= 65535:
-            return int(text)
-        return self.default_port
+        return Target(resource_id, self.kind, address)
 
     def endpoint(self, reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
         """Plain TCP to the address."""
@@ -73,3 +55,18 @@ class OpaqueKind:
         if isIPv6Address(host):
             return TCP6ClientEndpoint(reactor, host, port, timeout=self.connect_seconds)
         return HostnameEndpoint(reactor, host, port, timeout=self.connect_seconds)
+
+
+@implementer(ILocalEndpoint)
+@frozen(kw_only=True)
+class LabelledPort:
+    """A port that the label ``port`` tells, else the default one."""
+
+    default_port: int | None = None
+
+    def native_port(self, labels: Mapping[str, str]) -> int | None:
+        """The label ``port`` where it is a port, else the kind's default."""
+        text = labels.get(PORT_LABEL, "")
+        if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= 65535:
+            return int(text)
+        return self.default_port

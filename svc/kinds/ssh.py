@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
-from svc.kinds.opaque import OpaqueKind
+from svc.kinds.opaque import AddressDialer, LabelledPort
 
-ssh = OpaqueKind(
-    name="ssh",
-    terms=KindTerms(
-        "Server",
-        open_action="sshConnect",
-        actions=("sshConnect",),
-        context={"login_user": "String personal claimed"},
-    ),
-    default_port=22,
+TERMS = KindTerms(
+    "Server",
+    open_action="sshConnect",
+    actions={"sshConnect": "connect"},
+    context={"login_user": "String personal claimed"},
+    protocol="ssh",
 )
+DIALER = AddressDialer(kind="ssh", default_port=22)
+LOCAL = LabelledPort(default_port=22)

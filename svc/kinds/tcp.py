@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
-from svc.kinds.opaque import OpaqueKind
+from svc.kinds.opaque import AddressDialer, LabelledPort
 
-tcp = OpaqueKind(
-    name="tcp",
-    terms=KindTerms("TcpService", open_action="tcpConnect", actions=("tcpConnect",)),
+TERMS = KindTerms(
+    "TcpService",
+    open_action="tcpConnect",
+    actions={"tcpConnect": "connect"},
+    protocol="tcp",
 )
+DIALER = AddressDialer(kind="tcp")
+LOCAL = LabelledPort()

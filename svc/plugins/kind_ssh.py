@@ -1,5 +1,10 @@
 """Drop-in: the resource kind ``ssh``."""
 
-from svc.kinds.ssh import ssh
+from svc.interfaces.kinds import Kind
 
-__all__ = ["ssh"]
+KIND = Kind(
+    name="ssh",
+    terms="svc.kinds.ssh:TERMS",
+    dialer="svc.kinds.ssh:DIALER",
+    local="svc.kinds.ssh:LOCAL",
+)

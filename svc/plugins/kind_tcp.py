@@ -1,5 +1,10 @@
 """Drop-in: the resource kind ``tcp``."""
 
-from svc.kinds.tcp import tcp
+from svc.interfaces.kinds import Kind
 
-__all__ = ["tcp"]
+KIND = Kind(
+    name="tcp",
+    terms="svc.kinds.tcp:TERMS",
+    dialer="svc.kinds.tcp:DIALER",
+    local="svc.kinds.tcp:LOCAL",
+)

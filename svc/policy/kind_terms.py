@@ -14,7 +14,7 @@ _CLAIMED = " claimed"
 _KINDED = next(entity for entity in CORE.entities if entity.name == "TcpService")
 
 
-def kind_terms(request_kind: str, kind: KindTerms) -> Terms:
+def kind_terms(kind: KindTerms) -> Terms:
     """The terms of a kind's drop-in, to be joined with the core's.
 
     A fact or attribute the core already has is used as it is, except that a kind
@@ -41,7 +41,7 @@ def kind_terms(request_kind: str, kind: KindTerms) -> Terms:
             groups=("use",),
             context=(*_VIEW.context, *(fact for fact in kind.context if fact not in _VIEW.context)),
         )
-        for name in kind.actions
+        for name, request_kind in kind.actions.items()
     )
     view = evolve(_VIEW, resources=(kind.entity_type,))
     return Terms(entities=(_entity(kind),), groups=(), facts=own, actions=(view, *actions))

@@ -17,7 +17,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.registry import CollectorRegistry
 from twisted.logger import Logger
 
-from svc.telemetry.series import OTHER, SERIES, Kind, MetricSeries
+from svc.telemetry.series import OTHER, SERIES, MetricSeries, SeriesKind
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _log = Logger(namespace="svc_telemetry")
@@ -131,15 +131,15 @@ class Metrics:
 
     def counter(self, name: str, **labels: str) -> Counter:
         """The counter of these label values; keep it, do not ask again on a hot path."""
-        return cast(Counter, self._bound(name, Kind.COUNTER, labels))
+        return cast(Counter, self._bound(name, SeriesKind.COUNTER, labels))
 
     def gauge(self, name: str, **labels: str) -> Gauge:
         """The gauge of these label values; its sample exists from now on."""
-        return cast(Gauge, self._bound(name, Kind.GAUGE, labels))
+        return cast(Gauge, self._bound(name, SeriesKind.GAUGE, labels))
 
     def histogram(self, name: str, **labels: str) -> Histogram:
         """The histogram of these label values."""
-        return cast(Histogram, self._bound(name, Kind.HISTOGRAM, labels))
+        return cast(Histogram, self._bound(name, SeriesKind.HISTOGRAM, labels))
 
     def allow(self, name: str, **values: Sequence[str]) -> None:
         """Fix the values of labels that are known only once plug-ins are loaded."""
@@ -157,7 +157,7 @@ class Metrics:
                 later=series.later,
             )
 
-    def _bound(self, name: str, kind: Kind, labels: dict[str, str]) -> Child:
+    def _bound(self, name: str, kind: SeriesKind, labels: dict[str, str]) -> Child:
         series = self._series.get(name)
         if series is None and name in self._known:
             return _UNSEEN[kind]()  # another role's: it may be moved, and is not shown
@@ -205,15 +205,15 @@ class Metrics:
 
 
 def _child(series: MetricSeries) -> Child:
-    if series.kind is Kind.COUNTER:
+    if series.kind is SeriesKind.COUNTER:
         return Counter()
-    if series.kind is Kind.GAUGE:
+    if series.kind is SeriesKind.GAUGE:
         return Gauge()
     return Histogram(series.buckets)
 
 
-_UNSEEN: dict[Kind, Callable[[], Child]] = {
-    Kind.COUNTER: Counter,
-    Kind.GAUGE: Gauge,
-    Kind.HISTOGRAM: lambda: Histogram(()),
+_UNSEEN: dict[SeriesKind, Callable[[], Child]] = {
+    SeriesKind.COUNTER: Counter,
+    SeriesKind.GAUGE: Gauge,
+    SeriesKind.HISTOGRAM: lambda: Histogram(()),
 }

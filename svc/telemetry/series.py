@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from attrs import field, frozen
 
+from svc.model.policy.access import SESSION_REQUESTS
 from svc.ratelimit.limits import BUDGETS
 
 DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -24,7 +25,7 @@ OTHER = "other"
 
 _PROTOCOLS = ("ssh", "postgres", "mysql", "kube", "web", "tcp", OTHER)
 _ACTIONS = ("connect", "db_connect", "kube", "web", "ssh", "admin")
-_REQUESTS = ("kube", "web", "db_connect", "connect", "db_query")
+_REQUESTS = tuple(sorted(SESSION_REQUESTS))
 _ENDINGS = (
     "closed",
     "transport_error",
@@ -51,7 +52,7 @@ _RPCS = (
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)
 
 
-class Kind(Enum):
+class SeriesKind(Enum):
     """What a series measures with."""
 
     COUNTER = "counter"
@@ -76,7 +77,7 @@ class MetricSeries:
     """
 
     name: str
-    kind: Kind
+    kind: SeriesKind
     help: str
     roles: tuple[str, ...]
     labels: Mapping[str, tuple[str, ...]] = field(default=MappingProxyType({}))
@@ -89,7 +90,7 @@ def _counter(name: str, roles: tuple[str, ...], text: str, **more: object) -> Me
     later = bool(more.pop("later", False))
     return MetricSeries(
         name=name,
-        kind=Kind.COUNTER,
+        kind=SeriesKind.COUNTER,
         help=text,
         roles=roles,
         labels=_labels(more),
@@ -103,7 +104,7 @@ def _gauge(name: str, roles: tuple[str, ...], text: str, **more: object) -> Metr
     absent = bool(more.pop("absent", False)) or later
     return MetricSeries(
         name=name,
-        kind=Kind.GAUGE,
+        kind=SeriesKind.GAUGE,
         help=text,
         roles=roles,
         labels=_labels(more),
@@ -127,7 +128,7 @@ def _decisions() -> tuple[MetricSeries, ...]:
         ),
         MetricSeries(
             name="svc_authorize_duration_seconds",
-            kind=Kind.HISTOGRAM,
+            kind=SeriesKind.HISTOGRAM,
             help="Latency of issuance authorization decisions.",
             roles=_A,
             labels={"action": _ACTIONS},
@@ -210,7 +211,7 @@ def _sessions() -> tuple[MetricSeries, ...]:
         ),
         MetricSeries(
             name="svc_connector_tunnel_duration_seconds",
-            kind=Kind.HISTOGRAM,
+            kind=SeriesKind.HISTOGRAM,
             help="How long a registered tunnel stayed open.",
             roles=_P,
             labels={},
@@ -341,7 +342,7 @@ def _process() -> tuple[MetricSeries, ...]:
     return (
         MetricSeries(
             name="svc_reactor_lag_seconds",
-            kind=Kind.HISTOGRAM,
+            kind=SeriesKind.HISTOGRAM,
             help="How late a timer of each tenth of a second comes: what any event waits for its "
             "turn in this process.",
             roles=_ROLES,

@@ -29,8 +29,6 @@ from svc.compose.authority.state import origin_key
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer
 from svc.interfaces.store import IStore, ITransaction
-from svc.kinds.ssh import ssh
-from svc.kinds.tcp import tcp
 from svc.messages.control import Ask, ProxyDecision
 from svc.messages.session import encode_request
 from svc.model.audit.record import chain_hash
@@ -51,12 +49,13 @@ from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import RefusalPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
+from tests.kinds.served import ssh, tcp
 from tests.pki.support import CLUSTER, World
 
 AUTHORITY = "a" * 26
 ADA, EVE = "b" * 26, "c" * 26
 KINDS: Any = {"tcp": tcp, "ssh": ssh}
-WORDS = vocabulary(*(kind_terms(kind.request_kind, kind.terms) for kind in KINDS.values()))
+WORDS = vocabulary(*(kind_terms(kind.terms) for kind in KINDS.values()))
 OPENS, CALLS = Rate(6000, 1000), Rate(600, 100)
 DOWN = StoreUnavailable("store: down for a test")
 

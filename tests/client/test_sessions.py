@@ -13,13 +13,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.client.resident.refused import RecentRefusals, policies_of, said
 from svc.client.sessions import ClientSession, SessionIntent, check_grant
 from svc.errors import Denied, SvcError, Unavailable
-from svc.kinds.tcp import tcp
 from svc.messages.session import encode_request
 from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.rpc.frames import FrameKind, data_head, parse_frame
 from tests.client.memory import DECISION, Channel, Gate
 from tests.connector.ends import Talker
+from tests.kinds.served import tcp
 from tests.pki.support import World
 
 OTHER_ID = "b" * 26

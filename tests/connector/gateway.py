@@ -20,7 +20,6 @@ from svc.connector.tunnel_parts import ConnectorIdentity
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve
 from svc.interfaces.transport import OpenOrder
-from svc.kinds.tcp import tcp
 from svc.messages.tunnel import (
     Down,
     Goodbye,
@@ -46,6 +45,7 @@ from svc.tunnel.tls import SessionTlsEndpoint
 from svc.tunnel.transport import RegisteredTunnel
 from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster
+from tests.kinds.served import tcp
 from tests.rpc.memory import Pair
 from tests.tunnel.pieces import serve_carry
 
@@ -60,6 +60,11 @@ class MemoryKind:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(tcp, name)
+
+    @property
+    def dialer(self) -> Any:
+        """Itself: of the real one's, only the dial is another."""
+        return self
 
     def endpoint(self, reactor: Any, target: Any) -> Any:
         return self

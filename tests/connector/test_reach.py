@@ -22,7 +22,7 @@ from zope.interface.verify import verifyObject
 
 from svc.connector.reach import Reach, ReachReactor, parse_reach
 from svc.errors import ConfigError, SvcError
-from svc.kinds.tcp import tcp
+from tests.kinds.served import tcp
 
 SPECIAL = (
     "169.254.169.254",
@@ -148,8 +148,8 @@ class ReactorTests(SynchronousTestCase):
 
     def dial(self, host: str, *addresses: str) -> Any:
         self.names.addresses = addresses
-        target = tcp.parse("db1", {"address": f"{host}:7000"}, "x")
-        return tcp.endpoint(self.guard, target).connect(Factory.forProtocol(Protocol))
+        target = tcp.dialer.parse("db1", {"address": f"{host}:7000"}, "x")
+        return tcp.dialer.endpoint(self.guard, target).connect(Factory.forProtocol(Protocol))
 
     def dialed(self) -> list[str]:
         return [call[0] for call in self.reactor.tcpClients]

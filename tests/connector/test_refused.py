@@ -12,12 +12,12 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
-from svc.kinds.tcp import tcp
 from svc.messages.session import encode_grant
 from svc.messages.tunnel import OpenNotice
 from svc.model.principal import Role
 from svc.pki.end_to_end import PersonEnd
 from tests.connector.gateway import GatewayCase
+from tests.kinds.served import tcp
 
 
 class _Reactor:

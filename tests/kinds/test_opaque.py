@@ -7,26 +7,26 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.kinds.address import split_address
-from svc.kinds.ssh import ssh
-from svc.kinds.tcp import tcp
 from svc.testing.contracts.kind import KindContract
+from tests.kinds.served import ssh, tcp
 
 PATH = "connector.resources[2]"
 
 
 class TcpTests(KindContract, SynchronousTestCase):
-    kind = tcp
+    word = "tcp"
 
 
 class SshTests(KindContract, SynchronousTestCase):
-    kind = ssh
+    word = "ssh"
 
 
 class AddressTests(SynchronousTestCase):
-    def _address(self, address: object, kind: IResourceKind = tcp) -> str:
-        return kind.parse("db1", {"address": address}, PATH).address
+    def _address(self, address: object, kind: ServedKind = tcp) -> str:
+        parsed: str = kind.dialer.parse("db1", {"address": address}, PATH).address
+        return parsed
 
     def test_default_port(self) -> None:
         """An SSH host needs no port; a TCP service does."""
@@ -100,7 +100,7 @@ class WordsTests(SynchronousTestCase):
 
     def test_native_port(self) -> None:
         """The port people's tools expect comes from the label, else from the kind."""
-        self.assertEqual(ssh.native_port({}), 22)
-        self.assertEqual(ssh.native_port({"port": "2222"}), 2222)
-        self.assertEqual(tcp.native_port({"port": "8080"}), 8080)
-        self.assertIsNone(tcp.native_port({"port": "http"}))
+        self.assertEqual(ssh.local.native_port({}), 22)
+        self.assertEqual(ssh.local.native_port({"port": "2222"}), 2222)
+        self.assertEqual(tcp.local.native_port({"port": "8080"}), 8080)
+        self.assertIsNone(tcp.local.native_port({"port": "http"}))

@@ -142,8 +142,8 @@ class KindTests(SynchronousTestCase):
     """A kind says which of its facts are claims."""
 
     def words(self, **facts: str) -> Vocabulary:
-        terms = KindTerms("Desktop", "vncConnect", ("vncConnect",), context=facts)
-        return vocabulary(kind_terms("connect", terms))
+        terms = KindTerms("Desktop", "vncConnect", {"vncConnect": "connect"}, context=facts)
+        return vocabulary(kind_terms(terms))
 
     def test_own_facts(self) -> None:
         """The third word of a fact's form makes it a claim."""
@@ -168,8 +168,9 @@ class KindTests(SynchronousTestCase):
             Terms(facts=(record,)),
         ):
             self.assertRaises(VocabularyError, vocabulary, terms)
-        kind = KindTerms("Desktop", "v", ("v",), attributes={"odd": "String public claimed"})
-        self.assertRaises(VocabularyError, lambda: vocabulary(kind_terms("connect", kind)))
+        own = {"odd": "String public claimed"}
+        kind = KindTerms("Desktop", "v", {"v": "connect"}, attributes=own)
+        self.assertRaises(VocabularyError, lambda: vocabulary(kind_terms(kind)))
 
     def test_the_core(self) -> None:
         """Of the core's facts the login user alone is a client's claim."""

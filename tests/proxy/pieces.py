@@ -20,7 +20,6 @@ from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.spool import Spool
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcStream, Peer
-from svc.kinds.tcp import tcp
 from svc.messages.control import Departure
 from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.messages.tunnel import (
@@ -78,6 +77,7 @@ from svc.tunnel.times import TunnelTimes
 from svc.wire.limits import WireLimits
 from tests.audit.spools import FaultyDisk, maker
 from tests.connector.pieces import Cluster
+from tests.kinds.served import tcp
 from tests.proxy.authority import Authority
 
 

@@ -26,7 +26,7 @@ from twisted.internet.task import deferLater
 
 from svc.compose.drop_ins import load_kinds
 from svc.config import Address
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.join.enroll import JoinRequest, enroll_direct, with_audit_key
 from svc.model.cluster.token import parse_token
 from svc.model.principal import Role
@@ -320,7 +320,7 @@ async def within(waiting: Deferred[_T], seconds: float = PATIENCE) -> _T:
     return await waiting.addTimeout(seconds, reactor)
 
 
-def kinds() -> dict[str, IResourceKind]:
+def kinds() -> dict[str, ServedKind]:
     """The kinds there are."""
     return dict(load_kinds(["tcp", "ssh"]).by_name)
 

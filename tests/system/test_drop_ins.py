@@ -36,13 +36,21 @@ CONFIG = (
     'endpoints.proxy = ["127.0.0.1:1"]\nplugins.kinds = ["tcp", "WORD"]\n'
 )
 SOUND = """\
-from svc.kinds.opaque import OpaqueKind
-from svc.kinds.tcp import tcp as like
-KIND = OpaqueKind(name="WORD", terms=like.terms)
-del like
+from svc.interfaces.kinds import Kind
+from svc.kinds.opaque import AddressDialer
+from svc.kinds.tcp import LOCAL, TERMS
+KIND = Kind(name="WORD", terms=":TERMS", dialer=":DIALER", local=":LOCAL")
+DIALER = AddressDialer(kind="WORD")
 """
-UNGATED = SOUND.replace("terms=like.terms", "terms=like.terms, opaque=OPAQUE")
-MORE = "MORE = OpaqueKind(name='more', terms=KIND.terms)\n"
+MORE = "MORE = Kind(name='more', terms=':TERMS', dialer=':DIALER', local=':LOCAL')\n"
+
+
+def sided(**sides: str) -> str:
+    """A drop-in whose sides, or some, are elsewhere."""
+    told = ", ".join(f'{side}="{where}"' for side, where in sides.items())
+    return f"{SOUND}KIND = __import__('attrs').evolve(KIND, {told})\n"
+
+
 MARK = 'open({path!r}, "w").close()\n'
 NO_IDENTITY = ("join.token_file: no identity in state_dir yet",)
 """What a start with sound drop-ins comes to: it is refused after they were loaded."""
@@ -146,21 +154,16 @@ ROLES = {
 ROLES["all"] = ROLES["authority"] + ROLES["proxy"]
 
 
-def ungated(role: str, opaque: str) -> Start:
-    """A start of *role* with a kind that says *opaque* of itself and has no request gate."""
+def ungated(role: str) -> Start:
+    """A start of *role* with a kind whose gate is not there."""
     nodes = "" if role == "up" else 'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
     return Start(
-        label=f"{role}, opaque = {opaque}",
+        label=f"{role}, a gate that is not there",
         words=tuple(svc_command("--config", "{dir}/c.toml", role)),
         config=f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
-        says=(
-            "kind extra: /",
-            "/kind_extra.py says opaque = ",
-            "has no request gate",
-            "set opaque = True, or take extra out of plugins.kinds",
-        ),
+        says=("kind extra: /", "/kind_extra.py names a gate", "take extra out of plugins.kinds"),
         environ=INSTALLED,
-        prepare=put(UNGATED.replace("OPAQUE", opaque)),
+        prepare=put(sided(gate=":GATE")),
     )
 
 
@@ -221,10 +224,27 @@ class DropInTests(SynchronousTestCase):
         self.refused(installed(first), *others)
 
     def test_neither_opaque_nor_gated(self) -> None:
-        """A kind that would run without end-to-end TLS and without a gate stops every role."""
+        """A kind that names a gate is never served as if it had none, by any role."""
+        self.refused(*(ungated(role) for role in ROLES))
+
+    def test_broken_sides(self) -> None:
+        """A side that is missing, of another sort, or elsewhere and not installed is refused."""
         self.refused(
-            *(ungated(role, "False") for role in ROLES),
-            *(ungated("connector", odd) for odd in ("None", "0", "'no'")),
+            *(
+                installed(start(label, says, put(text)))
+                for label, says, text in (
+                    ("no such name", "there is no NONE in svc.plugins.kind_", sided(terms=":NONE")),
+                    ("no reference", "must be written as module:NAME", sided(terms="TERMS")),
+                    ("no terms", "is no KindTerms", sided(terms=":LOCAL")),
+                    ("no dialer", "dialer: The object", sided(dialer=":LOCAL")),
+                    ("not installed", "no such module is installed", sided(dialer="absent.x:D")),
+                    (
+                        "another request",
+                        "action tcpConnect counts as 'query', which is none of connect, db_connect",
+                        SOUND + "TERMS.actions['tcpConnect'] = 'query'\n",
+                    ),
+                )
+            )
         )
 
     def test_not_run(self) -> None:

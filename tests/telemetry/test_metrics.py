@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.telemetry import reference
 from svc.telemetry.metrics import Metrics
-from svc.telemetry.series import LAG_BUCKETS, SERIES, Kind
+from svc.telemetry.series import LAG_BUCKETS, SERIES, SeriesKind
 from tests.proof import proves
 from tests.tools import stock_tool
 
@@ -86,9 +86,9 @@ def moved(deployment: str | None = None) -> Metrics:
         labels = {
             name: values[0] if values else doctor[name] for name, values in series.labels.items()
         }
-        if series.kind is Kind.COUNTER:
+        if series.kind is SeriesKind.COUNTER:
             metrics.counter(series.name, **labels).inc()
-        elif series.kind is Kind.GAUGE:
+        elif series.kind is SeriesKind.GAUGE:
             metrics.gauge(series.name, **labels).set(1)
         else:
             metrics.histogram(series.name, **labels).observe(1)
@@ -119,7 +119,7 @@ class TableTests(SynchronousTestCase):
     @proves("G-OPEN-31")
     def test_buckets(self) -> None:
         """Decisions and tunnels have the buckets that were settled."""
-        buckets = {each.name: each.buckets for each in SERIES if each.kind is Kind.HISTOGRAM}
+        buckets = {each.name: each.buckets for each in SERIES if each.kind is SeriesKind.HISTOGRAM}
         self.assertEqual(
             buckets,
             {

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from svc.authority.state.cluster import ClusterState
 from svc.errors import SvcError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.model.cluster.person import PersonState
 from svc.model.policy.access import Entity
 from svc.model.policy.version import PolicyVersion
@@ -54,7 +54,7 @@ class PolicyInForce:
 
     cluster: str
     vocabulary: Vocabulary
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     guard: Callable[[str], Awaitable[object]]
     in_thread: InThread
     in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
@@ -183,7 +183,7 @@ class PolicyInForce:
 
 
 def entities_from(
-    facts: ClusterState, kinds: Mapping[str, IResourceKind], cluster: str
+    facts: ClusterState, kinds: Mapping[str, ServedKind], cluster: str
 ) -> tuple[Entity, ...]:
     """What the policy looks at: active persons, groups, nodes, and resources of enabled kinds."""
     found: list[Facts] = [GroupFacts(group) for group in facts.groups]

@@ -12,7 +12,7 @@ from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import SignedRows, resource_now
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
 from svc.model.audit.record import Actor
@@ -36,7 +36,7 @@ class CatalogAdmin:
 
     knowledge: ClusterStateCache
     registrations: Registrations
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     store: IStore
     recorder: Recorder
     now: Callable[[], float]

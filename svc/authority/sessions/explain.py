@@ -15,7 +15,7 @@ from attrs import define
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
@@ -42,7 +42,7 @@ class Explainer:
     cluster: str
     knowledge: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     store: IReadOnlyStore
     verifier: IChainVerifier
     now: Callable[[], float]

@@ -33,7 +33,7 @@ from svc.errors import (
     TooMany,
 )
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note
@@ -82,7 +82,7 @@ class Issuance:
     knowledge: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     registrations: Registrations
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     store: IStore
     recorder: Recorder
     verifier: IChainVerifier

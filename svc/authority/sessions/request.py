@@ -9,7 +9,7 @@ from attrs import frozen
 
 from svc.authority.registry.routes import Registered
 from svc.authority.state.recorder import MAX_POLICIES
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.model.audit.ledger import EntitySlice
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.person import Person
@@ -30,7 +30,7 @@ class VerifiedRequest:
     digest: bytes
     person: Person
     certificate: CertificateFacts
-    kind: IResourceKind
+    kind: ServedKind
     resource: Resource | None
 
     @property

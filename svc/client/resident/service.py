@@ -33,7 +33,7 @@ from svc.client.resident.local import (
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.lanes.relay import Relay
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
@@ -123,7 +123,7 @@ class Resident(AsyncService):
     """
 
     place: Place
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     dialer: SessionDialer
     tcp_ports: TcpPorts
     tcp_guard: TcpGuard
@@ -246,7 +246,8 @@ class Resident(AsyncService):
         return there.endpoint.kind == one.kind and there.native == self._native(one)
 
     def _native(self, one: Listed) -> int | None:
-        return self.kinds[one.kind].native_port(one.labels)
+        port: int | None = self.kinds[one.kind].local.native_port(one.labels)
+        return port
 
     async def _make(self, one: Listed) -> _OpenEndpoint:
         made = _OpenEndpoint(Endpoint(one.id, one.kind, one.served), self._native(one))

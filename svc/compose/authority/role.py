@@ -107,9 +107,7 @@ def make_authority(
         stopped_by: Told what is found only later, and ends the process.
     """
     kinds = load_kinds(settings.plugins.kinds)
-    words = vocabulary(
-        *(kind_terms(kind.request_kind, kind.terms) for kind in kinds.by_name.values())
-    )
+    words = vocabulary(*(kind_terms(kind.terms) for kind in kinds.by_name.values()))
     check_catalogue(facts=words.terms.facts, actions=words.terms.actions)
     keys = load_cluster_keys(runtime, settings, state)
     desk = CertificateIssuer(

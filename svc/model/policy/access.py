@@ -20,11 +20,12 @@ ContextValue = bool | int | str | tuple[str, ...] | frozenset[str] | Mapping[str
 """What a context attribute may hold: never a float, never bytes, never nothing."""
 
 RequestKind = Literal["connect", "db_connect", "db_query", "kube", "web", "view", "admin"]
-"""The sort of request: the first five are the label of the decision counter."""
+"""The sort of request."""
 
-REQUEST_KINDS: frozenset[str] = frozenset(
-    {"connect", "db_connect", "db_query", "kube", "web", "view", "admin"}
-)
+SESSION_REQUESTS: frozenset[str] = frozenset({"connect", "db_connect", "db_query", "kube", "web"})
+"""What an action of a resource kind counts as: the label of the decision counter."""
+
+REQUEST_KINDS = SESSION_REQUESTS | {"view", "admin"}
 
 Verdict = Literal["allow", "deny", "error"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from attrs import define
 
 from svc.errors import Malformed, SvcError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.messages.control import ProxyDecision
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
@@ -26,12 +26,12 @@ class Gate:
     """
 
     engine: Callable[[], CompiledPolicy]
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     now: Callable[[], float]
     entropy: Entropy
     told: Callable[[str, str], object]
 
-    def kind(self, request: SessionRequest) -> IResourceKind:
+    def kind(self, request: SessionRequest) -> ServedKind:
         """The kind a request names.
 
         Raises:
@@ -43,7 +43,7 @@ class Gate:
         return kind
 
     def decide_open(
-        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
     ) -> ProxyDecision:
         """Decide one open.
 
@@ -68,7 +68,7 @@ class Gate:
         )
 
     def still_allows(
-        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
     ) -> bool:
         """Whether an open session would be opened now; not counted, nobody asked for it.
 
@@ -78,7 +78,7 @@ class Gate:
         return self.engine().decide(self._question(request, kind, person_id, source)).allowed
 
     def _question(
-        self, request: SessionRequest, kind: IResourceKind, person_id: str, source: str
+        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
     ) -> AccessRequest:
         target = EntityUid(kind.terms.entity_type, request.resource)
         context = context_at(self.now(), source, request.login_user)

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
 
 from svc.errors import SvcError, Unavailable
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
 from svc.messages.control import AuthorizeAnswer, ProxyDecision
@@ -37,7 +37,7 @@ class PendingSession:
     data: bytes
     signature: bytes
     request: SessionRequest
-    kind: IResourceKind
+    kind: ServedKind
     decision: ProxyDecision
     span: Span
     certificate_end: float

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError, Unavailable
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.session import Listed, Listing, decode_list_request, encode_listing
 from svc.model.certificate import CertificateFacts
@@ -53,7 +53,7 @@ class Listings:
     """
 
     engine: Callable[[], CompiledPolicy]
-    kinds: Mapping[str, IResourceKind]
+    kinds: Mapping[str, ServedKind]
     is_served: Callable[[str], bool]
     person: Callable[[IRpcCall], CertificateFacts]
     clock: IReactorTime

@@ -1,9 +1,9 @@
-"""What every resource kind keeps.  Mix into a TestCase and name your kind.
+"""What every resource kind keeps.  Mix into a TestCase and name your kind's drop-in.
 
 ::
 
     class VncTests(KindContract, SynchronousTestCase):
-        kind = vnc
+        word = "vnc"
         good_table = {"address": "desk1.internal:5900"}
 """
 
@@ -18,47 +18,49 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactorClock
 from zope.interface.verify import verifyObject
 
+from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import ConfigError
-from svc.interfaces.kinds import IResourceKind
+from svc.interfaces.kinds import IDialer, ILocalEndpoint, ServedKind
 from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
-
-REQUEST_KINDS = frozenset({"connect", "db_connect", "db_query", "kube", "web"})
+from svc.model.policy.access import SESSION_REQUESTS
 
 
 class KindContract:
     """The contract.
 
     Attributes:
-        kind: The object your drop-in offers.
+        word: What operators write as ``kind``; the drop-in is ``kind_<word>``.
         good_table: A table that it accepts, without ``id`` and ``kind``.
     """
 
-    kind: IResourceKind
+    word: str
     good_table: Mapping[str, object] = {"address": "target.example:7000"}
 
-    def _parse(self, table: Mapping[str, object]) -> Target:
-        return self.kind.parse("desk1", table, "connector.resources[0]")
+    @property
+    def kind(self) -> ServedKind:
+        """The kind with all its sides, as no single program has it."""
+        return load_kinds([self.word], *KindSide).by_name[self.word]
 
-    def test_keeps_the_interface(self: Any) -> None:
-        """The kind has every member of IResourceKind, with its signature."""
-        verifyObject(IResourceKind, self.kind)
+    def _parse(self, table: Mapping[str, object]) -> Target:
+        parsed: Target = self.kind.dialer.parse("desk1", table, "connector.resources[0]")
+        return parsed
+
+    def test_keeps_the_interfaces(self: Any) -> None:
+        """Each side has every member of its interface, with its signature."""
+        verifyObject(IDialer, self.kind.dialer)
+        verifyObject(ILocalEndpoint, self.kind.local)
 
     def test_words(self: Any) -> None:
-        """Its name and metric label are plain words, its request kind a known one."""
+        """Its name and metric label are plain words, and its actions count as known requests."""
         self.assertTrue(is_resource_id(self.kind.name))
         self.assertTrue(self.kind.protocol.isidentifier() and self.kind.protocol.islower())
-        self.assertIn(self.kind.request_kind, REQUEST_KINDS)
-
-    def test_runs_tls_end_to_end(self: Any) -> None:
-        """It is opaque: a kind without a request gate has no other protection from the Proxy."""
-        self.assertIs(self.kind.opaque, True)
+        self.assertLessEqual(set(self.kind.terms.actions.values()), SESSION_REQUESTS)
 
     def test_terms(self: Any) -> None:
-        """The action that opens a session is one of its actions, each named once."""
+        """The action that opens a session is one of its actions."""
         terms = self.kind.terms
         self.assertIn(terms.open_action, terms.actions)
-        self.assertEqual(len(set(terms.actions)), len(terms.actions))
         self.assertTrue(terms.entity_type.isidentifier())
 
     def test_parses(self: Any) -> None:
@@ -87,14 +89,13 @@ class KindContract:
     def test_ports(self: Any) -> None:
         """Its ports are ports, whatever the catalog's labels say."""
         for labels in ({}, {"port": "8080"}, {"port": "-1"}, {"port": "99999"}, {"port": "²"}):
-            port = self.kind.native_port(labels)
+            port = self.kind.local.native_port(labels)
             self.assertTrue(port is None or 0 < port <= 65535, labels)
-        self.assertTrue(self.kind.default_port is None or 0 < self.kind.default_port <= 65535)
 
     def test_endpoint_is_lazy(self: Any) -> None:
         """Making the endpoint dials nothing and starts no timer."""
         reactor = MemoryReactorClock()
-        endpoint = self.kind.endpoint(reactor, self._parse(self.good_table))
+        endpoint = self.kind.dialer.endpoint(reactor, self._parse(self.good_table))
         self.assertTrue(IStreamClientEndpoint.providedBy(endpoint))
         self.assertEqual((reactor.tcpClients, reactor.getDelayedCalls()), ([], []))
 
@@ -102,7 +103,8 @@ class KindContract:
         """Connecting uses the reactor it was given, so that the Connector's reach holds."""
         reactor = MemoryReactorClock()
         target = evolve(self._parse(self.good_table), address="192.0.2.7:7000")
-        connecting = self.kind.endpoint(reactor, target).connect(Factory.forProtocol(Protocol))
+        endpoint = self.kind.dialer.endpoint(reactor, target)
+        connecting = endpoint.connect(Factory.forProtocol(Protocol))
         connecting.addErrback(lambda failure: None)
         self.assertEqual([dialed[1] for dialed in reactor.tcpClients], [7000])
         connecting.cancel()

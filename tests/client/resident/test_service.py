@@ -16,11 +16,10 @@ from svc.client.resident.local import TcpGuard, TcpPorts
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Place, Resident
 from svc.errors import Denied, SvcError, Unavailable
-from svc.kinds.ssh import ssh
-from svc.kinds.tcp import tcp
 from svc.messages.session import Listed
 from svc.runtime.services import BackgroundTasks
 from tests.client.memory import DECISION, Gate, Listening, LocalTransport
+from tests.kinds.served import ssh, tcp
 from tests.proof import proves
 
 UID, OTHER = 1000, 1001

@@ -7,12 +7,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
-from svc.kinds.tcp import tcp
 from svc.lanes.meeting import MEETING_SECS, Meetings
 from svc.lanes.preface import GO, Preface, Side
 from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
 from svc.messages.tunnel import Hello, LaneOffer, OpenNotice
 from svc.proto.gate.v1 import session_pb2 as pb
+from tests.kinds.served import tcp
 from tests.lanes.sockets import HandDriven, SocketTransport
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
 
