@@ -7,19 +7,21 @@ a damaged log is looked at more than any other.  Only verifying proves that one 
 from __future__ import annotations
 
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
+from twisted.logger import Logger
 
 from svc.audit.log import show
 from svc.audit.log.selection import Selection
-from svc.errors import Malformed
+from svc.errors import Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
-from svc.model.audit.ledger import ChainRow
+from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
 
 BATCH = 512
+_log = Logger(namespace="svc_ops")
 Shown = Mapping[str, Json]
 
 
@@ -72,19 +74,57 @@ class LogReader:
                 found.append(self._shown(each))
         return ShownRecords(found, end)
 
+    def numbered(self, seq: int) -> ShownRecords:
+        """The record of this number, or a mark where it cannot be shown.
+
+        Raises:
+            NoSuchRow: the log ends before it.
+        """
+        if seq > self._end():
+            raise NoSuchRow(f"audit log: there is no record {seq}")
+        return ShownRecords([self._shown(each) for each in self._stretch(seq, seq)], seq)
+
+    def decided(self, decision: str) -> ShownRecords:
+        """Every record that names this decision.
+
+        Where one cannot be read the whole log is looked through, and each that cannot is told.
+
+        Raises:
+            NoSuchRow: there is none.
+        """
+        try:
+            found = [self.one(row) for row in self.tx.audit.by_decision(decision)]
+        except Exception as failed:
+            # Whatever a damaged store answers.
+            _log.debug("the whole log is read for a decision", reason=type(failed).__name__)
+            found = self.newest(Selection(decision=decision), self._end()).shown
+        if not found:
+            raise NoSuchRow("audit log: no record names this decision")
+        return ShownRecords(found, int(str(found[-1]["seq"])))
+
     def _shown(self, each: ChainRow | Shown) -> Shown:
         return self.one(each) if isinstance(each, ChainRow) else each
 
     def one(self, row: ChainRow) -> Shown:
         """The record of a row, marked where it is not the one that was hashed."""
+        personal, unreadable = self._personal(row.seq)
         try:
-            personal = self.tx.audit.personal(row.seq, row.seq).get(row.seq, ())
             found = show.document(row, personal, self._name)
-        except (Malformed, ValueError, KeyError, TypeError) as failed:
+        except Exception as failed:
+            # Whatever a damaged store answers when it is asked for names.
             return show.damaged(row.seq, f"no record: {type(failed).__name__}")
+        if unreadable:
+            found["damaged"] = f"its personal values: {unreadable}"
         if row.hash != chain_hash(row.seq, row.prev_hash, row.canonical):
             found["damaged"] = "the record differs from the one that was hashed"
         return found
+
+    def _personal(self, seq: int) -> tuple[Sequence[PersonalValue], str]:
+        """The personal values of a record, and what keeps them from being read."""
+        try:
+            return self.tx.audit.personal(seq, seq).get(seq, ()), ""
+        except Exception as failed:
+            return (), f"unreadable: {type(failed).__name__}"
 
     def _end(self) -> int:
         return self.tx.audit.head().seq

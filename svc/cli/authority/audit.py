@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,12 @@ from svc.cli.control import authority_settings, authority_state, run
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
 from svc.cli.output import document, hint, json_option, say, tell, write
-from svc.errors import AuditBroken, Malformed, NoSuchRow
+from svc.errors import AuditBroken, Malformed, StoreUnavailable
 
 if TYPE_CHECKING:
     from svc.audit.log.selection import Selection
     from svc.audit.log.verify import Verified
-    from svc.interfaces.facets import IAuditLog
     from svc.interfaces.store import ITransaction
-    from svc.model.audit.ledger import ChainRow
     from svc.model.audit.record import Head
     from svc.model.canonical import Json
     from svc.ops.show import Shown, ShownRecords
@@ -73,19 +71,23 @@ def verify_log(
 
     try:
         found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
-    except AuditBroken as broken:
+    except (AuditBroken, StoreUnavailable) as broken:
         if as_json:
             say([document(_verdict(None, broken))])
         raise
     tell(as_json, _verdict(found, None), [found.text])
 
 
-def _verdict(found: Verified | None, broken: AuditBroken | None) -> dict[str, Json]:
+def _verdict(
+    found: Verified | None, broken: AuditBroken | StoreUnavailable | None
+) -> dict[str, Json]:
     """What verifying found, with the same names whether the log verifies or not."""
     findings: list[Json] = []
-    if broken is not None:
+    if isinstance(broken, AuditBroken):
         kind, what = broken.kind or broken.reason, broken.what or broken.text
         findings.append({"seq": broken.seq, "kind": kind, "text": what})
+    elif broken is not None:
+        findings.append({"seq": None, "kind": broken.reason, "text": broken.text})
     said: dict[str, Json] = {"verified": found is not None, "findings": findings}
     if found is not None:
         said["records"] = found.records
@@ -296,7 +298,7 @@ def show_records(
     unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
     from svc.audit.log import show
-    from svc.ops.show import LogReader, ShownRecords
+    from svc.ops.show import LogReader
     from svc.ops.store import store_place
 
     given = [word for word in filters.values() if word is not None]
@@ -310,9 +312,10 @@ def show_records(
 
     def look(tx: ITransaction) -> ShownRecords:
         reading = LogReader(tx)
-        if decision_id is not None or seq is not None:
-            rows = _rows(tx.audit, decision_id, seq)
-            return ShownRecords([reading.one(row) for row in rows], rows[-1].seq)
+        if decision_id is not None:
+            return reading.decided(decision_id)
+        if seq is not None:
+            return reading.numbered(seq)
         return reading.newest(select(tx), most)
 
     form = show.as_json if as_json else show.as_text if is_long else show.as_line
@@ -393,16 +396,3 @@ def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:
     else:
         say(texts)
     sys.stdout.flush()
-
-
-def _rows(log: IAuditLog, decision: str | None, seq: int | None) -> Sequence[ChainRow]:
-    if decision is not None:
-        rows = log.by_decision(decision)
-        if not rows:
-            raise NoSuchRow("audit log: no record names this decision")
-        return rows
-    assert seq is not None
-    rows = log.rows(seq, 1)
-    if not rows or rows[0].seq != seq:
-        raise NoSuchRow(f"audit log: there is no record {seq}")
-    return rows

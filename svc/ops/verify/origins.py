@@ -6,6 +6,7 @@ from attrs import define, field
 
 from svc.audit.log.origins import OriginCheck
 from svc.audit.state.in_force import BATCH, StateLedger
+from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import OriginVerifier
 from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import audit_key_id
@@ -43,7 +44,14 @@ class _SignedKeys:
 
     def __call__(self, origin: str, key_id: str) -> bytes | None:
         if self._nodes is None:
-            self._nodes = self._read()
+            try:
+                self._nodes = self._read()
+            except SvcError:
+                raise
+            except Exception as failed:
+                # Whatever a damaged store answers is a fault of what stands behind the log.
+                what = f"the rows of nodes and their records: unreadable: {type(failed).__name__}"
+                raise AuditBroken(f"audit log: {what}") from failed
         node = self._nodes.get(origin)
         if node is None or audit_key_id(node.audit_key) != key_id:
             return None

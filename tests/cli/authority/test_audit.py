@@ -19,6 +19,7 @@ from svc.audit.checkpoint import anchor
 from svc.authority.state.recorder import person as person_actor
 from svc.model.audit.events import SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import EntitySlice
+from svc.model.canonical import encode
 from svc.model.cluster.person import Person
 from svc.pki.root import make_cluster
 from svc.policy.entities import PersonFacts, cedar_json, entity_of, slice_digest
@@ -61,6 +62,31 @@ class VerifyTests(TestCase):
         self.assertIn(str(finding["text"]), outcome.stderr)
         if found := re.search(r"record (\d+): (\w+):", expected):
             self.assertEqual((finding["seq"], finding["kind"]), (int(found[1]), found[2]))
+
+    async def test_rows_that_cannot_be_read(self) -> None:
+        """What stands behind the log and cannot be read is a fault, too; no store is told alike."""
+        place = LoggedPlace(self)
+        store = place.open()
+        await place.introduce(store)
+        form: dict[str, Any] = {
+            "event": "session.end",
+            "key_id": "k",
+            "origin": "a" * 26,
+            "spool": {"id": "0" * 32, "n": 1, "prev": "0" * 64},
+        }
+        record = encode(form)
+        await store.run("row", lambda tx: tx.audit.append(record, signature=b"x"))
+        await place.sign(store)
+        await store.close()
+        self.broken(place, "record 4: origin: no signed record covers the key of its origin")
+        with sqlite3.connect(place.store) as connection:
+            connection.execute("UPDATE nodes SET name = CAST(x'ff' AS TEXT)")
+        connection.close()
+        self.broken(place, "the rows of nodes and their records: unreadable: OperationalError")
+        place.store.unlink()
+        gone = place.run("audit", "verify", "--json")
+        (finding,) = json.loads(gone.stdout)["findings"]
+        self.assertEqual((gone.status, finding["kind"]), (1, "store_unavailable"))
 
     @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79")
     async def test_stopped_and_live(self) -> None:
@@ -452,6 +478,39 @@ class ShowTests(TestCase):
                         [{name: each[name] for name in expected} for each in told], [expected]
                     )
             self.assertIn("DAMAGED", place.run("audit", "show").stdout)
+
+    async def test_unreadable_by_its_number(self) -> None:
+        """One that is asked for by number or decision, and cannot be read, is marked as well."""
+        page = 4096
+        place = await self.introduced()
+        for change in (
+            "UPDATE personal_values SET value = CAST(x'ff' AS TEXT)",
+            "UPDATE audit_log SET canonical = replace(canonical, 'local:', CAST(x'ff' AS TEXT))",
+        ):
+            with sqlite3.connect(place.store) as connection:
+                connection.execute(change)
+            connection.close()
+            self.marked(place, "--seq", "2" if "personal" in change else "1")
+            self.marked(place, DECISION)
+        # The first page of the table is gone; the end is on another.
+        place = await self.introduced()
+        store = place.open()
+        await place.fill(store, 40)
+        await store.close()
+        place.flip(lambda data: data.rindex(b"local:") // page * page, b"\xff")
+        for seq in ("1", "2"):
+            self.marked(place, "--seq", seq)
+        self.marked(place, DECISION)
+        self.assertEqual(place.run("audit", "show", "--seq", "43").status, 0)
+        self.assertEqual(place.run("audit", "show", "--seq", "44").status, 1)
+
+    def marked(self, place: LoggedPlace, *words: str) -> None:
+        """What is shown is marked as damaged, in each form."""
+        for form in ((), ("--long",), ("--json",)):
+            shown = place.run("audit", "show", *words, *form)
+            self.assertEqual(shown.status, 0, shown.stderr)
+            self.assertIn("damaged", shown.stdout.lower(), (words, form))
+            self.assertIn("run: svc authority audit verify", shown.stderr)
 
     async def test_unknown(self) -> None:
         """A decision or a number that is not there is told, with status 1."""
