@@ -42,6 +42,7 @@ from svc.messages.session import (
 from svc.model.certificate import CertificateFacts
 from svc.model.ids import Entropy, random_id
 from svc.model.principal import Role
+from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import (
     BROKEN,
     CANCELLED,
@@ -203,7 +204,9 @@ class ClientSession:
         return connecting
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        self._below = StreamClientEndpoint(self._opened)
+        kind = self.wish.kind
+        edits = None if kind.opaque else StreamEdits(kind.local.edits)
+        self._below = StreamClientEndpoint(self._opened, edits)
         endpoint: IStreamClientEndpoint = self._below
         if self.wish.kind.opaque:
             dialer = self._dialer

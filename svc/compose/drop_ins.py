@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from inspect import iscoroutinefunction
+from typing import Any
 
 from attrs import field, frozen
 from zope.interface import Interface
@@ -70,15 +72,19 @@ def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
     if not isinstance(terms, KindTerms):
         raise PluginError(f"kind {name}: terms: {type(terms).__name__} is no KindTerms")
     _check_actions(name, terms)
-    if kind.gate:  # type: ignore[attr-defined]
-        raise PluginError(
-            f"kind {name}: {loaded.record.path} names a gate, and this build has no request gates; "
-            f"take {name} out of plugins.kinds"
-        )
+    is_gated = bool(kind.gate)  # type: ignore[attr-defined]
     dialer, local = (
-        _side(loaded, side) if side in sides else None for side in (KindSide.DIALER, KindSide.LOCAL)
+        _side(loaded, side, is_gated) if side in sides else None
+        for side in (KindSide.DIALER, KindSide.LOCAL)
     )
-    return ServedKind(name=name, terms=terms, dialer=dialer, local=local)
+    return ServedKind(
+        name=name,
+        terms=terms,
+        opaque=not is_gated,
+        dialer=dialer,
+        gate=_gate(loaded) if is_gated and KindSide.GATE in sides else None,
+        local=local,
+    )
 
 
 def _check_actions(name: str, terms: KindTerms) -> None:
@@ -92,11 +98,23 @@ def _check_actions(name: str, terms: KindTerms) -> None:
             )
 
 
-def _side(loaded: Loaded, side: KindSide) -> object:
+def _gate(loaded: Loaded) -> Any:
+    gate = loaded.resolve(loaded.provider.gate)  # type: ignore[attr-defined]
+    if not iscoroutinefunction(gate):
+        raise PluginError(f"kind {loaded.record.name}: gate: must be an async function")
+    return gate
+
+
+def _side(loaded: Loaded, side: KindSide, is_gated: bool) -> object:
     found = loaded.resolve(getattr(loaded.provider, side.value))
     try:
         verifyObject(_INTERFACES[side], found)
     except Invalid as error:
         what = " ".join(str(error).split())
         raise PluginError(f"kind {loaded.record.name}: {side.value}: {what}") from None
+    if is_gated and not isinstance(getattr(found, "edits", None), Mapping):
+        raise PluginError(
+            f"kind {loaded.record.name}: {side.value}: its kind has a gate, so it must say which "
+            "edits it makes: a mapping `edits`, which may be empty"
+        )
     return found

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
+from svc.audit.log.record import Sealer
 from svc.compose.authority.dial import authority_addresses, authority_dial
 from svc.compose.budgets import ProxyRates, proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
@@ -50,12 +51,15 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gated import as_record
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.shutdown import ProxyShutdown, Work
@@ -218,6 +222,9 @@ class ProxyAssembly:
             rates=rates.persons,
             spans=p.runtime.traces.spans,
             direct=DirectLanes(self._meetings()),
+            record=lambda decided, uid: spooling.spool.write(
+                as_record(decided, identity.principal.id, uid, now(), p.runtime.entropy)
+            ),
         )
         link.claims, link.revoked = lambda: sessions.uids, sessions.proxy_revoked
         listings = Listings(
@@ -300,8 +307,17 @@ class ProxyAssembly:
     def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> SpoolService:
         p = self.parts
         origin = identity.principal.id
+        terms = [kind_terms(kind.terms) for kind in p.kinds.by_name.values()]
+        facts = {fact.name: fact for fact in vocabulary(*terms).terms.facts}
         return make_spooling(
-            p.runtime, p.settings, p.state, p.identities, origin, link.channel, p.tasks
+            runtime=p.runtime,
+            settings=p.settings,
+            state=p.state,
+            identities=p.identities,
+            origin=origin,
+            channel=link.channel,
+            tasks=p.tasks,
+            sealer=Sealer(p.runtime.entropy, facts),
         )
 
     def _refused(

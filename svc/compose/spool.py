@@ -121,18 +121,19 @@ def make_spooling(
     origin: str,
     channel: Callable[[], IRpcChannel],
     tasks: BackgroundTasks,
+    sealer: Sealer,
 ) -> SpoolService:
     """Wire it; nothing is opened yet.
 
     Args:
         origin: The node's id.
         channel: Gives the channel to Authority or raises while there is none.
+        sealer: Hides what is personal in the records of requests.
 
     Raises:
         ConfigError: the node's audit key cannot be trusted.
     """
     in_thread = SpoolThread(SerialThread("spool", runtime.reactor.callFromThread))
-    sealer = Sealer(runtime.entropy)
     maker = RowMaker(
         origin=origin,
         key=identities.audit_key(),

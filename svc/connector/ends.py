@@ -11,11 +11,15 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from svc.lanes.relay import RelaySide
+from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import TARGET_CLOSED
 
 
 class Carrying(Protocol):
     """Where a session's own stream is opened, on the connection that its notice came over."""
+
+    edits: StreamEdits | None
+    """What the Proxy may want changed in the person's bytes; None: nothing."""
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""

@@ -32,6 +32,7 @@ from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
+from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import (
     BROKEN,
     CLOSED,
@@ -292,7 +293,10 @@ class Openings:
 
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying
-        if self.kinds[admitted.target.kind].opaque:
+        kind = self.kinds[admitted.target.kind]
+        if not kind.opaque:
+            carrying.edits = StreamEdits(kind.dialer.edits)
+        else:
             tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving

@@ -11,6 +11,7 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from zope.interface import implementer
 
+from svc.model.session.edits import StreamEdits
 from svc.rpc.call import MessageEnd
 from svc.rpc.stream import StreamTransport
 
@@ -26,11 +27,13 @@ class StreamClientEndpoint:
         opened: ``async def () -> call or stream`` past its ``open`` messages; raises SvcError.
 
     Attributes:
+        edits: What the peer may want changed in what it sends; None: nothing.
         transport: Of the newest stream; None before the first.
         end: Its call.
     """
 
     opened: Callable[[], Awaitable[MessageEnd]]
+    edits: StreamEdits | None = None
     transport: StreamTransport | None = field(default=None, init=False)
     end: MessageEnd | None = field(default=None, init=False)
 
@@ -42,7 +45,7 @@ class StreamClientEndpoint:
         factory.doStart()
         try:
             end = self.end = await self.opened()
-            transport = self.transport = StreamTransport(end)
+            transport = self.transport = StreamTransport(end, self.edits)
             protocol = factory.buildProtocol(transport.getPeer())
             if protocol is None:
                 transport.abortConnection()

@@ -11,8 +11,9 @@ from enum import Enum
 from google.protobuf.message import DecodeError
 
 from svc.errors import Malformed
+from svc.model.session.edits import Edit
 from svc.model.session.ending import SessionOver, known_ending, told_decision
-from svc.proto.gate.v1.stream_pb2 import StreamEnd, StreamFrame
+from svc.proto.gate.v1.stream_pb2 import StreamEdit, StreamEnd, StreamFrame
 from svc.wire.machine import Part
 
 _OPEN_TAG = 0x0A
@@ -31,6 +32,7 @@ class FrameKind(Enum):
     EOF = "eof"
     MOVED = "moved"
     END = "end"
+    EDIT = "edit"
     EMPTY = "empty"
 
 
@@ -59,13 +61,28 @@ def read_end(payload: Part) -> SessionOver:
     return SessionOver(known_ending(end.reason), told_decision(end.decision_id))
 
 
+def edit_frame(edit: Edit) -> bytes:
+    """What a Proxy wants changed in bytes that follow."""
+    said = StreamEdit(offset=edit.offset, size=edit.size, name=edit.name, values=edit.values)
+    return StreamFrame(edit=said).SerializeToString()
+
+
+def read_edit(payload: Part) -> Edit:
+    """What an ``edit`` says; which edits there are is the receiver's to know."""
+    try:
+        said = StreamEdit.FromString(bytes(payload))
+    except DecodeError:
+        raise Malformed("the edit of a byte stream is not a StreamEdit") from None
+    return Edit(offset=said.offset, size=said.size, name=said.name, values=dict(said.values))
+
+
 def data_head(size: int) -> bytes:
     """What stands before *size* bytes of data in their frame."""
     return _head(_DATA_TAG, size)
 
 
 def parse_frame(message: Part) -> tuple[FrameKind, Part]:
-    """The kind of a frame and, for OPEN, DATA and END, its payload (a view where possible).
+    """The kind of a frame and, for OPEN, DATA, END and EDIT, its payload (a view where possible).
 
     Raises:
         Malformed: where it is no StreamFrame.
@@ -119,4 +136,6 @@ def _parse_slowly(message: Part) -> tuple[FrameKind, Part]:
         return FrameKind.MOVED, b""
     if arm == "end":
         return FrameKind.END, frame.end.SerializeToString()
+    if arm == "edit":
+        return FrameKind.EDIT, frame.edit.SerializeToString()
     return FrameKind.EMPTY, b""

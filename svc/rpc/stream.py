@@ -25,10 +25,21 @@ from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.rpc import IMovedReader
+from svc.model.session.edits import Edit, StreamEdits
 from svc.model.session.ending import SessionOver
 from svc.rpc.call import MessageEnd
 from svc.rpc.client.channel import ClientStream
-from svc.rpc.frames import EOF, MOVED, FrameKind, data_head, end_frame, parse_frame, read_end
+from svc.rpc.frames import (
+    EOF,
+    MOVED,
+    FrameKind,
+    data_head,
+    edit_frame,
+    end_frame,
+    parse_frame,
+    read_edit,
+    read_end,
+)
 from svc.wire.limits import KIB
 from svc.wire.machine import Part
 
@@ -52,6 +63,7 @@ class StreamTransport:
 
     Args:
         end: A call being served, or a stream being made, past its ``open`` message.
+        edits: What the peer may want changed in what it sends; None: nothing.
 
     Attributes:
         closed: Fires with None after ``connectionLost`` for a clean close, fails with SvcError
@@ -59,13 +71,14 @@ class StreamTransport:
         told_end: Why the peer ends the stream, once it has said so in band.
     """
 
-    def __init__(self, end: MessageEnd) -> None:
+    def __init__(self, end: MessageEnd, edits: StreamEdits | None = None) -> None:
         self.closed: Deferred[None] = Deferred()
         self.connected = False
         self.disconnecting = False
         self.told_end: SessionOver | None = None
         self._last_word: SessionOver | None = None
         self._end = end
+        self._edits = edits
         self._address = StreamAddress(end.method)
         self._protocol: Any = None
         self._producer: Any = None
@@ -135,6 +148,13 @@ class StreamTransport:
     def end_with(self, over: SessionOver) -> None:
         """Say this to the server when the stream is closed or aborted; the first word stays."""
         self._last_word = self._last_word or over
+
+    def edit(self, edit: Edit) -> None:
+        """Ask the peer to make this edit of bytes that are written after this.  Of a Proxy only."""
+        if not self._write_ended and not self._is_over:
+            self._flush()
+            frame = edit_frame(edit)
+            self._send(frame, [], 0)
 
     def say_moved(self) -> None:
         """Say, after all that was written, that what follows goes elsewhere; write no more then."""
@@ -229,9 +249,14 @@ class StreamTransport:
         kind, payload = parse_frame(message)
         if kind is FrameKind.DATA:
             if not self.disconnecting and not self._read_ended and self._protocol is not None:
-                self._protocol.dataReceived(bytes(payload))
+                data = bytes(payload)
+                data = data if self._edits is None else self._edits.apply(data)
+                if data:
+                    self._protocol.dataReceived(data)
         elif kind is FrameKind.EOF and not self._read_ended:
             self._read_ended = True
+            if self._edits is not None:
+                self._edits.end()
             if not IHalfCloseableProtocol.providedBy(self._protocol):
                 self.loseConnection()
             elif not self.disconnecting:
@@ -241,6 +266,10 @@ class StreamTransport:
             if not IMovedReader.providedBy(self._protocol):
                 raise Malformed("a byte stream that cannot move was told that its peer did")
             self._protocol.peer_moved()
+        elif kind is FrameKind.EDIT:
+            if self._edits is None:
+                raise Malformed("a byte stream that is not gated was to be edited")
+            self._edits.announce(read_edit(payload))
         elif kind is FrameKind.END:
             self.told_end = self.told_end or read_end(payload)
 

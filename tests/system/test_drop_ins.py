@@ -154,16 +154,16 @@ ROLES = {
 ROLES["all"] = ROLES["authority"] + ROLES["proxy"]
 
 
-def ungated(role: str) -> Start:
-    """A start of *role* with a kind whose gate is not there."""
+def ungated(role: str, says: str, text: str) -> Start:
+    """A start of *role* with a kind whose gate, or whose end of it, is not whole."""
     nodes = "" if role == "up" else 'cluster = "a.example"\nstate_dir = "{dir}/state"\n'
     return Start(
-        label=f"{role}, a gate that is not there",
+        label=f"{role}, {says}",
         words=tuple(svc_command("--config", "{dir}/c.toml", role)),
         config=f'{nodes}{ROLES[role]}plugins.kinds = ["tcp", "extra"]\n',
-        says=("kind extra: /", "/kind_extra.py names a gate", "take extra out of plugins.kinds"),
+        says=(f"extra: {says}",),
         environ=INSTALLED,
-        prepare=put(sided(gate=":GATE")),
+        prepare=put(text),
     )
 
 
@@ -224,8 +224,15 @@ class DropInTests(SynchronousTestCase):
         self.refused(installed(first), *others)
 
     def test_neither_opaque_nor_gated(self) -> None:
-        """A kind that names a gate is never served as if it had none, by any role."""
-        self.refused(*(ungated(role) for role in ROLES))
+        """A kind that names a gate is never served as if it had none, by any role that carries."""
+        absent, no_edits = sided(gate=":GATE"), sided(gate=":SERVE")
+        serve = "async def SERVE(session): pass\n"
+        self.refused(
+            ungated("proxy", "':GATE': there is no GATE in", absent),
+            ungated("proxy", "gate: must be an async function", "SERVE = print\n" + no_edits),
+            ungated("connector", "dialer: its kind has a gate, so it must say", serve + no_edits),
+            ungated("up", "local: its kind has a gate, so it must say", serve + no_edits),
+        )
 
     def test_broken_sides(self) -> None:
         """A side that is missing, of another sort, or elsewhere and not installed is refused."""

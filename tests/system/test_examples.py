@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.wheels import ROOT, environment_with
 
-EXAMPLES = ("example-kind", "example-store")
+EXAMPLES = ("example-kind", "example-gated-kind", "example-store")
 HOW_TO = ROOT / "docs" / "how-to"
 
 
@@ -52,6 +52,21 @@ class KindTests(Example, SynchronousTestCase):
     """A kind of resource, and a session through a gateway."""
 
     name, module, page, most = "example-kind", "kind_vnc", HOW_TO / "resource-kind.md", 60
+
+
+class GatedKindTests(Example, SynchronousTestCase):
+    """A kind whose requests are decided one by one, in a package beside its drop-in."""
+
+    name, module, page, most = "example-gated-kind", "kind_redis", HOW_TO / "gated-kind.md", 20
+
+    def test_the_whole_is_short(self) -> None:
+        """All sides of it together are within 150 lines, and the page shows each."""
+        sources = sorted((ROOT / "contrib" / self.name / "src").rglob("*.py"))
+        lines = [line for path in sources for line in path.read_text("utf-8").splitlines()]
+        self.assertLessEqual(len(lines), 150)
+        page = self.page.read_text("utf-8")
+        for path in sources:
+            self.assertIn(f"\n{path.read_text('utf-8')}```\n", page, path.name)
 
 
 class StoreTests(Example, SynchronousTestCase):

@@ -24,6 +24,7 @@ from svc.model.audit.events import (
     AUTHORITY_STANDBY,
     BY_NAME,
     REFUSALS_SUMMARY,
+    REQUEST_DECISION,
     ROLE_START,
     ROLE_STOP,
     SPOOL_CLOSE,
@@ -63,9 +64,9 @@ _OWN = frozenset(
 """What an origin says of itself alone."""
 
 MAY_WRITE: Mapping[str, frozenset[str]] = {
-    # What a Proxy of today writes.  A kind whose requests it decides brings request.decision,
-    # one that is recorded recording.delivered: each comes in here with what writes it.
-    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY)),
+    # What a Proxy of today writes.  A kind that is recorded brings recording.delivered: it comes
+    # in here with what writes it.
+    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY, REQUEST_DECISION)),
     "authority": frozenset(
         event.name for event in (*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
     ),

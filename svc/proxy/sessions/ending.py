@@ -13,6 +13,7 @@ from svc.model.session.ending import (
     CONNECTOR_STOPPING,
     GRANT_ENDED,
     TARGET_CLOSED,
+    SessionOver,
 )
 from svc.rpc.frames import FrameKind, parse_frame, read_end
 
@@ -51,6 +52,10 @@ class LastWord:
             if len(self._held) == _HEAD + self._size:
                 self._complete()
 
+    def told(self, over: SessionOver) -> None:
+        """An end was read by somebody else."""
+        self.reason = over.reason if over.reason in _ITS_OWN else BROKEN
+
     def _complete(self) -> None:
         if self._size:
             self._read(bytes(self._held[_HEAD:]))
@@ -68,7 +73,6 @@ class LastWord:
         try:
             kind, payload = parse_frame(message)
             if kind is FrameKind.END:
-                said = read_end(payload).reason
-                self.reason = said if said in _ITS_OWN else BROKEN
+                self.told(read_end(payload))
         except Malformed:
             pass  # Whoever it is for refuses it.

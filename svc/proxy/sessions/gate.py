@@ -10,10 +10,11 @@ from svc.errors import Malformed, SvcError
 from svc.interfaces.kinds import ServedKind
 from svc.messages.control import ProxyDecision
 from svc.model.ids import Entropy, random_id
-from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
+from svc.proxy.sessions.gated import GatedRequest
 
 
 @define
@@ -64,6 +65,46 @@ class Gate:
             policies=decision.policies,
             policy_version=decision.policy_version,
             entities_digest=decision.entities_digest,
+            source_address=source,
+        )
+
+    def decide_request(
+        self,
+        opened: SessionRequest,
+        kind: ServedKind,
+        person_id: str,
+        source: str,
+        action: str,
+        facts: Mapping[str, ContextValue],
+    ) -> GatedRequest:
+        """Decide one request of an open session.
+
+        Raises:
+            SvcError: no decision is possible now; counted as ``error``.
+        """
+        counted = kind.terms.actions.get(action)
+        if counted is None:
+            raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
+        if not set(facts) <= set(kind.terms.context):
+            raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
+        target = EntityUid(kind.terms.entity_type, opened.resource)
+        context = {**facts, **context_at(self.now(), source, opened.login_user)}
+        request = may_open(counted, action, person_id, target, context)
+        try:
+            decision = self.engine().decide(request)
+        except SvcError:
+            self.told(counted, "error")
+            raise
+        self.told(counted, decision.decision)
+        return GatedRequest(
+            request=request,
+            resource_kind=kind.name,
+            decision=decision.decision,
+            decision_id=random_id(self.entropy),
+            policies=decision.policies,
+            policy_version=decision.policy_version,
+            entities_digest=decision.entities_digest,
+            reason="" if decision.allowed else "denied",
             source_address=source,
         )
 

@@ -7,7 +7,7 @@ granted, reports the end.  The session code does not know which lane carries it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -38,6 +38,7 @@ from svc.proxy.sessions.carry import Carried, Once
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gated import GatedCarried, GatedRequest, GatedSession
 from svc.proxy.sessions.granted import (
     Granted,
     PendingSession,
@@ -68,6 +69,10 @@ ASSIGNMENT_CHANGED = "assignment_changed"
 _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
 
+async def _not_recorded(decided: GatedRequest, session_uid: str) -> None:
+    raise Unavailable("this Proxy records no requests", reason="audit_spool_unavailable")
+
+
 @frozen
 class SessionMeters:
     """What sessions move: each told through a callable that knows the series.
@@ -96,6 +101,7 @@ class SessionOpens:
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
+        record: Makes the record of a request durable, given the session's uid.
     """
 
     gate: Gate
@@ -111,6 +117,7 @@ class SessionOpens:
     rates: PersonRates
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
+    record: Callable[[GatedRequest, str], Awaitable[object]] = _not_recorded
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     _live: LiveSessions = field(init=False)
@@ -331,7 +338,7 @@ class SessionOpens:
 
     async def _serve(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> None:
         """Open the lane and carry; Authority is told the end once, whatever it is."""
-        carried = Carried(call, granted.signed, granted.answer)
+        carried = self._carried(call, opening, granted)
         uid, reason = opening.request.session_uid, "failed"
         # From here on each change is looked at for it, so also while its lane is opened.
         self._live.add(uid, self._live_one(opening, granted.grant, carried))
@@ -353,6 +360,33 @@ class SessionOpens:
                 self.reports.left_behind(ended)
             else:
                 self.reports.ended(ended)
+
+    def _carried(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> Carried:
+        """By its kind: joined unread, or through the kind's gate."""
+        kind, request = opening.kind, opening.request
+        if kind.gate is None:
+            return Carried(call, granted.signed, granted.answer)
+        person_id, source = opening.person.id, opening.decision.source_address
+        session = GatedSession(
+            resource=request.resource,
+            decides=lambda action, facts: self.gate.decide_request(
+                opened=request,
+                kind=kind,
+                person_id=person_id,
+                source=source,
+                action=action,
+                facts=facts,
+            ),
+            write=lambda decided: self.record(decided, request.session_uid),
+            entropy=self.gate.entropy,
+        )
+        return GatedCarried(
+            call=call,
+            grant=granted.signed,
+            answer=granted.answer,
+            gate=kind.gate,
+            session=session,
+        )
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)

@@ -1,3 +1,4 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Mapping as _Mapping
@@ -6,20 +7,41 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StreamFrame(_message.Message):
-    __slots__ = ("open", "data", "eof", "moved", "end", "signal")
+    __slots__ = ("open", "data", "eof", "moved", "end", "signal", "edit")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     EOF_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    EDIT_FIELD_NUMBER: _ClassVar[int]
     open: bytes
     data: bytes
     eof: bool
     moved: bool
     end: StreamEnd
     signal: StreamSignal
-    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., signal: _Optional[_Union[StreamSignal, _Mapping]] = ...) -> None: ...
+    edit: StreamEdit
+    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., signal: _Optional[_Union[StreamSignal, _Mapping]] = ..., edit: _Optional[_Union[StreamEdit, _Mapping]] = ...) -> None: ...
+
+class StreamEdit(_message.Message):
+    __slots__ = ("offset", "size", "name", "values")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    size: int
+    name: str
+    values: _containers.ScalarMap[str, str]
+    def __init__(self, offset: _Optional[int] = ..., size: _Optional[int] = ..., name: _Optional[str] = ..., values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StreamEnd(_message.Message):
     __slots__ = ("reason", "decision_id")

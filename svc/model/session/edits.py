@@ -1,0 +1,113 @@
+"""Edits of a gated session's bytes: asked for by its Proxy, made by whoever receives them.
+
+Pure.  A gate reads and does not write (rule R24): it names an edit of the
+kind's closed list and the bytes it is about, and the side of the kind at the
+other end of the stream says what takes their place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from attrs import define, field, frozen
+
+from svc.errors import Malformed
+
+MAX_EDIT_BYTES = 64 * 1024
+"""The longest stretch that one edit is about: it is held until all of it has come."""
+
+MAX_PENDING = 256
+"""Edits of bytes that have not come yet."""
+
+MAX_VALUES = 8
+MAX_VALUE_CHARACTERS = 1024
+
+
+@frozen
+class Edit:
+    """One edit as it travels.
+
+    Attributes:
+        offset: Of the first byte it is about, counted from the stream's first.
+        size: How many bytes.
+        name: One of those the receiver knows.
+        values: What the receiver puts into it.
+    """
+
+    offset: int
+    size: int
+    name: str
+    values: Mapping[str, str] = field(factory=dict)
+
+
+MakeEdit = Callable[[bytes, Mapping[str, str]], bytes]
+"""From the bytes that came and the edit's values to what takes their place."""
+
+
+@define
+class StreamEdits:
+    """The edits of one stream, at whoever receives it.
+
+    Attributes:
+        known: The closed list of this side of the kind.
+    """
+
+    known: Mapping[str, MakeEdit]
+    _at: int = field(default=0, init=False)
+    _announced: int = field(default=0, init=False)
+    _pending: deque[Edit] = field(factory=deque, init=False)
+    _held: bytearray = field(factory=bytearray, init=False)
+
+    def announce(self, edit: Edit) -> None:
+        """Take an edit of bytes that are still to come.
+
+        Raises:
+            Malformed: it is not of the list, too large, or not about what comes next in order.
+        """
+        if edit.name not in self.known:
+            raise Malformed("a gated session was to be edited in a way that this end does not know")
+        if not 0 < edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
+            raise Malformed("an edit of a gated session is too large, or one of too many")
+        if len(edit.values) > MAX_VALUES or any(
+            len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
+        ):
+            raise Malformed("an edit of a gated session brings too much of its own")
+        if edit.offset < max(self._at, self._announced):
+            raise Malformed("an edit of a gated session is about bytes that have passed")
+        self._announced = edit.offset + edit.size
+        self._pending.append(edit)
+
+    def apply(self, data: bytes) -> bytes:
+        """What is to be passed on for *data*, the next bytes of the stream."""
+        if not self._pending:
+            self._at += len(data)
+            return data
+        passed, rest = bytearray(), memoryview(data)
+        while rest:
+            if not self._pending:
+                self._at += len(rest)
+                passed += rest
+                break
+            edit = self._pending[0]
+            before = min(max(0, edit.offset - self._at), len(rest))
+            passed += rest[:before]
+            wanted = edit.size - len(self._held) if self._at + before >= edit.offset else 0
+            mine = rest[before : before + wanted]
+            self._held += mine
+            self._at += before + len(mine)
+            rest = rest[before + len(mine) :]
+            if len(self._held) == edit.size:
+                self._pending.popleft()
+                passed += self.known[edit.name](bytes(self._held), edit.values)
+                self._held.clear()
+        return bytes(passed)
+
+    def end(self) -> None:
+        """Nothing more comes.
+
+        Raises:
+            Malformed: in the midst of bytes that were to be edited.
+        """
+        if self._held or self._pending:
+            raise Malformed("a gated session ended amid bytes that were to be edited")

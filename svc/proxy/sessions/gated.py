@@ -1,0 +1,325 @@
+"""A gated session at the Proxy: two streams, a gate between them, a record of each request.
+
+Invariants: no byte passes that the gate did not name; an allowed request
+passes only once its record is durable; what cannot be decided is denied; each
+direction holds no more than a fixed number of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import Malformed, SvcError
+from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
+from svc.interfaces.kinds import ServeGated
+from svc.interfaces.rpc import IRpcCall
+from svc.lanes.join import RelayedBytes
+from svc.messages.control import AuthorizeAnswer
+from svc.model.audit.events import REQUEST_DECISION
+from svc.model.audit.record import Actor, AuditRecord
+from svc.model.ids import Entropy, event_id, random_id
+from svc.model.policy.access import AccessRequest, ContextValue
+from svc.model.session.edits import MAX_EDIT_BYTES, Edit
+from svc.model.signing import Signed
+from svc.proxy.sessions.carry import Carried
+from svc.rpc.call import MessageEnd
+from svc.rpc.stream import StreamTransport
+
+_log = Logger(namespace="svc_proxy")
+
+MAX_HELD = 256 * 1024
+"""Bytes of one direction that may wait for the gate; no request of a kind is longer."""
+
+
+@implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
+class GatedStream(Protocol):
+    """One direction: reads one call and writes to the other, as the gate says."""
+
+    transport: Any
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.out: StreamTransport | None = None
+        self._held = bytearray()
+        self._ended = False
+        self._lost: Failure | None = None
+        self._is_full = False
+        self._is_paused = False
+        self._waiting: Deferred[None] | None = None
+
+    @property
+    def held(self) -> bytes:
+        """See IGatedStream."""
+        return bytes(self._held)
+
+    async def until(self, mark: bytes, most: int) -> bytes | None:
+        """See IGatedStream."""
+        searched = 0
+        while (at := self._held.find(mark, searched, most)) < 0:
+            if len(self._held) >= most:
+                raise Malformed(f"a request or an answer is longer than {most} bytes")
+            searched = max(0, len(self._held) - len(mark) + 1)
+            if not await self._more():
+                if self._held:
+                    raise Malformed("the stream ended amid a request or an answer")
+                return None
+        return bytes(self._held[: at + len(mark)])
+
+    async def pass_on(self, size: int) -> None:
+        """See IGatedStream."""
+        while size:
+            if not self._held and not await self._more():
+                raise Malformed("the stream ended amid a request or an answer")
+            piece = bytes(self._held[:size])
+            self._write(piece)
+            size -= len(piece)
+
+    def edit(self, size: int, name: str, values: Mapping[str, str]) -> None:
+        """See IGatedStream."""
+        if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
+            raise ValueError("an edit is about bytes that are held")
+        assert self.out is not None
+        self.out.edit(Edit(offset=self.passed, size=size, name=name, values=dict(values)))
+        self._write(bytes(self._held[:size]))
+
+    def close(self) -> None:
+        """Say to the other side that nothing more comes."""
+        if self.out is not None:
+            self.out.loseWriteConnection()
+
+    # -- from the transport
+
+    def dataReceived(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) >= MAX_HELD:
+            self._is_full = True
+            self._pace()
+        self._wake()
+
+    def readConnectionLost(self) -> None:
+        """The peer writes no more."""
+        self._ended = True
+        self._wake()
+
+    def writeConnectionLost(self) -> None:
+        """We write no more."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The call is over."""
+        self._ended = True
+        self._lost = reason
+        self._wake()
+
+    # -- as the producer of the other side
+
+    def pauseProducing(self) -> None:
+        self._is_paused = True
+        self._pace()
+
+    def resumeProducing(self) -> None:
+        self._is_paused = False
+        self._pace()
+
+    def stopProducing(self) -> None:
+        """The other side is gone; its own transport tells."""
+
+    def _pace(self) -> None:
+        if self.transport is None:
+            return
+        if self._is_full or self._is_paused:
+            self.transport.pauseProducing()
+        else:
+            self.transport.resumeProducing()
+
+    def _write(self, data: bytes) -> None:
+        assert self.out is not None
+        del self._held[: len(data)]
+        self.passed += len(data)
+        self.out.write(data)
+        if self._is_full and len(self._held) < MAX_HELD:
+            self._is_full = False
+            self._pace()
+
+    async def _more(self) -> bool:
+        """Wait for bytes; False where none come any more."""
+        if self._ended:
+            return False
+        before = len(self._held)
+        self._waiting = Deferred()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+        return len(self._held) > before or not self._ended
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
+
+
+@frozen
+class GatedRequest:
+    """A request as it was decided, to be recorded.
+
+    Attributes:
+        reason: Why it was denied; empty for what is allowed.
+    """
+
+    request: AccessRequest
+    resource_kind: str
+    decision: str
+    decision_id: str
+    policies: tuple[str, ...]
+    policy_version: int
+    entities_digest: str
+    reason: str
+    source_address: str
+
+
+DecideRequest = Callable[[str, Mapping[str, ContextValue]], GatedRequest]
+"""Of the session's gate: decides one request of it.  Raises SvcError where none is possible."""
+
+
+@implementer(IGatedSession)
+@define(eq=False)
+class GatedSession:
+    """What a gate is given.
+
+    Attributes:
+        decides: Decides by the newest policy, and counts.
+        write: Records durably, or raises SvcError.
+    """
+
+    resource: str
+    decides: DecideRequest
+    write: Callable[[GatedRequest], Awaitable[object]]
+    entropy: Entropy
+    requests: GatedStream = field(factory=GatedStream, init=False)
+    answers: GatedStream = field(factory=GatedStream, init=False)
+
+    async def decide(self, action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
+        """See IGatedSession."""
+        try:
+            decided = self.decides(action, facts)
+            await self.write(decided)
+        except CancelledError:
+            raise
+        except Exception as error:
+            reason = error.reason if isinstance(error, SvcError) else "internal"
+            if not isinstance(error, SvcError):
+                _log.failure("a request could not be decided", resource=self.resource)
+            return RequestVerdict(allowed=False, decision_id=random_id(self.entropy), reason=reason)
+        return RequestVerdict(
+            allowed=decided.decision == "allow",
+            decision_id=decided.decision_id,
+            policies=decided.policies,
+            reason=decided.reason,
+        )
+
+    async def both(self, requests: Awaitable[None], answers: Awaitable[None]) -> None:
+        """See IGatedSession."""
+
+        async def closed(serving: Awaitable[None], stream: GatedStream) -> None:
+            await serving
+            stream.close()
+
+        serving = [
+            Deferred.fromCoroutine(closed(requests, self.requests)),
+            Deferred.fromCoroutine(closed(answers, self.answers)),
+        ]
+        try:
+            await gatherResults(serving, consumeErrors=True)
+        except FirstError as first:
+            first.subFailure.raiseException()
+        finally:
+            for one in serving:
+                one.addErrback(lambda _: None)
+                one.cancel()
+
+
+class GatedCarried(Carried):
+    """A session whose bytes pass through its kind's gate; it never leaves the tunnel."""
+
+    def __init__(
+        self,
+        call: IRpcCall,
+        grant: Signed,
+        answer: AuthorizeAnswer,
+        gate: ServeGated,
+        session: GatedSession,
+    ) -> None:
+        super().__init__(call, grant, answer)
+        self._gate = gate
+        self._session = session
+
+    @property
+    def may_move(self) -> bool:
+        """A gate sees every byte, so there is no other lane."""
+        return False
+
+    async def _join(self, carry: IRpcCall) -> RelayedBytes:
+        session = self._session
+        await self._call.send(self._opened)
+        person = StreamTransport(cast(MessageEnd, self._call))
+        connector = StreamTransport(cast(MessageEnd, carry))
+        session.requests.out, session.answers.out = connector, person
+        connector.registerProducer(session.requests, True)
+        person.registerProducer(session.answers, True)
+        person.start(session.requests)
+        connector.start(session.answers)
+        try:
+            await self._gate(session)
+            for transport in (connector, person):
+                transport.unregisterProducer()
+                transport.loseConnection()
+            for transport in (person, connector):
+                await transport.closed
+        except BaseException:
+            for transport in (person, connector):
+                transport.abortConnection()
+            raise
+        finally:
+            self._count(RelayedBytes(session.requests.passed, session.answers.passed))
+            if connector.told_end is not None:
+                self._last_word.told(connector.told_end)
+        return self._joined
+
+
+def as_record(
+    decided: GatedRequest, origin: str, session_uid: str, now: float, entropy: Entropy
+) -> AuditRecord:
+    """The record of one request, as this Proxy writes it."""
+    request = decided.request
+    details = {"proxy_id": origin}
+    if decided.source_address:
+        details["source_address"] = decided.source_address
+    return AuditRecord(
+        event_id=event_id(now, entropy),
+        time=now,
+        event=REQUEST_DECISION,
+        actor=Actor("person", request.principal.id),
+        origin=origin,
+        session_uid=session_uid,
+        resource_id=request.resource.id,
+        resource_kind=decided.resource_kind,
+        action=request.request_kind,
+        cedar_action=request.action,
+        request=request,
+        decision=decided.decision,
+        decision_id=decided.decision_id,
+        policies=decided.policies,
+        policy_version=decided.policy_version,
+        entities_digest=decided.entities_digest,
+        reason=decided.reason or None,
+        details=details,
+    )

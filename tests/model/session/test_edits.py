@@ -1,0 +1,81 @@
+"""Edits of a gated session's bytes, at whoever receives them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.model.session.edits import (
+    MAX_EDIT_BYTES,
+    MAX_PENDING,
+    MAX_VALUE_CHARACTERS,
+    MAX_VALUES,
+    Edit,
+    StreamEdits,
+)
+
+KNOWN = {"say": lambda came, values: b"<" + values["word"].encode() + b":" + came + b">"}
+
+
+def edit(offset: int, size: int, word: str = "w", name: str = "say") -> Edit:
+    """An edit that shows what it was about."""
+    return Edit(offset=offset, size=size, name=name, values={"word": word})
+
+
+class EditTests(SynchronousTestCase):
+    @given(
+        st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=9)), max_size=12),
+        st.randoms(use_true_random=False),
+    )
+    def test_any_pieces(self, parts: list[tuple[bool, bytes]], random: object) -> None:
+        """However the bytes arrive, each edited stretch is replaced whole and the rest passes."""
+        edits, at, sent, wanted = StreamEdits(KNOWN), 0, b"", b""
+        for is_edited, data in parts:
+            if is_edited:
+                edits.announce(edit(at, len(data)))
+            wanted += b"<w:" + data + b">" if is_edited else data
+            sent += data
+            at += len(data)
+        got = b""
+        while sent:
+            size = random.randint(1, len(sent))  # type: ignore[attr-defined]
+            got += edits.apply(sent[:size])
+            sent = sent[size:]
+        edits.end()
+        self.assertEqual(got, wanted)
+
+    def refused(self, edits: StreamEdits, one: Edit) -> None:
+        self.assertRaises(Malformed, edits.announce, one)
+
+    def test_refused(self) -> None:
+        """An edit of no list, of nothing, of too much, or of what has passed is refused."""
+        edits = StreamEdits(KNOWN)
+        edits.apply(b"passed")
+        for one in (
+            edit(6, 1, name="other"),
+            edit(6, 0),
+            edit(6, MAX_EDIT_BYTES + 1),
+            edit(5, 1),
+            edit(6, 1, "x" * (MAX_VALUE_CHARACTERS + 1)),
+            Edit(6, 1, "say", {str(n): "" for n in range(MAX_VALUES + 1)}),
+        ):
+            self.refused(edits, one)
+        edits.announce(edit(8, 2))
+        self.refused(edits, edit(9, 1))
+
+    def test_bounded(self) -> None:
+        """No more edits wait than a fixed number."""
+        edits = StreamEdits(KNOWN)
+        for at in range(MAX_PENDING):
+            edits.announce(edit(at, 1))
+        self.refused(edits, edit(MAX_PENDING, 1))
+
+    def test_ends_amid(self) -> None:
+        """A stream that ends before all of an edit has come is broken, not cut short."""
+        for came in (b"", b"a"):
+            edits = StreamEdits(KNOWN)
+            edits.announce(edit(0, 2))
+            self.assertEqual(edits.apply(came), b"")
+            self.assertRaises(Malformed, edits.end)

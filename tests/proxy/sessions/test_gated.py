@@ -1,0 +1,203 @@
+"""What a gate is given: streams that hold, and decisions that are recorded or denied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed, SvcError, Unavailable
+from svc.interfaces.gating import IGatedSession, RequestVerdict
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.session.edits import Edit
+from svc.proxy.sessions.gated import MAX_HELD, GatedRequest, GatedSession, GatedStream
+
+ALLOWED = RequestVerdict(allowed=True, decision_id="d" * 32)
+
+
+@define
+class Out:
+    """The other side's transport: what it was given, in order."""
+
+    said: list[object] = field(factory=list)
+
+    def write(self, data: bytes) -> None:
+        self.said.append(data)
+
+    def edit(self, edit: Edit) -> None:
+        self.said.append(edit)
+
+    def loseWriteConnection(self) -> None:
+        self.said.append("end")
+
+
+def streaming() -> tuple[GatedStream, StringTransport, Out]:
+    """A stream, where it reads from, and where it writes to."""
+    stream, transport, out = GatedStream(), StringTransport(), Out()
+    stream.out = out  # type: ignore[assignment]
+    stream.makeConnection(transport)
+    return stream, transport, out
+
+
+class StreamTests(SynchronousTestCase):
+    def of(self, doing: Any) -> list[Any]:
+        """What something has come to so far."""
+        got: list[Any] = []
+        Deferred.fromCoroutine(doing).addBoth(got.append)
+        return got
+
+    def test_nothing_passes_by_itself(self) -> None:
+        """Bytes are held until they are passed on or edited, and each is counted once."""
+        stream, _, out = streaming()
+        line = self.of(stream.until(b"\n", 9))
+        for piece in (b"one", b"\ntw", b"o\nrest"):
+            stream.dataReceived(piece)
+        self.assertEqual((line, out.said), ([b"one\n"], []))
+        self.of(stream.pass_on(4))
+        stream.edit(4, "refuse", {"why": "w"})
+        self.assertEqual(
+            out.said,
+            [b"one\n", Edit(offset=4, size=4, name="refuse", values={"why": "w"}), b"two\n"],
+        )
+        self.assertEqual((stream.held, stream.passed), (b"rest", 8))
+        self.assertRaises(ValueError, stream.edit, 5, "refuse", {})
+
+    def test_what_is_still_to_come_passes_as_it_comes(self) -> None:
+        """A long answer is not held whole."""
+        stream, _, out = streaming()
+        passing = self.of(stream.pass_on(6))
+        stream.dataReceived(b"abc")
+        self.assertEqual((passing, out.said), ([], [b"abc"]))
+        stream.dataReceived(b"defg")
+        self.assertEqual((passing, out.said, stream.held), ([None], [b"abc", b"def"], b"g"))
+
+    def test_too_long(self) -> None:
+        """Without its mark, no more is looked at than the gate allows."""
+        stream, _, _ = streaming()
+        line = self.of(stream.until(b"\n", 4))
+        stream.dataReceived(b"abcd\n")
+        self.assertIsInstance(line[0].value, Malformed)
+
+    def test_the_end(self) -> None:
+        """Between requests it is the end; amid one it is an error, also where bytes were owed."""
+        stream, _, _ = streaming()
+        line = self.of(stream.until(b"\n", 9))
+        stream.readConnectionLost()
+        self.assertEqual(line, [None])
+        self.assertIsInstance(self.of(stream.pass_on(1))[0].value, Malformed)
+        stream, _, _ = streaming()
+        stream.dataReceived(b"half")
+        line = self.of(stream.until(b"\n", 9))
+        stream.readConnectionLost()
+        self.assertIsInstance(line[0].value, Malformed)
+
+    def test_a_slow_gate_holds_the_sender(self) -> None:
+        """Past its limit it is not read, nor while the other side cannot write."""
+        stream, transport, _ = streaming()
+        stream.dataReceived(b"x" * MAX_HELD)
+        self.assertEqual(transport.producerState, "paused")
+        stream.pauseProducing()
+        self.of(stream.pass_on(1))
+        self.assertEqual(transport.producerState, "paused")
+        stream.resumeProducing()
+        self.assertEqual(transport.producerState, "producing")
+
+
+class DecideTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.written: list[GatedRequest] = []
+        self.writing: Any = None
+        self.deciding: Exception | None = None
+        self.word = "allow"
+        self.session = GatedSession(
+            resource="cache", decides=self.decides, write=self.write, entropy=bytes
+        )
+
+    def decides(self, action: str, facts: Any) -> GatedRequest:
+        if self.deciding is not None:
+            raise self.deciding
+        request = AccessRequest(
+            request_kind="db_query",
+            principal=EntityUid("User", "u"),
+            action=action,
+            resource=EntityUid("RedisServer", "cache"),
+            context=facts,
+        )
+        return GatedRequest(
+            request=request,
+            resource_kind="redis",
+            decision=self.word,
+            decision_id="d" * 32,
+            policies=("p",),
+            policy_version=1,
+            entities_digest="",
+            reason="" if self.word == "allow" else "denied",
+            source_address="",
+        )
+
+    async def write(self, decided: GatedRequest) -> None:
+        if self.writing is not None:
+            await self.writing
+        self.written.append(decided)
+
+    def verdict(self) -> list[Any]:
+        got: list[Any] = []
+        Deferred.fromCoroutine(self.session.decide("redisRead", {})).addBoth(got.append)
+        return got
+
+    def test_recorded_first(self) -> None:
+        """The gate hears of a permission once its record is durable."""
+        self.assertTrue(IGatedSession.providedBy(self.session))
+        self.writing = Deferred()
+        got = self.verdict()
+        self.assertEqual(got, [])
+        self.writing.callback(None)
+        self.assertTrue(got[0].allowed)
+        self.assertEqual(len(self.written), 1)
+
+    def test_denied(self) -> None:
+        """A denial is recorded too, and names what decided."""
+        self.word = "deny"
+        (verdict,) = self.verdict()
+        self.assertEqual(
+            (verdict.allowed, verdict.policies, verdict.reason), (False, ("p",), "denied")
+        )
+        self.assertEqual(len(self.written), 1)
+
+    def test_what_cannot_be_decided_or_recorded(self) -> None:
+        """An error while deciding, or a record that is not durable, is a denial with its reason."""
+        self.deciding = Unavailable("no policy", reason="policy_stale")
+        (verdict,) = self.verdict()
+        self.assertEqual((verdict.allowed, verdict.reason), (False, "policy_stale"))
+        self.deciding, self.writing = None, Deferred()
+        got = self.verdict()
+        self.writing.errback(SvcError("full", reason="audit_spool_full"))
+        self.assertEqual((got[0].allowed, got[0].reason), (False, "audit_spool_full"))
+        self.deciding, self.writing = RuntimeError("a bug"), None
+        (verdict,) = self.verdict()
+        self.assertEqual((verdict.allowed, verdict.reason), (False, "internal"))
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_both(self) -> None:
+        """Each direction is closed behind what served it; the first fault ends both."""
+
+        async def done() -> None:
+            pass
+
+        async def fails() -> None:
+            raise Malformed("no")
+
+        async def waits() -> None:
+            await Deferred()
+
+        outs = []
+        for stream in (self.session.requests, self.session.answers):
+            outs.append(Out())
+            stream.out = outs[-1]  # type: ignore[assignment]
+        self.successResultOf(Deferred.fromCoroutine(self.session.both(done(), done())))
+        self.assertEqual([out.said for out in outs], [["end"], ["end"]])
+        serving = Deferred.fromCoroutine(self.session.both(waits(), fails()))
+        self.failureResultOf(serving, Malformed)
