@@ -9,7 +9,7 @@ from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from zope.interface import implementer
 
-from svc.audit.ingest.validate import MAY_WRITE
+from svc.audit.ingest.validate import MAY_WRITE_GATED
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
@@ -40,9 +40,9 @@ from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
 WITH_REQUESTS = {
-    **MAY_WRITE,
-    "proxy": MAY_WRITE["proxy"]
-    | {event.name for event in (REQUEST_DECISION, RECORDING_DELIVERED, ROLE_START, ROLE_STOP)},
+    **MAY_WRITE_GATED,
+    "proxy": MAY_WRITE_GATED["proxy"]
+    | {event.name for event in (RECORDING_DELIVERED, ROLE_START, ROLE_STOP)},
 }
 """With what Proxies write once there are kinds whose requests they decide."""
 

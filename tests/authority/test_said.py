@@ -23,8 +23,8 @@ SINCE, UNTIL = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z"
 class SaidTests(Queue):
     """The texts, numbers and names of a row whose signature is good."""
 
-    def test_what_no_proxy_writes_yet(self) -> None:
-        """A record of a request is forged while no Proxy of this version writes one."""
+    def test_where_no_kind_is_gated(self) -> None:
+        """A record of a request is forged where no kind is enabled whose requests are decided."""
         self.assertIs(self.judged(self.origin.decision()).hold, Hold.FORGED)
         self.assertIsNone(self.judged(self.origin.summary()).hold)
 

@@ -64,14 +64,19 @@ _OWN = frozenset(
 """What an origin says of itself alone."""
 
 MAY_WRITE: Mapping[str, frozenset[str]] = {
-    # What a Proxy of today writes.  A kind that is recorded brings recording.delivered: it comes
-    # in here with what writes it.
-    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY, REQUEST_DECISION)),
+    # A kind that is recorded brings recording.delivered: it comes in here with what writes it.
+    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY)),
     "authority": frozenset(
         event.name for event in (*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
     ),
 }
 """The events of each role that may come through the queue."""
+
+MAY_WRITE_GATED: Mapping[str, frozenset[str]] = {
+    **MAY_WRITE,
+    "proxy": MAY_WRITE["proxy"] | {REQUEST_DECISION.name},
+}
+"""The same where a kind with a gate is enabled: its Proxies record each request."""
 
 _NEEDED = frozenset(
     ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.audit.ingest.validate import MAY_WRITE, MAY_WRITE_GATED
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import DRAIN_SECS, LastDrain, QueueConsumer
@@ -45,6 +46,8 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
         for one in Hold
     }
     keys = OriginKeys(knowledge)
+    is_gated = any(not kind.opaque for kind in p.kinds.by_name.values())
+    may_write = MAY_WRITE_GATED if is_gated else MAY_WRITE
     drains = LastDrain(
         QueueConsumer(
             store=p.store,
@@ -52,6 +55,7 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
             keys=keys,
             now=now,
             held=lambda reason: counters[reason].inc(),
+            may_write=may_write,
         ),
         p.tasks,
     )
@@ -79,7 +83,7 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
     queue = AuditQueue(
         drains=drains,
         watch=watch,
-        desk=QueueAdmin(p.store, p.recorder, now),
+        desk=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
         intake=QueueIntake(
             store=p.store, now=now, covered=covered, arrived=drains.arrived, rates=rates
         ),

@@ -11,7 +11,6 @@ from svc.model.session.edits import (
     MAX_EDIT_BYTES,
     MAX_PENDING,
     MAX_VALUE_CHARACTERS,
-    MAX_VALUES,
     Edit,
     StreamEdits,
 )
@@ -59,7 +58,7 @@ class EditTests(SynchronousTestCase):
             edit(6, MAX_EDIT_BYTES + 1),
             edit(5, 1),
             edit(6, 1, "x" * (MAX_VALUE_CHARACTERS + 1)),
-            Edit(6, 1, "say", {str(n): "" for n in range(MAX_VALUES + 1)}),
+            Edit(offset=6, size=1, name="say", values=dict.fromkeys("012345678", "")),
         ):
             self.refused(edits, one)
         edits.announce(edit(8, 2))
