@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 from threading import Thread
@@ -9,7 +10,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 
@@ -89,4 +91,17 @@ class GatedTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
         self.assertEqual(counted, {"allow": 2, "deny": 1})
+        self.check_cut(gateway, person)
         self.assertIn("verified", gateway.verify())
+
+    def check_cut(self, gateway: Gateway, person: GatewayPerson) -> None:
+        """A session that the policy no longer allows is ended, and its person told why."""
+        with socket.create_connection(person.endpoint("cache"), 20) as client:
+            replies = client.makefile("rb")
+            client.sendall(b"GET a\r\n")
+            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hello\r\n"])
+            gateway.set_policy(POLICY + NO_WRITES.replace("redisWrite", "redisConnect"))
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(replies.read(), b"")
+        ended = until("the cut in the status", lambda: person.status().get("ended"))
+        self.assertEqual(ended[-1]["reason"], "policy_changed")

@@ -278,21 +278,25 @@ class GatedCarried(Carried):
         person.start(session.requests)
         connector.start(session.answers)
         try:
-            await self._gate(session)
+            await self._served(session)
             for transport in (connector, person):
                 transport.unregisterProducer()
                 transport.loseConnection()
             for transport in (person, connector):
                 await transport.closed
-        except BaseException:
-            for transport in (person, connector):
-                transport.abortConnection()
-            raise
         finally:
+            # Where it breaks, neither call is ended here: each ends with the word of the break.
             self._count(RelayedBytes(session.requests.passed, session.answers.passed))
             if connector.told_end is not None:
                 self._last_word.told(connector.told_end)
         return self._joined
+
+    async def _served(self, session: GatedSession) -> None:
+        try:
+            await self._gate(session)
+        except Malformed as fault:
+            _log.warn("a gate ended its session", resource=session.resource, text=fault.text)
+            raise
 
 
 def as_record(
