@@ -11,6 +11,8 @@ FILE_CAP = 300
 TEST_FILE_CAP = 500
 FUNCTION_CAP = 40
 TEST_FUNCTION_CAP = 60
+IMPORT_CAP = 40
+"""Modules of ours that one module imports: beyond them it knows too many features."""
 
 LOOKED_AT: Mapping[str, str] = {
     "svc/authority/admin.py:service": "a table: the method, the action, the function",
@@ -20,15 +22,13 @@ LOOKED_AT: Mapping[str, str] = {
     "svc/authority/sessions/register.py:_keep": "one registration from its start to its end",
     "svc/cli/setup.py:init": "the options of a command, an option a line",
     "svc/compose/authority/ingest.py:audit_queue": "wiring: an argument a line",
-    "svc/compose/authority/role.py": "wiring: an argument a line",
+    "svc/compose/authority/control.py:control_service": "wiring: an argument a line",
     "svc/compose/authority/role.py:_assembled": "wiring: an argument a line",
-    "svc/compose/authority/role.py:_control": "wiring: an argument a line",
-    "svc/compose/authority/role.py:_rooms": "wiring: an argument a line",
     "svc/compose/authority/role.py:make_authority": "wiring: an argument a line",
+    "svc/compose/authority/shared.py:shared_services": "wiring: an argument a line",
     "svc/compose/client.py:_assembled": "wiring: an argument a line",
     "svc/compose/connector.py:services": "wiring: an argument a line",
     "svc/compose/process.py:_assembled": "wiring: an argument a line",
-    "svc/compose/proxy.py": "wiring: an argument a line",
     "svc/compose/proxy.py:make_proxy": "wiring: an argument a line",
     "svc/compose/proxy.py:services": "wiring: an argument a line",
     "svc/config/keys.py": "a catalogue: an entry for each configuration key",
@@ -52,7 +52,7 @@ LOOKED_AT: Mapping[str, str] = {
 
 
 def sizes(source: Source) -> Iterator[Finding]:
-    """Yield files and functions that are over their cap, in lines of code.
+    """Yield files and functions that are over their cap, in lines of code, or import too much.
 
     Blank lines, comments, docstrings and imports do not count.  A function
     inside another counts for itself alone, so that a state machine's one
@@ -63,6 +63,10 @@ def sizes(source: Source) -> Iterator[Finding]:
     cap = TEST_FILE_CAP if tests else FILE_CAP
     if len(code) > cap and source.path not in LOOKED_AT:
         yield Finding(source.path, 1, f"{len(code)} lines of code; a file over {cap} is divided")
+    modules = {name for name in _imported(source) if name.partition(".")[0] == "svc"}
+    if len(modules) > IMPORT_CAP and not tests:
+        text = f"{len(modules)} modules of ours are imported; one over {IMPORT_CAP} is divided"
+        yield Finding(source.path, 1, text)
     cap = TEST_FUNCTION_CAP if tests else FUNCTION_CAP
     for node in functions(source):
         own = code & _span(node)
@@ -71,6 +75,14 @@ def sizes(source: Source) -> Iterator[Finding]:
         if len(own) > cap and f"{source.path}:{node.name}" not in LOOKED_AT:
             text = f"{node.name} has {len(own)} lines of code; a function over {cap} is divided"
             yield source.found(node, text)
+
+
+def _imported(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def _span(node: ast.stmt) -> set[int]:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from attrs import define, field
 from twisted.application.service import Service
-from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.threads import deferToThreadPool
 
-from svc import __version__
-from svc.audit.log.record import Sealer
-from svc.compose.authority.dial import authority_addresses, authority_dial
-from svc.compose.budgets import ProxyRates, proxy_rates
+from svc.compose.budgets import proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.heads import greatest_head
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
     check_identity,
-    freshness,
-    host_endpoint,
     identity_store,
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.spool import SpoolService, make_spooling
+from svc.compose.spool import SpoolService, make_spooling, request_sealer
 from svc.compose.telemetry import (
     anonymous_meter,
     gate_meter,
@@ -37,22 +28,17 @@ from svc.compose.telemetry import (
     session_meters,
     tunnel_meter,
 )
-from svc.config import Address, RoleSettings
-from svc.errors import ConfigError, SvcError, Unavailable
-from svc.interfaces.rpc import IRpcChannel, RpcService
+from svc.compose.uplink import ProxyUplink
+from svc.config import RoleSettings
+from svc.errors import ConfigError, SvcError
+from svc.interfaces.rpc import RpcService
 from svc.lanes.meeting import Meetings
 from svc.messages.control import Departure
-from svc.messages.snapshot import SnapshotFrame
-from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
-from svc.policy.bundle import PolicyBundle, engine_of
-from svc.policy.engine import CompiledPolicy
-from svc.policy.kind_terms import kind_terms
-from svc.policy.vocabulary import vocabulary
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
@@ -64,12 +50,9 @@ from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.shutdown import ProxyShutdown, Work
 from svc.proxy.tunnels.service import TunnelService
-from svc.proxy.uplink.heads import KnownCheckpoints
 from svc.proxy.uplink.link import AuthorityLink
-from svc.proxy.uplink.pool import AuthorityPool
-from svc.proxy.uplink.probe import PoolProbes
 from svc.proxy.uplink.reports import Reports
-from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
+from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
 from svc.ratelimit.source import AddressBudget
 from svc.runtime.context import Runtime
@@ -83,7 +66,6 @@ from svc.runtime.services import (
 from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.routes import RouteTable
-from svc.tunnel.times import dial_secs
 
 IDENTITY = "identity"
 LISTENER = "public listener"
@@ -184,19 +166,29 @@ class ProxyAssembly:
 
     parts: ProxyParts
     stopping: ProxyShutdown
-    _pool: AuthorityPool[Address] = field(init=False)
-
-    @_pool.default
-    def _configured(self) -> AuthorityPool[Address]:
-        moved = self.parts.metrics.counter("svc_authority_pool_moves_total").inc
-        return AuthorityPool(authority_addresses(self.parts.settings), moved)
 
     def services(self, identity: TransportIdentity) -> list[Service]:
         """Everything, in the order of its start."""
         p, clock, now = self.parts, self.parts.runtime.reactor, self.parts.runtime.now
-        holder, heads = self._kept(identity)
-        link, probes = self._link(identity, holder, heads)
-        spooling = self._spooling(identity, link)
+        uplink = ProxyUplink(
+            runtime=p.runtime,
+            settings=p.settings,
+            state=p.state,
+            metrics=p.metrics,
+            identity=identity,
+        )
+        holder, heads = uplink.kept()
+        link, probes = uplink.link(holder, heads)
+        spooling = make_spooling(
+            runtime=p.runtime,
+            settings=p.settings,
+            state=p.state,
+            identities=p.identities,
+            origin=identity.principal.id,
+            channel=link.channel,
+            tasks=p.tasks,
+            sealer=request_sealer(p.runtime, p.kinds),
+        )
         reports = spooling.reports = self._reports(link, spooling, spooling.check_of(heads, holder))
         listings_changed: list[Callable[[], object]] = []
         routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
@@ -256,7 +248,7 @@ class ProxyAssembly:
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(
             lanes=lambda: link.lanes,
-            endpoint=lambda port: self._authority_port(link, port),
+            endpoint=lambda port: uplink.authority_port(link, port),
             verifier=identity.verifier,
             meters=lane_meters(p.metrics),
             clock=clock,
@@ -277,9 +269,15 @@ class ProxyAssembly:
         for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
             link.on_connected(told)
         self._begun(link, holder, reports)
-        reach = self._renewal_reach(link)
+        reach = uplink.renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
-        refused = self._refused(identity, rates, spooling)
+        refused = RefusalSummaries(
+            tally=rates.tally,
+            sink=spooling.spool,
+            origin=identity.principal.id,
+            now=now,
+            entropy=p.runtime.entropy,
+        )
         self.stopping.work = Work(
             health=health,
             routes=routes,
@@ -303,34 +301,6 @@ class ProxyAssembly:
         p = self.parts
         p.ready.met(IDENTITY)
         p.lacking.watch(link, holder, reports, p.metrics)
-
-    def _spooling(self, identity: TransportIdentity, link: AuthorityLink) -> SpoolService:
-        p = self.parts
-        origin = identity.principal.id
-        terms = [kind_terms(kind.terms) for kind in p.kinds.by_name.values()]
-        facts = {fact.name: fact for fact in vocabulary(*terms).terms.facts}
-        return make_spooling(
-            runtime=p.runtime,
-            settings=p.settings,
-            state=p.state,
-            identities=p.identities,
-            origin=origin,
-            channel=link.channel,
-            tasks=p.tasks,
-            sealer=Sealer(p.runtime.entropy, facts),
-        )
-
-    def _refused(
-        self, identity: TransportIdentity, rates: ProxyRates, spooling: SpoolService
-    ) -> RefusalSummaries:
-        now, entropy = self.parts.runtime.now, self.parts.runtime.entropy
-        return RefusalSummaries(
-            tally=rates.tally,
-            sink=spooling.spool,
-            origin=identity.principal.id,
-            now=now,
-            entropy=entropy,
-        )
 
     def _anonymous(self) -> AnonymousCalls:
         limits = self.parts.settings.limits
@@ -370,70 +340,6 @@ class ProxyAssembly:
             writable=check,
         )
 
-    def _holder(self, identity: TransportIdentity) -> SnapshotHolder:
-        runtime = self.parts.runtime
-
-        async def compiled(bundle: PolicyBundle, engine: CompiledPolicy | None) -> CompiledPolicy:
-            def make() -> CompiledPolicy:
-                if engine is not None and engine.version == bundle.policy_version:
-                    return engine.with_entities(bundle.entities, bundle.entity_revision)
-                return engine_of(bundle)
-
-            pool = runtime.reactor.getThreadPool()
-            return await deferToThreadPool(runtime.reactor, pool, make)
-
-        directory = self.parts.state / "snapshot"
-        directory.mkdir(mode=0o700, exist_ok=True)
-        holder = SnapshotHolder(
-            cluster=self.parts.settings.cluster,
-            verifier=identity.verifier,
-            clock=runtime.reactor,
-            now=runtime.now,
-            floor_file=FloorFile(directory / "floor.json"),
-            compile=compiled,
-        )
-        holder.load()
-        return holder
-
-    def _kept(self, identity: TransportIdentity) -> tuple[SnapshotHolder, KnownCheckpoints]:
-        """What Authority tells and this Proxy keeps over restarts."""
-        p, holder = self.parts, self._holder(identity)
-        path, root = p.state / "snapshot" / "audit-head", identity.verifier.root
-        greatest = greatest_head(p.runtime.reactor, path, root, p.settings.cluster)
-        greatest.load()
-        return holder, KnownCheckpoints(greatest, p.runtime.reactor, holder.restored)
-
-    def _link(
-        self, identity: TransportIdentity, holder: SnapshotHolder, heads: KnownCheckpoints
-    ) -> tuple[AuthorityLink, PoolProbes]:
-        runtime, settings = self.parts.runtime, self.parts.settings
-        dial_authority = authority_dial(runtime, settings, identity)
-        addresses, pool = authority_addresses(settings), self._pool
-
-        async def to_authority() -> IRpcChannel:
-            return await dial_authority(pool.current)
-
-        async def take(frame: SnapshotFrame) -> None:
-            # First the heads: where an older store was put back, older policies come after them.
-            await heads.take(frame.heads)
-            await holder.take(frame)
-
-        link = AuthorityLink(
-            clock=runtime.reactor,
-            dial=to_authority if addresses else None,
-            take=take,
-            have=lambda: holder.digest,
-            claims=tuple,
-            jitter=runtime.jitter,
-            version=__version__,
-            instance_id=random_id(runtime.entropy),
-            fresh=freshness(runtime, identity, Role.AUTHORITY),
-            dial_secs=dial_secs(settings.limits.handshake_secs),
-            pool=pool,
-            head=lambda: heads.line,
-        )
-        return link, PoolProbes(runtime.reactor, dial_authority, link)
-
     def _routes(
         self,
         reports: Reports,
@@ -455,19 +361,6 @@ class ProxyAssembly:
                 each()
 
         return told
-
-    def _authority_port(self, link: AuthorityLink, port: int) -> IStreamClientEndpoint:
-        return host_endpoint(self.parts.runtime, link.member.host, port)
-
-    def _renewal_reach(self, link: AuthorityLink) -> Callable[[], Awaitable[Any]]:
-        async def reach() -> IStreamClientEndpoint:
-            if link.lanes is None or not link.lanes.renewal_port:
-                raise Unavailable(
-                    "no Authority is serving renewals", reason="authority_unreachable"
-                )
-            return self._authority_port(link, link.lanes.renewal_port)
-
-        return reach
 
     def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
         p = self.parts

@@ -16,10 +16,13 @@ from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import MEND_SECS, Spool
 from svc.compose.degraded import SPOOL as CONDITION
+from svc.compose.drop_ins import Kinds
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.pki.identity_store import IdentityStore
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
 from svc.proxy.uplink.heads import KnownCheckpoints
@@ -111,6 +114,12 @@ class SpoolService(AsyncService):
                 ends=self.journal.not_durable,
                 reason=e.reason,
             )
+
+
+def request_sealer(runtime: Runtime, kinds: Kinds) -> Sealer:
+    """Hides what is personal in records of requests, by what the kinds say of their facts."""
+    terms = [kind_terms(kind.terms) for kind in kinds.by_name.values()]
+    return Sealer(runtime.entropy, {fact.name: fact for fact in vocabulary(*terms).terms.facts})
 
 
 def make_spooling(

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from contrib.lint.classes import class_names, docstrings, positional
 from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
 from contrib.lint.imports import imports
-from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, LOOKED_AT, sizes
+from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, IMPORT_CAP, LOOKED_AT, sizes
 from contrib.lint.source import Finding, Source
 from contrib.lint.words import words
 
@@ -46,6 +46,12 @@ class SizeTests(LintCase):
         body = "    x = 1\n"
         self.assert_clean(sizes, "def f():\n" + body * (FUNCTION_CAP - 1))
         self.assert_found(sizes, "def f():\n" + body * FUNCTION_CAP)
+
+    def test_import_cap(self) -> None:
+        """As many modules of ours as the cap pass, wherever they are imported; others are free."""
+        ours = "".join(f"from svc.a{n} import b, c\n" for n in range(IMPORT_CAP))
+        self.assert_clean(sizes, ours + "from svc.a1 import d\nimport os, attrs\n")
+        self.assert_found(sizes, ours + "def f():\n    import svc.more\n")
 
     def test_lines_of_code(self) -> None:
         """Blank lines, comments, docstrings and imports do not count."""

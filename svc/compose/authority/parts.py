@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from attrs import define, evolve
+from twisted.internet.threads import deferToThreadPool
 
 from svc.audit.state.anchor import StateKeeper
 from svc.authority.ha.lease import Leadership
+from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.guarded_store import LogGuardedStore
 from svc.authority.state.recorder import Recorder
 from svc.compose.authority.store import OpenedStore
@@ -168,3 +171,14 @@ def own_identity(
         if not identity.expired:
             return identity
     return enroll_authority(desk, store, runtime.now)
+
+
+def engine_of(policy: PolicyInForce) -> Callable[[], Any]:
+    """Gives the engine of the policy that is in force at the time."""
+    return lambda: policy.engine
+
+
+def in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[object]]:
+    """Runs what blocks in a thread of the reactor's pool."""
+    pool = runtime.reactor.getThreadPool
+    return lambda call: deferToThreadPool(runtime.reactor, pool(), call)

@@ -1,0 +1,64 @@
+"""What an Authority's operators ask: members, the catalog, policies, the audit queue."""
+
+from __future__ import annotations
+
+from svc.authority.admin import AdminService
+from svc.authority.control import ControlService
+from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.members import MemberAdmin
+from svc.compose.authority.ingest import AuditQueue
+from svc.compose.authority.lifecycle import (
+    AuthorityRole,
+    status_of,
+)
+from svc.compose.authority.parts import (
+    Parts,
+)
+from svc.compose.authority.shared import SharedServices
+from svc.proto.gate.v1 import admin_pb2
+
+
+def admin_service(
+    p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
+) -> AdminService:
+    """Wire it."""
+    members = MemberAdmin(
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        store=p.store,
+        recorder=p.recorder,
+        now=p.runtime.now,
+        entropy=p.runtime.entropy,
+        ca_pin=p.keys.ca_pin,
+        token_secs=p.settings.identity.join_token_secs,
+        proxy_revoked=rooms.ends.revoked,
+    )
+    catalog = CatalogAdmin(
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        kinds=p.kinds.by_name,
+        store=p.store,
+        recorder=p.recorder,
+        now=p.runtime.now,
+    )
+
+    async def status() -> admin_pb2.StatusResponse:
+        return await status_of(
+            p,
+            rooms.knowledge,
+            rooms.policy,
+            rooms.registrations,
+            control,
+            role,
+            rooms.unsigned,
+            queue.watch.counts,
+        )
+
+    return AdminService(
+        operators=rooms.operators,
+        members=members,
+        catalog=catalog,
+        policies=rooms.policies,
+        outbox=queue.desk,
+        status=status,
+    )

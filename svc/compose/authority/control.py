@@ -1,0 +1,102 @@
+"""What an Authority's Proxies ask: sessions, registrations, explanations."""
+
+from __future__ import annotations
+
+from svc.authority.control import ControlService
+from svc.authority.sessions.explain import Explainer
+from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.register import RegistrationIntake
+from svc.authority.state.write_probe import StoreWrites
+from svc.compose.authority.checkpoints import CheckpointWiring
+from svc.compose.authority.ingest import AuditQueue
+from svc.compose.authority.listeners import lanes_of
+from svc.compose.authority.parts import (
+    Parts,
+    engine_of,
+)
+from svc.compose.authority.shared import SharedServices
+from svc.compose.listeners.rpc import RpcListener
+from svc.compose.telemetry import decisions_meter
+from svc.model.signing import Purpose
+
+
+def control_service(
+    p: Parts,
+    rooms: SharedServices,
+    listeners: dict[str, RpcListener],
+    queue: AuditQueue,
+    heads: CheckpointWiring,
+    writes: StoreWrites,
+) -> ControlService:
+    """Wire it."""
+    clock, now, entropy = p.runtime.reactor, p.runtime.now, p.runtime.entropy
+    cluster, verifier, kinds = p.settings.cluster, p.identity.verifier, p.kinds.by_name
+    engine = engine_of(rooms.policy)
+
+    def may_grant() -> None:
+        writes.require_room()
+        heads.writer.require_signing()
+
+    issuance = Issuance(
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        engine=engine,
+        registrations=rooms.registrations,
+        kinds=kinds,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=verifier,
+        sign_grant=p.keys.signer(Purpose.GRANT),
+        clock=clock,
+        now=now,
+        entropy=entropy,
+        told=decisions_meter(p.metrics),
+        rates=rooms.rates,
+        refusals=rooms.refusals,
+        note=p.runtime.traces.note,
+        may_grant=may_grant,
+        ended=rooms.ends.reported,
+    )
+    intake = RegistrationIntake(
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        registrations=rooms.registrations,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=verifier,
+        clock=clock,
+        now=now,
+        entropy=entropy,
+        lease_secs=int(p.settings.tunnel.lease_secs),
+        tasks=p.tasks,
+        rates=rooms.rates,
+        refusals=rooms.refusals,
+    )
+    explainer = Explainer(
+        cluster=cluster,
+        knowledge=rooms.knowledge,
+        engine=engine,
+        kinds=kinds,
+        store=p.store,
+        verifier=verifier,
+        now=now,
+    )
+
+    async def seen(node_id: str, version: str) -> None:
+        await p.store.run("node seen", lambda tx: tx.nodes.seen(node_id, now(), version))
+
+    return ControlService(
+        knowledge=rooms.knowledge,
+        verifier=verifier,
+        issuance=issuance,
+        intake=intake,
+        ends=rooms.ends,
+        snapshots=rooms.publisher,
+        explainer=explainer,
+        lanes=lambda: lanes_of(p, listeners),
+        clock=clock,
+        seen=seen,
+        rates=rooms.rates,
+        spooled=queue.intake,
+        heads=heads.told,
+    )

@@ -1,0 +1,147 @@
+"""What several services of an Authority share: the state, the policy in force, who may ask."""
+
+from __future__ import annotations
+
+import os
+
+from attrs import define
+
+from svc.authority.enroll.bootstrap import Enrollment
+from svc.authority.enroll.issuers import IssuerRotation
+from svc.authority.enroll.renew import NodeRenewal
+from svc.authority.limits import AskRates
+from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.publish import PolicyPublisher
+from svc.authority.policy.reload import ChangeFollower
+from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.operators import Operators
+from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.end import SessionEnds
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.unsigned import UnsignedRows
+from svc.compose.authority.lifecycle import (
+    issuers_in_force,
+)
+from svc.compose.authority.parts import (
+    Parts,
+    engine_of,
+    in_thread,
+)
+from svc.compose.budgets import authority_rates
+from svc.model.signing import Purpose
+from svc.policy.guard import PolicyGuard
+
+
+@define
+class SharedServices:
+    """What several services of an Authority share."""
+
+    knowledge: ClusterStateCache
+    registrations: Registrations
+    publisher: SnapshotPublisher
+    policy: PolicyInForce
+    operators: Operators
+    policies: PolicyAdmin
+    ends: SessionEnds
+    enrollment: Enrollment
+    renewals: NodeRenewal
+    rates: AskRates
+    refusals: RefusalRecords
+    unsigned: UnsignedRows
+    issuers: IssuerRotation
+
+
+def shared_services(p: Parts) -> SharedServices:
+    """Wire it."""
+    clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
+    knowledge = ClusterStateCache(
+        store=p.store, ledger=p.recorder.ledger, now=now, advanced=p.keeper.advanced
+    )
+    registrations = Registrations()
+    publisher = SnapshotPublisher(
+        cluster=cluster,
+        sign=p.keys.signer(Purpose.SNAPSHOT),
+        now=now,
+        valid_secs=int(p.settings.snapshot.valid_secs),
+        epoch=p.leadership.epoch,
+    )
+    applied = p.metrics.gauge("svc_policy_version_applied")
+    publishing = PolicyPublisher(
+        cluster=cluster, publisher=publisher, in_thread=in_thread(p.runtime), applied=applied.set
+    )
+    guard = PolicyGuard(clock)
+    policy = PolicyInForce(
+        cluster=cluster,
+        vocabulary=p.words,
+        kinds=p.kinds.by_name,
+        guard=lambda text: guard.check(text, p.words),
+        in_thread=in_thread(p.runtime),
+        in_force=publishing.policy_changed,
+    )
+    knowledge.on_change(publishing.facts_changed)
+    knowledge.on_change(registrations.follow)
+    knowledge.on_change(ChangeFollower(policy, knowledge, p.tasks).changed)
+    operators = Operators(
+        cluster=cluster,
+        own_uid=os.geteuid(),
+        engine=engine_of(policy),
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+    )
+    policies = PolicyAdmin(
+        knowledge=knowledge,
+        in_force=policy,
+        operators=operators,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+    )
+    ends = SessionEnds(
+        store=p.store,
+        recorder=p.recorder,
+        clock=clock,
+        now=now,
+        tasks=p.tasks,
+        reclaim_secs=p.settings.session.reclaim_secs,
+    )
+    rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
+    renewals = NodeRenewal(
+        desk=p.desk,
+        knowledge=knowledge,
+        verifier=p.identity.verifier,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+        revoked=lambda node_id: registrations.evict(node_id, "cloned_node"),
+        renewals=rates.renewals,
+    )
+    refusals = RefusalRecords(
+        store=p.store, recorder=p.recorder, clock=clock, now=now, tally=rates.refusals.tally
+    )
+    enrollment = Enrollment(
+        desk=p.desk,
+        knowledge=knowledge,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+        clock=clock,
+        refusals=refusals,
+    )
+    return SharedServices(
+        knowledge=knowledge,
+        registrations=registrations,
+        publisher=publisher,
+        policy=policy,
+        operators=operators,
+        policies=policies,
+        ends=ends,
+        enrollment=enrollment,
+        renewals=renewals,
+        rates=rates,
+        refusals=refusals,
+        unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
+        issuers=issuers_in_force(p, knowledge),
+    )

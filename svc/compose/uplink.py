@@ -1,0 +1,134 @@
+"""The way of a Proxy to Authority: whom it dials, what it takes from there and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.threads import deferToThreadPool
+
+from svc import __version__
+from svc.compose.authority.dial import authority_addresses, authority_dial
+from svc.compose.heads import greatest_head
+from svc.compose.node import (
+    freshness,
+    host_endpoint,
+)
+from svc.config import Address, RoleSettings
+from svc.errors import Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.snapshot import SnapshotFrame
+from svc.model.ids import random_id
+from svc.model.principal import Role
+from svc.pki.identity import TransportIdentity
+from svc.policy.bundle import PolicyBundle, engine_of
+from svc.policy.engine import CompiledPolicy
+from svc.proxy.uplink.heads import KnownCheckpoints
+from svc.proxy.uplink.link import AuthorityLink
+from svc.proxy.uplink.pool import AuthorityPool
+from svc.proxy.uplink.probe import PoolProbes
+from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
+from svc.runtime.context import Runtime
+from svc.runtime.state_directory import StateDirectory
+from svc.telemetry.metrics import Metrics
+from svc.tunnel.times import dial_secs
+
+
+@define
+class ProxyUplink:
+    """A Proxy's way to Authority, and what it keeps of what it is told there."""
+
+    runtime: Runtime
+    settings: RoleSettings
+    state: StateDirectory
+    metrics: Metrics
+    identity: TransportIdentity
+    _pool: AuthorityPool[Address] = field(init=False)
+
+    @_pool.default
+    def _configured(self) -> AuthorityPool[Address]:
+        moved = self.metrics.counter("svc_authority_pool_moves_total").inc
+        return AuthorityPool(authority_addresses(self.settings), moved)
+
+    def _holder(self) -> SnapshotHolder:
+        runtime = self.runtime
+
+        async def compiled(bundle: PolicyBundle, engine: CompiledPolicy | None) -> CompiledPolicy:
+            def make() -> CompiledPolicy:
+                if engine is not None and engine.version == bundle.policy_version:
+                    return engine.with_entities(bundle.entities, bundle.entity_revision)
+                return engine_of(bundle)
+
+            pool = runtime.reactor.getThreadPool()
+            return await deferToThreadPool(runtime.reactor, pool, make)
+
+        directory = self.state / "snapshot"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        holder = SnapshotHolder(
+            cluster=self.settings.cluster,
+            verifier=self.identity.verifier,
+            clock=runtime.reactor,
+            now=runtime.now,
+            floor_file=FloorFile(directory / "floor.json"),
+            compile=compiled,
+        )
+        holder.load()
+        return holder
+
+    def kept(self) -> tuple[SnapshotHolder, KnownCheckpoints]:
+        """What Authority tells and this Proxy keeps over restarts."""
+        holder = self._holder()
+        path, root = self.state / "snapshot" / "audit-head", self.identity.verifier.root
+        greatest = greatest_head(self.runtime.reactor, path, root, self.settings.cluster)
+        greatest.load()
+        return holder, KnownCheckpoints(greatest, self.runtime.reactor, holder.restored)
+
+    def link(
+        self, holder: SnapshotHolder, heads: KnownCheckpoints
+    ) -> tuple[AuthorityLink, PoolProbes]:
+        """The connection to the Authority in use, and the questions to the others."""
+        runtime, settings = self.runtime, self.settings
+        dial_authority = authority_dial(runtime, settings, self.identity)
+        addresses, pool = authority_addresses(settings), self._pool
+
+        async def to_authority() -> IRpcChannel:
+            return await dial_authority(pool.current)
+
+        async def take(frame: SnapshotFrame) -> None:
+            # First the heads: where an older store was put back, older policies come after them.
+            await heads.take(frame.heads)
+            await holder.take(frame)
+
+        link = AuthorityLink(
+            clock=runtime.reactor,
+            dial=to_authority if addresses else None,
+            take=take,
+            have=lambda: holder.digest,
+            claims=tuple,
+            jitter=runtime.jitter,
+            version=__version__,
+            instance_id=random_id(runtime.entropy),
+            fresh=freshness(runtime, self.identity, Role.AUTHORITY),
+            dial_secs=dial_secs(settings.limits.handshake_secs),
+            pool=pool,
+            head=lambda: heads.line,
+        )
+        return link, PoolProbes(runtime.reactor, dial_authority, link)
+
+    def authority_port(self, link: AuthorityLink, port: int) -> IStreamClientEndpoint:
+        """A port of the Authority in use."""
+        return host_endpoint(self.runtime, link.member.host, port)
+
+    def renewal_reach(self, link: AuthorityLink) -> Callable[[], Awaitable[Any]]:
+        """How the renewal lane is reached; raises while no Authority serves it."""
+
+        async def reach() -> IStreamClientEndpoint:
+            if link.lanes is None or not link.lanes.renewal_port:
+                raise Unavailable(
+                    "no Authority is serving renewals", reason="authority_unreachable"
+                )
+            return self.authority_port(link, link.lanes.renewal_port)
+
+        return reach
