@@ -28,7 +28,7 @@ from tests.authority.spools import FACTS, WITH_REQUESTS, Leader, Origin, Reading
 from tests.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
-UNSIGNED, UNKNOWN, FORGED, REPLAYED = (one.value for one in Hold)
+UNSIGNED, UNKNOWN, FORGED, REPLAYED = "unsigned", "unknown_key", "forged", "replayed"
 
 
 class Queue(SynchronousTestCase):

@@ -159,7 +159,6 @@ class FullQueue(SynchronousTestCase):
             connection.execute(statement)
 
     @in_long_form
-    @proves("G-HA-03")
     def test_two_authorities(self) -> None:
         """The leader is killed while it drains; the one that stood by goes on with the rest."""
         gateway = init_gateway(numbers={"store_lease_secs": LEASE_SECS})
