@@ -135,8 +135,9 @@ class ControlService:
             # First of all: who is behind what this Proxy keeps writes nothing any more.
             await self.heads.hear(head)
         abandoned = 0
-        if proxy.id not in self._present or self._instances.get(proxy.id) != instance:
-            abandoned = await self.ends.claimed(proxy.id, claimed)
+        is_known = self._instances.get(proxy.id) == instance
+        if proxy.id not in self._present or not is_known:
+            abandoned = await self.ends.claimed(proxy.id, claimed, is_known=is_known)
         # Else a process that is here greets over another connection: what it opens
         # meanwhile on the older one is in no claim, and it lost nothing.
         self._instances[proxy.id] = instance

@@ -328,7 +328,19 @@ class ControlTests(SynchronousTestCase):
         self.hello("s1")
         open_, gone = SessionState.OPEN, SessionState.ABANDONED
         self.assertEqual(self.states(), {"s1": open_, "s2": gone, "s3": open_})
-        self.assertEqual(self.house.records("session.abandoned")[0]["reason"], "not_claimed")
+        self.assertEqual(self.house.records("session.abandoned")[0]["reason"], "proxy_gone")
+
+    def test_unclaimed_by_the_same_process(self) -> None:
+        """What a process that was known before does not claim was not lost with a process."""
+        self.hello()
+        self.open("s1")
+        self.hello()
+        (record,) = self.house.records("session.abandoned")
+        self.assertEqual(record["reason"], "not_claimed")
+        self.open("s2")
+        _, done = self.call("Hello", hello_message("0.11.0", "another", ()))
+        self.successResultOf(done)
+        self.assertEqual(self.house.records("session.abandoned")[1]["reason"], "proxy_gone")
 
     def test_greeting_is_a_report(self) -> None:
         """A Proxy that greets is in the registry as seen now, with its version."""

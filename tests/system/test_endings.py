@@ -178,7 +178,6 @@ class EndingTests(SynchronousTestCase):
         reason: str,
         end: Callable[[], object],
         mend: Callable[[], object] = lambda: None,
-        recorded: str = "",
     ) -> None:
         """Cut a session of each way by *end*, as often as is wanted, and compare what is told."""
         told: list[tuple[str, str, str]] = []
@@ -186,7 +185,7 @@ class EndingTests(SynchronousTestCase):
             cuts = self.cuts(person, end)
             mend()
             told += [(way, cut.reason, self.why(cut.decision_id)) for way, cut in cuts.items()]
-        expected = [(way, reason, recorded or reason) for way in WAYS] * TIMES
+        expected = [(way, reason, reason) for way in WAYS] * TIMES
         self.assertEqual(told, expected)
 
     def cuts(self, person: GatewayPerson, end: Callable[[], object]) -> dict[str, Cut]:
@@ -313,7 +312,6 @@ class EndingTests(SynchronousTestCase):
             "proxy_gone",
             lambda: self.gateway.child(PROXY).kill(),
             lambda: self.again(PROXY),
-            recorded="not_claimed",
         )
 
     def test_revoked_proxy(self) -> None:

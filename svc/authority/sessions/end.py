@@ -18,7 +18,7 @@ from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import CountedEnd, Departure
 from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
-from svc.model.session.ending import PROXY_GONE, PROXY_REVOKED
+from svc.model.session.ending import NOT_CLAIMED, PROXY_GONE, PROXY_REVOKED
 from svc.model.session.session import (
     DIRECT,
     IN_TUNNEL,
@@ -99,10 +99,18 @@ class SessionEnds:
             [counted.get(uid) or CountedEnd(uid, reason) for uid in departure.session_uids],
         )
 
-    async def claimed(self, proxy_id: str, uids: Iterable[str]) -> int:
-        """A Proxy says which sessions it still carries; the rest of its own are abandoned."""
+    async def claimed(self, proxy_id: str, uids: Iterable[str], *, is_known: bool = False) -> int:
+        """A Proxy says which sessions it still carries; the rest of its own are abandoned.
+
+        Args:
+            proxy_id: The Proxy's.
+            uids: What it claims.
+            is_known: It is the process that was heard before.  The sessions of any other
+                are lost with that, which is what their persons were told.
+        """
         self._stop_waiting(proxy_id)
-        count = await self._abandon(proxy_id, frozenset(uids), "not_claimed")
+        reason = NOT_CLAIMED if is_known else PROXY_GONE
+        count = await self._abandon(proxy_id, frozenset(uids), reason)
         # What it had open before we first heard of it may have moved without our knowing.
         self._heard.add(proxy_id)
         return count

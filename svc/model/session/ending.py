@@ -24,6 +24,7 @@ DRAINING = "draining"
 CONNECTOR_STOPPING = "connector_stopping"
 PROXY_REVOKED = "proxy_revoked"
 PROXY_GONE = "proxy_gone"
+NOT_CLAIMED = "not_claimed"
 NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
 
@@ -49,7 +50,7 @@ ENDINGS = MappingProxyType(
         "tunnel_superseded": "another process of the Connector took its place",
         "tunnel_lease_expired": "the Connector did not renew its registration",
         PROXY_GONE: "the Proxy was lost",
-        "not_claimed": "the Proxy was restarted without it",
+        NOT_CLAIMED: "the Proxy came back without it",
         NOT_OPENED: "it was granted and never opened",
         "failed": "the Proxy failed while it was open",
         "departed": "its Connector had left before it was opened",
