@@ -95,6 +95,20 @@ class DrainTests(Queue):
         self.assertEqual([one["reason"] for one in told], wanted)
         self.assertEqual({one["first_n"] for one in told}, {2, 3})
 
+    @proves("G-OPEN-13")
+    def test_first_fault(self) -> None:
+        """Of several things wrong with a row the first that is looked for is the reason."""
+        rows = self.rows(2)
+        self.leader.inject(*rows)
+        self.leader.drain()
+        self.leader.inject(
+            evolve(rows[1], signature=b"", key_id="0" * 64),
+            evolve(rows[1], signature=rows[1].signature[::-1], key_id="0" * 64),
+            evolve(rows[1], signature=rows[1].signature[::-1]),
+        )
+        self.leader.drain()
+        self.assertEqual(self.leader.held, [UNSIGNED, UNKNOWN, FORGED])
+
     def test_stopped(self) -> None:
         """A leader that stops while it writes a row leaves it in the queue, and holds nothing."""
         self.leader.inject(self.origin.first)

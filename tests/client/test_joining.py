@@ -331,7 +331,7 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(asked.audit_public_key, audit)
         verify_audit_key(audit, asked.csr, asked.audit_proof)
 
-    @proves("G-OPEN-08")
+    @proves("G-OPEN-08", "G-IDN-01")
     def test_steps(self) -> None:
         """A node makes its key, shows only the public half, and keeps the private one to itself."""
         self.join()

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.compose.telemetry import Exposure, identity_meters, tunnel_meter
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
-from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
+from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.model.signing import Purpose
 from svc.pki.identity import check_material
 from svc.pki.root import new_key
@@ -50,6 +50,20 @@ class TunnelTests(SynchronousTestCase):
         registered = values['svc_connector_tunnels_total{outcome="registered"}']
         active = values["svc_active_connector_tunnels"]
         self.assertEqual(sum(ended.values()), float(registered) - float(active))
+
+    @proves("G-MET-19")
+    def test_duration(self) -> None:
+        """A tunnel's time since its registration is observed at its end; a refused one has none."""
+        metrics = Metrics(["proxy"])
+        told = tunnel_meter(metrics)
+        told(TunnelRegistered("n" * 26, ("db1",)))
+        told(TunnelRefused("n" * 26, "revoked_node"))
+        text = metrics.text().decode()
+        self.assertIn("\nsvc_connector_tunnel_duration_seconds_count 0.0\n", text)
+        told(TunnelEnded("n" * 26, EndReason.CLOSED, 5.0))
+        text = metrics.text().decode()
+        self.assertIn("\nsvc_connector_tunnel_duration_seconds_count 1.0\n", text)
+        self.assertIn("\nsvc_connector_tunnel_duration_seconds_sum 5.0\n", text)
 
 
 class IdentityTests(SynchronousTestCase):

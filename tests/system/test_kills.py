@@ -22,16 +22,21 @@ class Kills(KillCase):
         passing.await_more("echoed", 2)
         gateway = self.gateway
         broken = self.ended("transport_error")
-        notices = gateway.metric("proxy", "svc_abandoned_session_notices_total")
-        accounted = gateway.metric("proxy", "svc_abandoned_sessions_total")
+        name, of = "svc_abandoned_session_notices_total", "transport_error"
+        notices = gateway.metric("proxy", name, reason=of)
+        closed = gateway.metric("proxy", "svc_abandoned_sessions_total", outcome="closed")
+        gateway.await_metric("proxy", "svc_active_auth_relay_streams", 1)
         gateway.child("connector").kill()
         gateway.await_metric("proxy", TUNNELS, 0)
         gateway.await_metric("proxy", "svc_active_sessions", 0)
         until("the tunnel's end", lambda: self.ended("transport_error") == broken + 1)
-        gateway.await_metric("proxy", "svc_abandoned_session_notices_total", notices + 1)
+        gateway.await_metric("proxy", name, notices + 1, reason=of)
         until(
             "the sessions' fate",
-            lambda: gateway.metric("proxy", "svc_abandoned_sessions_total") >= accounted + 3,
+            lambda: (
+                gateway.metric("proxy", "svc_abandoned_sessions_total", outcome="closed")
+                >= closed + 3
+            ),
         )
         gateway.await_metric("proxy", "svc_active_auth_relay_streams", 0)
         self.await_rows(0)

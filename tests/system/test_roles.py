@@ -128,7 +128,7 @@ class ProcessTests(SynchronousTestCase):
             self.assertEqual(out.read_bytes(), b"", role)
             gateway.start(role, ready=False)
 
-    @proves("G-CFG-02", "G-ROLE-18", "G-TEL-02", "G-AUD-03", "X-31")
+    @proves("G-CFG-02", "G-ROLE-18", "G-TEL-01", "G-TEL-02", "G-AUD-03", "X-31")
     def test_without_telemetry(self) -> None:
         """Without telemetry a Connector listens nowhere, and the audit log goes on as ever."""
         gateway, person = shared(), bea()

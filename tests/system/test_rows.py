@@ -130,14 +130,14 @@ class KeyTests(SynchronousTestCase):
 class DecisionTests(SynchronousTestCase):
     """What is counted of decisions."""
 
-    @proves("G-MET-10")
+    @proves("G-MET-10", "G-MET-11")
     def test_issuance(self) -> None:
-        """Allowed, denied and served by nobody: each moves its own decision by one."""
+        """Allowed, denied and served by nobody: each moves its decision by one, and is timed."""
         gateway, person = shared(), bea()
         gateway.operator("resources", "add", "idle", "--kind", "tcp")
         until("idle is known", lambda: "idle" in {one["resource"] for one in person.listed()})
         words = ("allow", "deny", "not_served")
-        before = self.decisions(gateway, words)
+        before, timed = self.decisions(gateway, words), self.timed(gateway)
         self.assertEqual(through(person), b"word")
         for resource in ("vault", "idle"):
             refused = person.svc("proxy-ssh", resource, "--kind", "tcp")
@@ -145,6 +145,12 @@ class DecisionTests(SynchronousTestCase):
             self.assertIn("decision ", refused.stderr)
         after = self.decisions(gateway, words)
         self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 3)
+        self.assertEqual(self.timed(gateway), timed + 3)
+
+    def timed(self, gateway: Gateway) -> float:
+        """How many issuance decisions have their time in the histogram."""
+        name = "svc_authorize_duration_seconds_count"
+        return gateway.metric(AUTHORITY, name, action="connect")
 
     def decisions(self, gateway: Gateway, words: tuple[str, ...]) -> list[float]:
         """The issuance counter by decision."""
@@ -159,7 +165,7 @@ class PolicyVersionTests(SynchronousTestCase):
         self.gateway = shared()
         self.text = self.gateway.operator("policy", "show", "--json").json["text"]
 
-    @proves("G-MET-43", "G-MET-44", "G-LIM-02")
+    @proves("G-MET-43", "G-MET-44", "G-LIM-02", "G-POL-01")
     def test_versions_of_another_writer(self) -> None:
         """A reload pass, each 10 s by default, applies what it finds stored unless refused."""
         [default] = [key.default for key in KEYS if key.path == "snapshot.reload_secs"]

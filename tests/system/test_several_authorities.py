@@ -150,8 +150,6 @@ class SeveralAuthorities(SynchronousTestCase):
         "G-RDY-07",
         "G-POL-01",
         "G-POL-04",
-        "X-50",
-        "X-51",
     )
     def test_the_leader_is_killed_again_and_again(self) -> None:
         """Sessions go on, new ones open with another, no record is lost and the log verifies."""

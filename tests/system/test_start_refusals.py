@@ -360,7 +360,7 @@ class RefusalTests(SynchronousTestCase):
         """A malformed configuration names its key and the nearest known one."""
         self.refused(*from_table())
 
-    @proves("G-LOG-09", "X-05")
+    @proves("G-LOG-09", "X-05", "G-CLI-26", "G-ERR-04")
     def test_filters(self) -> None:
         """A malformed log filter is never ignored, whichever the role."""
         self.refused(*FILTERS)

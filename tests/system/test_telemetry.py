@@ -165,6 +165,7 @@ class ReadinessTests(SynchronousTestCase):
         "X-27",
         "X-29",
         "X-30",
+        "X-86",
     )
     def test_alone(self) -> None:
         """Each role's readiness is its own: a Proxy waits for Authority, a Connector for nobody."""

@@ -107,6 +107,20 @@ OURS = (
 """What the documents have no name for."""
 
 
+HISTOGRAMS = (
+    "svc_authorize_duration_seconds",
+    "svc_connector_tunnel_duration_seconds",
+    "svc_reactor_lag_seconds",
+)
+
+
+def kind_of(name: str) -> str:
+    """The type that the documents give a series: what counts is called a total."""
+    if name in HISTOGRAMS:
+        return "histogram"
+    return "counter" if name.endswith("_total") else "gauge"
+
+
 class TableTests(SynchronousTestCase):
     """The table of series is that of the documents."""
 
@@ -238,7 +252,7 @@ class ExpositionTests(SynchronousTestCase):
         """Types are as documented: counters only grow, histograms have their three parts."""
         metrics = moved()
         declared = dict(re.findall(r"# TYPE (\S+) (\S+)", metrics.text().decode()))
-        self.assertEqual(declared, {each.name: each.kind.value for each in SERIES})
+        self.assertEqual(declared, {name: kind_of(name) for name in (*NAMES, *OURS)})
         with self.assertRaises(ValueError):
             metrics.counter("svc_connector_reconnects_total").inc(-1)
 

@@ -127,6 +127,15 @@ class IssuerTests(SynchronousTestCase):
         self.assertEqual(self.other.stale, {"transport": False, "spiffe": False})
         self.assertEqual(self.other.signs_by("spiffe"), new)
 
+    @proves("X-50")
+    def test_age_is_not_staleness(self) -> None:
+        """A CA that was loaded is not stale however old it is, also once it has ended."""
+        for days in (89, 4000):
+            self.house.clock.advance(days * DAY)
+            self.pass_of_both()
+            for place in (self.leader, self.other):
+                self.assertEqual(place.stale, {"transport": False, "spiffe": False}, days)
+
     def test_an_earlier_one_is_never_put_back(self) -> None:
         """Who leads with keys of before is stale; the newer revision stays in force."""
         new = self.leader.renew("transport")

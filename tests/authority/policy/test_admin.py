@@ -19,6 +19,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import POLICY, Call, House, outcome, refusal_of, value_of
 from tests.logged import logged
 from tests.pki.support import CLUSTER
+from tests.proof import proves
 
 ACTOR = operator(7)
 CLAIMS = """\
@@ -142,6 +143,7 @@ class InForceTests(Desk):
             lambda tx: tx.policies.activate(tx.policies.add(text, "sql", 1.0).version, 1.0)
         )
 
+    @proves("G-POL-02")
     def test_bad_text_in_the_store(self) -> None:
         """A stored text that is refused leaves the one before, and is tried once."""
         self.house.guard_refuses = refused(INVALID, "no")
@@ -151,6 +153,9 @@ class InForceTests(Desk):
         self.house.refresh()
         self.assertEqual((self.version, len(self.house.guarded) - guarded), (1, 1))
         self.assertEqual(self.house.knowledge.facts.policy.version, 2)  # type: ignore[union-attr]
+        decision = self.operators.decide(self.house.policy.engine, 7, EDIT_POLICY)
+        assert decision is not None
+        self.assertEqual((decision.allowed, decision.policy_version), (True, 1))
 
     def test_facts_go_on_beside_a_bad_text(self) -> None:
         """While a stored text is refused, who is in which group still comes into force."""

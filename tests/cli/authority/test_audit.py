@@ -88,7 +88,7 @@ class VerifyTests(TestCase):
         (finding,) = json.loads(gone.stdout)["findings"]
         self.assertEqual((gone.status, finding["kind"]), (1, "store_unavailable"))
 
-    @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79")
+    @proves("G-CLI-08", "G-AUD-12", "G-OPEN-79", "X-17", "X-18")
     async def test_stopped_and_live(self) -> None:
         """It verifies with the Authority stopped and beside it, and changes no file."""
         place = await self.written(200, 500, 3)

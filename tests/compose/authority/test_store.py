@@ -80,9 +80,9 @@ class AnswerTests(WaitingCase):
     def test_pending(self) -> None:
         """It looks every 5 s, names the migrations once, and goes on when they are applied."""
         starting = self.starting(PENDING, PENDING, PENDING, None)
-        self.clock.advance(PENDING_SECS)
-        self.clock.advance(PENDING_SECS)
-        self.clock.advance(PENDING_SECS - 0.1)
+        self.clock.advance(5)
+        self.clock.advance(5)
+        self.clock.advance(4.9)
         self.assertNoResult(starting)
         self.failureResultOf(self.reading(), StoreUnavailable)
         self.assertEqual(len(self.said), 1)

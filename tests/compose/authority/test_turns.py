@@ -140,13 +140,13 @@ class TurnTests(SynchronousTestCase):
         """Without the store, or without a leader, nobody is ready; with both again everybody is."""
         self.stand_by()
         self.way.is_cut = True
-        self.beats(CHECK_SECS + 1)
+        self.beats(5)
         self.assertIn(STORE, self.ready.missing)
         self.way.is_cut = False
-        self.beats(CHECK_SECS + 1)
+        self.beats(5)
         self.assertEqual(self.ready.missing, ())
         self.way.held = []
-        self.beats(CHECK_SECS + 3)
+        self.beats(5 + 2)
         self.assertIn(STORE, self.ready.missing, "it does not answer in time")
 
     def said(self) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from svc.authority.ha.membership import leader_service
 from svc.errors import LeaseLost, Unavailable
 from svc.messages.forward import LeaderClaim
 from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
 from svc.rpc.client.channel import RpcChannel
@@ -293,6 +294,20 @@ class ProbeTests(Members):
         self.assertIsNotNone(before[0].client.end_reason, "nothing stays on the old connection")
         self.site.pass_time(30)
         self.assertEqual(self.moves, 1)
+
+    @proves("X-51")
+    def test_one_move_of_many_streams(self) -> None:
+        """However many tunnels go along, and come again one by one, it is one move."""
+        world = self.site.cluster.world
+        nodes = [self.site.node(world.identity(Role.CONNECTOR)) for _ in range(12)]
+        self.assertEqual(self.site.gauges[("streams",)], 12)
+        self.epochs = {self.others[0]: 2}
+        self.site.pass_time(6)
+        for node in nodes:
+            node.tell(node.registration())
+        self.assertEqual(self.site.link.member, self.others[0])
+        self.assertEqual(len(self.authority.registrations), 24)
+        self.assertEqual((self.site.gauges[("streams",)], self.moves), (12, 1))
 
     @proves("G-HA-04", "G-OPEN-51")
     def test_vanished(self) -> None:
