@@ -564,10 +564,9 @@ class RefusedTests(ProxyTests):
         self.assertEqual(talk.reason, "grant_session")
         self.assertEqual([one.reason for one in self.authority.ended], ["not_opened"])
 
-    def test_store_unavailable(self) -> None:
-        """An Authority whose store is away says so by its own word."""
+    def test_what_authority_lacks(self) -> None:
+        """An Authority that is there and cannot grant now says so by its own word."""
         self.site.node()
-        self.authority.refusal = SvcError(
-            "store", reason="store_unavailable", fault=Fault.UNAVAILABLE
-        )
-        self.assertRefused(self.site.open(), "store_unavailable", Fault.UNAVAILABLE)
+        for reason in ("store_unavailable", "audit_head_unsigned"):
+            self.authority.refusal = SvcError("lacks", reason=reason, fault=Fault.UNAVAILABLE)
+            self.assertRefused(self.site.open(), reason, Fault.UNAVAILABLE)

@@ -40,6 +40,9 @@ class AlteredLogTests(SynchronousTestCase):
         self.person.up("echo")
         self.child = self.gateway.child(AUTHORITY)
         self.opened()
+        # The first one comes soon, whatever is configured; what these tests alter comes after it.
+        first = self.gateway.files.state(AUTHORITY) / "anchor" / "latest"
+        until("the first head", first.exists, alive=[self.child])
 
     def sql(self, statement: str, *values: Any) -> list[Any]:
         """Do something to the store behind everybody's back."""

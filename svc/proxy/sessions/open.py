@@ -59,7 +59,9 @@ _AUTHORIZE_SECS = 10.0
 _AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
 """How a call fails whose answer nobody knows."""
 
-_ITS_OWN = frozenset({"store_unavailable", "store_full", "policy_unavailable"})
+_ITS_OWN = frozenset(
+    {"store_unavailable", "store_full", "policy_unavailable", "audit_head_unsigned"}
+)
 """What an Authority that is there lacks."""
 
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
