@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -65,10 +66,13 @@ class RolledBackTests(SynchronousTestCase):
     def put_back(self, kept: Path) -> None:
         """Yesterday's store takes the place of today's, whoever has it open."""
         store = Path(self.gateway.files.store)
+        shutil.copy2(kept / "store.db", store.with_name("old"))
+        # Whoever opened it amid this would see a third one: today's without its newest records.
+        self.child.signal(signal.SIGSTOP)
         for end in ("-wal", "-shm"):
             store.with_name(store.name + end).unlink(missing_ok=True)
-        shutil.copy2(kept / "store.db", store.with_name("old"))
         store.with_name("old").replace(store)
+        self.child.signal(signal.SIGCONT)
 
     def refused_start(self, missing: int) -> None:
         """It does not start over this store, names the first record, and appends nothing."""
