@@ -46,6 +46,7 @@ class LogReader:
 
     tx: ITransaction
     _names: dict[tuple[str, str], str | None] = field(factory=dict, init=False)
+    _askers: dict[str, str] = field(factory=dict, init=False)
 
     def newest(self, selection: Selection, most: int) -> ShownRecords:
         """The newest *most* that are wanted."""
@@ -56,7 +57,7 @@ class LogReader:
                 record = _record(each)
                 if record is not None and selection.is_past(record):
                     break
-                if record is not None and not selection.wants(record):
+                if record is not None and not selection.wants(record, self._opened_by):
                     continue
             # What cannot be read may be what is looked for, so it is always told.
             if len(found) == most:
@@ -70,7 +71,7 @@ class LogReader:
         found: list[Shown] = []
         for each in self._stretch(seq + 1, end) if end > seq else ():
             record = _record(each) if isinstance(each, ChainRow) else None
-            if record is None or selection.wants(record):
+            if record is None or selection.wants(record, self._opened_by):
                 found.append(self._shown(each))
         return ShownRecords(found, end)
 
@@ -158,6 +159,12 @@ class LogReader:
             found.append(show.damaged(due, "missing", last))
         return found
 
+    def _opened_by(self, decision_id: str) -> str:
+        """Who asked for what this decision is about; empty where no record tells."""
+        if decision_id not in self._askers:
+            self._askers[decision_id] = _asker(self.tx, decision_id) if decision_id else ""
+        return self._askers[decision_id]
+
     def _name(self, kind: str, id: str) -> str | None:
         """What an actor is called today."""
         key = (kind, id)
@@ -178,6 +185,18 @@ def _record(row: ChainRow) -> Shown | None:
     except Malformed:
         return None
     return found if isinstance(found, Mapping) else None
+
+
+def _asker(tx: ITransaction, decision_id: str) -> str:
+    try:
+        records = [_record(row) for row in tx.audit.by_decision(decision_id)]
+    except Exception as failed:
+        # Whatever a damaged store answers, as in a stretch of rows.
+        _log.debug("a decision's records cannot be read", reason=type(failed).__name__)
+        return ""
+    actors = [record.get("actor") for record in records if record is not None]
+    people = [one for one in actors if isinstance(one, Mapping) and one.get("kind") == "person"]
+    return str(people[0].get("id")) if people else ""
 
 
 def _name_of(tx: ITransaction, kind: str, id: str) -> str | None:

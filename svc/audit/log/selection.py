@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 from attrs import frozen
 
 from svc.errors import Malformed, SvcError
+from svc.model.audit.events import BY_NAME, SESSION_ABANDONED, SESSION_END
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import Json
 
@@ -16,6 +18,9 @@ _AGO = re.compile(r"([0-9]{1,9})([smhdw])\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SLACK_SECS = 3600.0
 """A clock that was set back by no more than this makes no record be passed over."""
+
+
+_ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
 
 
 @frozen
@@ -45,8 +50,15 @@ class Selection:
         """Whether every record is wanted."""
         return self == Selection()
 
-    def wants(self, record: Mapping[str, Json]) -> bool:
-        """Whether this is one of them."""
+    def wants(
+        self, record: Mapping[str, Json], opened_by: Callable[[str], str] = lambda decision_id: ""
+    ) -> bool:
+        """Whether this is one of them.
+
+        Args:
+            record: Any.
+            opened_by: The person whose session a decision let open, by the decision's id.
+        """
         time = str(record.get("time", ""))
         return (
             (self.since is None or time >= rfc3339(self.since))
@@ -55,7 +67,7 @@ class Selection:
             and self.decision in (None, record.get("decision"), record.get("decision_id"))
             and str(record.get("session_uid") or "").startswith(self.session or "")
             and _is_event(self.event, str(record.get("event", "")))
-            and (self.persons is None or bool(self.persons & set(_persons(record))))
+            and (self.persons is None or bool(self.persons & set(_persons(record, opened_by))))
         )
 
     def is_past(self, record: Mapping[str, Json]) -> bool:
@@ -73,14 +85,31 @@ def _is_event(wanted: str | None, event: str) -> bool:
     return wanted is None or event == wanted or event.startswith(f"{wanted.rstrip('.')}.")
 
 
-def _persons(record: Mapping[str, Json]) -> list[str]:
+def _persons(record: Mapping[str, Json], opened_by: Callable[[str], str]) -> list[str]:
     actor, details = record.get("actor"), record.get("details")
     found: list[str] = []
     if isinstance(actor, Mapping) and actor.get("kind") == "person":
         found.append(str(actor.get("id")))
     if isinstance(details, Mapping) and isinstance(details.get("person_id"), str):
         found.append(str(details["person_id"]))
+    if record.get("event") in _ENDS:
+        # The node's that tells of it, which is its actor, but it is about its person.
+        found.append(opened_by(str(record.get("decision_id") or "")))
     return found
+
+
+def check_event(word: str, known: Iterable[str] = tuple(BY_NAME)) -> None:
+    """Return if there is an event of this name, or a group of that begins so.
+
+    Raises:
+        Malformed: there is none; naming the nearest.
+    """
+    names = set(known)
+    groups = {name.rsplit(".", n)[0] for name in names for n in range(1, name.count(".") + 1)}
+    if word.rstrip(".") in names | groups:
+        return
+    near = get_close_matches(word, sorted(names | groups), 1, 0.0)
+    raise Malformed(f"there is no such event or group; the nearest is {near[0]}")
 
 
 def moment_of(text: str, now: float) -> float:

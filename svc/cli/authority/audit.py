@@ -20,6 +20,7 @@ from svc.cli.forms import WORD
 from svc.cli.groups import Group
 from svc.cli.output import document, hint, json_option, say, tell, write
 from svc.errors import AuditBroken, Malformed, StoreUnavailable
+from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.audit.log.selection import Selection
@@ -338,7 +339,7 @@ def show_records(
 
 def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Selection]:
     """What is to be shown, once it is known who a person is."""
-    from svc.audit.log.selection import Selection, moment_of
+    from svc.audit.log.selection import Selection, check_event, moment_of
     from svc.ops.show import persons_called
 
     times: dict[str, float | None] = {}
@@ -348,13 +349,18 @@ def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Se
             times[name] = None if text is None else moment_of(text, time.time())
         except Malformed as refused:
             raise click.UsageError(f"--{name} {text}: {refused.text}") from None
-    person = filters["person"]
+    person, event = filters["person"], filters["event"]
+    if event is not None:
+        try:
+            check_event(event)
+        except Malformed as refused:
+            raise click.UsageError(f"--event {escaped(event)}: {refused.text}") from None
 
     def select(tx: ITransaction) -> Selection:
         return Selection(
             persons=None if person is None else persons_called(tx, person),
             resource=filters["resource"],
-            event=filters["event"],
+            event=event,
             decision=filters["decision"],
             session=filters["session"],
             since=times["since"],

@@ -16,8 +16,14 @@ from attrs import evolve
 from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint import anchor
+from svc.authority.state.recorder import node
 from svc.authority.state.recorder import person as person_actor
-from svc.model.audit.events import SESSION_REFUSED, SESSION_START
+from svc.model.audit.events import (
+    SESSION_ABANDONED,
+    SESSION_END,
+    SESSION_REFUSED,
+    SESSION_START,
+)
 from svc.model.audit.ledger import EntitySlice
 from svc.model.canonical import encode
 from svc.model.cluster.person import Person
@@ -425,7 +431,6 @@ class ShowTests(TestCase):
             (("--resource", "db1"), [1, 2]),
             (("--event", "session"), [1, 2, 3]),
             (("--event", "session.refused"), [2]),
-            (("--event", "sess"), []),
             (("--decision", "allow"), [1, 3]),
             (("--decision", f"{1:032x}"), [2]),
             (("--session", "b0"), [2]),
@@ -443,6 +448,32 @@ class ShowTests(TestCase):
             refused = place.run("audit", "show", "--since", word)
             self.assertEqual((refused.status, refused.stdout), (64, ""))
             self.assertIn("a time ago (90s, 30m, 2h, 7d) or a date", refused.stderr)
+
+    async def test_ends_by_person(self) -> None:
+        """A person's records include the ends of their sessions, which a node tells."""
+        place = await self.sessions()
+        store = place.open()
+
+        def append(tx: Any) -> None:
+            for decision, event in ((0, SESSION_END), (1, SESSION_END), (2, SESSION_ABANDONED)):
+                place.writes.append(
+                    tx, event, node("n" * 26), reason="closed", decision_id=f"{decision:032x}"
+                )
+
+        await store.run("ends", append)
+        await store.close()
+        for person, expected in (("ana", [1, 3, 4, 6]), ("bob", [2, 5])):
+            shown = place.run("audit", "show", "--person", person, "--json")
+            self.assertEqual([each["seq"] for each in json.loads(shown.stdout)], expected)
+
+    async def test_no_such_event(self) -> None:
+        """A word that is no event is refused as usage, and the nearest is named."""
+        place = await self.sessions()
+        for word, near in (("session.ended", "session.end"), ("sess", "session")):
+            refused = place.run("audit", "show", "--event", word)
+            self.assertEqual((refused.status, refused.stdout), (64, ""))
+            self.assertIn(f"the nearest is {near}\n", refused.stderr)
+        self.assertEqual(place.run("audit", "show", "--event", "session.").status, 0)
 
     async def test_damaged_record(self) -> None:
         """A record that is unreadable, altered or missing is marked; the others are shown."""
@@ -470,7 +501,7 @@ class ShowTests(TestCase):
                     connection.execute(f'DROP TRIGGER "{trigger}"')
                 connection.execute(statement)
             connection.close()
-            for form in (("--json",), ("--json", "--person", "nobody", "--event", "none")):
+            for form in (("--json",), ("--json", "--person", "nobody", "--event", "session")):
                 found = json.loads(place.run("audit", "show", *form).stdout)
                 told = [each for each in found if "damaged" in each]
                 if told or form == ("--json",):
