@@ -148,7 +148,8 @@ def _assembled(
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
     first = [StateDirectoryHold(state), tracing, refused, lag, *watched, listening]
-    for service in (*first, *children, ProcessLog(settings)):
+    probed = tuple(listeners[name] for name in ("telemetry", "public") if name in listeners)
+    for service in (*first, *children, FirstClosed(probed), ProcessLog(settings)):
         process.addService(service)
     return process
 
@@ -163,6 +164,22 @@ def _of_lanes(settings: RoleSettings) -> int:
 def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, BoundPort]:
     """What ``listening.json`` tells; the control socket is where it always is."""
     return {name: one.listener for name, one in listeners.items() if name != "control_socket"}
+
+
+@define(slots=False, eq=False)
+class FirstClosed(AsyncService):
+    """Closes ports before anything else stops, while what is open there goes on.
+
+    A load balancer that cannot connect sends the next caller elsewhere; nobody is sent here
+    to be told that this process stops (G-OPEN-76).
+    """
+
+    ports: tuple[BoundPort, ...]
+
+    async def stop(self) -> None:
+        """Accept no more."""
+        for port in self.ports:
+            await port.stopService()
 
 
 @define(slots=False, eq=False)

@@ -1,7 +1,7 @@
 """The end of a Proxy's work: say so, let sessions finish, end tunnels in order, report.
 
-The listener still answers meanwhile, so that whoever asks its health hears
-that it takes no more; it is closed by its own service afterwards.
+Its port is closed already; whoever is connected is still answered, so that
+whoever watches its health hears that it takes no more.
 """
 
 from __future__ import annotations

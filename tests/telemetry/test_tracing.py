@@ -77,7 +77,7 @@ class TracingTests(SynchronousTestCase):
             self.assertEqual(error.where, "telemetry.otel_endpoint")
             self.assertNotIn("canary", error.text)
 
-    @proves("G-OPEN-54", "G-CFG-05")
+    @proves("G-OPEN-54", "G-CFG-05", "G-OPEN-76")
     def test_spans_are_flushed_on_stop(self) -> None:
         """Spans carry service name and profile, and are sent at the latest on the stop."""
         kept, urls = Kept(), []
