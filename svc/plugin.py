@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from hashlib import sha256
 from importlib import import_module, metadata
 from importlib.util import module_from_spec, spec_from_file_location
+from shlex import quote
 from types import ModuleType
 
 from attrs import evolve, frozen
@@ -247,7 +248,7 @@ def _check_owner(label: str, path: str) -> None:
         raise PluginError(f"{label}: {path} belongs to another user")
     shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
     if status.st_mode & shared:
-        raise PluginError(f"{label}: other users may write to {path}; chmod go-w")
+        raise PluginError(f"{label}: other users can write to {path}; run chmod go-w {quote(path)}")
 
 
 def _private_group(status: os.stat_result) -> bool:

@@ -141,10 +141,10 @@ class PluginTests(SynchronousTestCase):
         """A drop-in, or its folder, that another user may change is refused."""
         path = self.write("greeter_polite.py")
         os.chmod(path, 0o646)
-        self.assertIn("other users may write", self.refusal("polite"))
+        self.assertIn("other users can write", self.refusal("polite"))
         os.chmod(path, 0o644)
         os.chmod(self.folder, 0o757)
-        self.assertIn("other users may write", self.refusal("polite"))
+        self.assertIn("other users can write", self.refusal("polite"))
         os.chmod(self.folder, 0o755)
         self.assertEqual(len(self.load("polite")), 1)
 

@@ -56,7 +56,7 @@ def reasons(told: dict[str, Any]) -> list[str]:
         if endpoint["problem"]:
             lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")
         elif not endpoint["served"]:
-            lines.append(f"{escaped(endpoint['resource'])}: no connected Connector serves it")
+            lines.append(f"{escaped(endpoint['resource'])}: no such resource is connected")
     for one in told["ended"]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
         said = f"{one['at']} {one['resource']}: session ended: {one['text']}"

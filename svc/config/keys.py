@@ -26,7 +26,7 @@ ENVIRONMENT = {
     "SVC_LOG_FORMAT": "`json`: one JSON object a line; anything else: lines for people.",
     "SVC_CRASH_AT": "A crash point, `name` or `name:N` for the Nth time; in fault tests only.",
     "SVC_REQUIRE_TOOLS": "`1`: a test whose stock tool is missing fails instead of skipping.",
-    "SVC_TEST_RUN": "The process that stands for a run of the tests; `make test` sets it.",
+    "SVC_TEST_RUN": "The process id of a run of the tests; `make test` sets it.",
 }
 
 
@@ -100,8 +100,8 @@ def _top() -> tuple[Key, ...]:
             default=True,
             roles=_AUTHORITY,
             meaning=(
-                "Whether the start applies pending migrations; else it waits until they are "
-                "applied."
+                "If true, the start applies pending migrations; otherwise it waits until they "
+                "are applied."
             ),
         ),
         Key(
@@ -110,8 +110,8 @@ def _top() -> tuple[Key, ...]:
             default=15,
             roles=_AUTHORITY,
             meaning=(
-                "On a store that several Authorities share: how long the one that writes may "
-                "be silent before another takes over."
+                "On a store that several Authorities share: how long the leader may be silent "
+                "before a standby takes over."
             ),
         ),
         Key(
@@ -143,7 +143,7 @@ def _endpoints() -> tuple[Key, ...]:
             meaning=(
                 "The DNS names and IP addresses that people reach the Proxy by. The "
                 "certificate gets its names from the join token (`nodes add --public-name`); "
-                "the log warns of names that it does not carry."
+                "the log warns of names that are missing from it."
             ),
         ),
         Key(
@@ -172,7 +172,7 @@ def _endpoints() -> tuple[Key, ...]:
             form=f.LISTEN,
             default="",
             roles=_AUTHORITY,
-            meaning="Where the admin lane ends; empty: not listened on.",
+            meaning="Where the admin lane ends; empty: no listener.",
             later=True,
         ),
         Key(
@@ -181,8 +181,8 @@ def _endpoints() -> tuple[Key, ...]:
             default="",
             roles=_AUTHORITY,
             meaning=(
-                "Where the other Authorities on a shared store reach this one; empty: not "
-                "listened on. Keep it private."
+                "Where the other Authorities on a shared store reach this one; empty: no "
+                "listener. Keep it private."
             ),
         ),
         Key(
@@ -190,7 +190,7 @@ def _endpoints() -> tuple[Key, ...]:
             form=f.DIALS,
             default=[],
             roles=_PROXY,
-            meaning="Authority's control addresses, each instance by its own.",
+            meaning="Authority's control addresses, one for each instance.",
         ),
         Key(
             path="endpoints.authority_failover",
@@ -238,8 +238,8 @@ def _endpoints() -> tuple[Key, ...]:
             default=False,
             roles=JOINERS,
             meaning=(
-                "Join by the node's own key instead of a token; an operator has named the "
-                "key's SHA-256 to `svc authority nodes expect`."
+                "Join by the node's own key instead of a token; an operator first registers the "
+                "key's SHA-256 with `svc authority nodes expect`."
             ),
         ),
         Key(
@@ -249,7 +249,7 @@ def _endpoints() -> tuple[Key, ...]:
             roles=JOINERS,
             meaning=(
                 "Authority's join listener: for the first Proxy, and for a Connector that can"
-                " reach it; else a node joins through a Proxy of `endpoints.proxy`."
+                " reach it; other nodes join through a Proxy of `endpoints.proxy`."
             ),
         ),
     )
@@ -273,10 +273,10 @@ def _telemetry() -> tuple[Key, ...]:
             default=False,
             roles=_PROXY,
             meaning=(
-                "Whether a Proxy's `/readyz` turns to 503 while it can open no session "
-                "(Authority is not reached, the policy is stale, the audit spool is full), so"
-                " that a load balancer goes on to another Proxy. Off: it stays 200, and the "
-                "body names what is lacking."
+                "If true, a Proxy's `/readyz` answers 503 while no session can open (Authority "
+                "cannot be reached, the policy is stale, the audit spool is full), so that a "
+                "load balancer uses another Proxy; otherwise it answers 200, and the body names "
+                "what is missing."
             ),
         ),
         Key(
@@ -305,8 +305,8 @@ def _roles() -> tuple[Key, ...]:
             default=None,
             roles=_AUTHORITY,
             meaning=(
-                "This Authority's name among those on a shared store, under which it holds "
-                "the lease: no two have the same. Absent: its node id."
+                "This Authority's unique name among those on a shared store; it holds the lease "
+                "under this name. Absent: its node id."
             ),
         ),
         Key(
@@ -324,7 +324,7 @@ def _roles() -> tuple[Key, ...]:
             form=f.YES_NO,
             default=False,
             roles=_PROXY,
-            meaning="Serve the public listener without TLS: only health and the join lane answer.",
+            meaning="Serve the public listener without TLS: health and the join lane only.",
         ),
         Key(
             path="proxy.tls_min_version",
@@ -332,9 +332,9 @@ def _roles() -> tuple[Key, ...]:
             default="1.3",
             roles=_PROXY,
             meaning=(
-                "The oldest TLS that the public listener takes; `1.2` lets in stock clients "
-                "and fronts that have nothing newer. The TLS inside a session is 1.3 whatever"
-                " this says."
+                "The oldest TLS version that the public listener accepts; `1.2` accepts clients "
+                "and load balancers that have nothing newer. The TLS inside a session is "
+                "always 1.3."
             ),
         ),
         Key(
@@ -343,9 +343,9 @@ def _roles() -> tuple[Key, ...]:
             default=True,
             roles=_PROXY,
             meaning=(
-                "Let opaque sessions that carry much leave the tunnel for connections of "
-                "their own. Turn it off behind a front that ends TLS or speaks HTTP/2 itself;"
-                " it is off by itself where the public listener is plaintext."
+                "Let opaque sessions that carry much data move from the tunnel to connections of "
+                "their own. Turn it off behind a load balancer that terminates TLS or HTTP/2; "
+                "it is off where the public listener is plaintext."
             ),
         ),
         Key(
@@ -354,10 +354,10 @@ def _roles() -> tuple[Key, ...]:
             default=1 << 28,
             roles=_PROXY,
             meaning=(
-                "Bytes of the disk that audit rows may fill until Authority has them under a "
-                "signed head. One person or Connector fills at most an eighth, and a quarter "
-                "is kept for the Proxy's own records. Who needs a record past that is refused"
-                " (`audit_spool_full`); raise it to bear longer absences of Authority."
+                "Disk space in bytes for audit rows that no signed head covers yet. One person or "
+                "Connector may use an eighth, and a quarter is reserved for the Proxy's own "
+                "records. A session that does not fit is refused (`audit_spool_full`); raise it "
+                "to work longer without Authority."
             ),
         ),
         Key(
@@ -383,7 +383,7 @@ def _roles() -> tuple[Key, ...]:
             roles=_CONNECTOR,
             meaning=(
                 "If any are listed, nothing else is dialed; link-local, metadata and other "
-                "special addresses only where they are listed by themselves."
+                "special addresses are dialed only if listed explicitly."
             ),
         ),
         Key(
@@ -391,7 +391,7 @@ def _roles() -> tuple[Key, ...]:
             form=f.RESOURCES,
             default=[],
             roles=_CONNECTOR,
-            meaning="The resources served here: `id`, `kind`, `address` and what the kind reads.",
+            meaning="The resources served here: `id`, `kind`, `address` and the keys of the kind.",
         ),
         Key(
             path="connector.proxy_connection_count",
@@ -399,9 +399,9 @@ def _roles() -> tuple[Key, ...]:
             default=1,
             roles=_CONNECTOR,
             meaning=(
-                "How many Proxies of `endpoints.proxy` the Connector keeps a connection to, "
-                "each to another Proxy; where one is lost, another address is tried. Two "
-                "connections to one Proxy do not count as two."
+                "How many different Proxies of `endpoints.proxy` the Connector stays connected "
+                "to; when a connection is lost, another address is tried. Two connections to one "
+                "Proxy count once."
             ),
         ),
         Key(
@@ -418,7 +418,7 @@ def _roles() -> tuple[Key, ...]:
             default=[],
             roles=_AUTHORITY,
             meaning=(
-                "Scopes admitted by themselves; `onward_auth` is required when `kinds` holds ssh."
+                "Scopes admitted automatically; `onward_auth` is required when `kinds` holds ssh."
             ),
             later=True,
         ),
@@ -478,7 +478,7 @@ def _client() -> tuple[Key, ...]:
             form=f.YES_NO,
             default=False,
             roles=("client",),
-            meaning="Open TCP ports although the platform cannot tell whose process connects.",
+            meaning="Open TCP ports even if the platform cannot tell which user connects.",
         ),
     )
 
@@ -498,8 +498,8 @@ def _wire() -> tuple[Key, ...]:
             default=200,
             roles=ROLES,
             meaning=(
-                "How many frames of one useless kind (pings, settings, empty data, ...) a "
-                "connection bears in 10 s beyond what our own frames ask for."
+                "How many frames of one kind that does no work (pings, settings, empty data, "
+                "...) a connection accepts in 10 s beyond the answers to its own frames."
             ),
         ),
         Key(
@@ -508,8 +508,8 @@ def _wire() -> tuple[Key, ...]:
             default=200,
             roles=NODES,
             meaning=(
-                "How many calls in 10 s may be reset, or broken, unanswered and within a "
-                "second of their beginning."
+                "How many calls in 10 s a peer may reset, or break, unanswered and within a "
+                "second of their start."
             ),
         ),
         Key(
@@ -518,9 +518,8 @@ def _wire() -> tuple[Key, ...]:
             default=30,
             roles=ROLES,
             meaning=(
-                "How long a peer may leave a header block without its end, a call without its"
-                " first message, an answer without taking of it; four times as long, bytes "
-                "unread."
+                "How long a peer may leave a header block unfinished, a call without its first "
+                "message, or an answer unread; it may leave bytes unread four times as long."
             ),
         ),
         Key(
@@ -529,7 +528,7 @@ def _wire() -> tuple[Key, ...]:
             default=60,
             roles=NODES,
             meaning=(
-                "How long a connection without a certificate may stand without a call, at least."
+                "Minimum time that a connection without a certificate may stay open without a call."
             ),
         ),
         Key(
@@ -538,8 +537,8 @@ def _wire() -> tuple[Key, ...]:
             default=5,
             roles=NODES,
             meaning=(
-                "Least time between pings of a caller who is sent nothing meanwhile; one who "
-                "pings sooner a third time is cut off with `too_many_pings`. Keep it below "
+                "Minimum time between pings of a caller to whom nothing is sent; the third ping "
+                "that comes too early closes the connection with `too_many_pings`. Keep it below "
                 "every peer's `tunnel.keepalive_secs`."
             ),
         ),
@@ -578,9 +577,9 @@ def _limits() -> tuple[Key, ...]:
             default=3000,
             roles=_DECIDING,
             meaning=(
-                "Sessions one person may ask for in a minute, at a Proxy and at Authority "
-                "each; a list counts as ten. Past it a call is answered RESOURCE_EXHAUSTED "
-                "with the time to wait, undecided."
+                "Sessions one person may request in a minute, counted at a Proxy and at "
+                "Authority separately; a list counts as ten. Above it a call is answered "
+                "RESOURCE_EXHAUSTED with the time to wait, without a decision."
             ),
         ),
         Key(
@@ -596,8 +595,8 @@ def _limits() -> tuple[Key, ...]:
             default=120,
             roles=_DECIDING,
             meaning=(
-                "Sessions one person may be refused in a minute, whatever for, before all it "
-                "asks for is answered like that."
+                "Refused sessions of one person in a minute, for any reason; above it every "
+                "request is answered the same way."
             ),
         ),
         Key(
@@ -629,8 +628,8 @@ def _limits() -> tuple[Key, ...]:
             default=512,
             roles=_AUTHORITY,
             meaning=(
-                "Session requests of one Proxy that are in work at once; one person has half "
-                "as many."
+                "Session requests of one Proxy that are in progress at once; one person may have "
+                "half as many."
             ),
         ),
         Key(
@@ -646,9 +645,8 @@ def _limits() -> tuple[Key, ...]:
             default=8192,
             roles=NODES,
             meaning=(
-                "Connections one listener holds, half of them kept from peers without a "
-                "certificate; a role raises its limit of open files, and warns where it may "
-                "not be high enough."
+                "Connections of one listener; peers without a certificate may use half of them. "
+                "A role raises its limit of open files, and warns if that may be too low."
             ),
         ),
         Key(
@@ -666,8 +664,8 @@ def _limits() -> tuple[Key, ...]:
             default=18000,
             roles=_DECIDING,
             meaning=(
-                "New connections that one of them may make to a listener in a minute; those "
-                "of ten seconds may come at once."
+                "New connections that one such address may make to a listener in a minute; a "
+                "sixth of them may come at once."
             ),
         ),
         Key(
@@ -676,9 +674,8 @@ def _limits() -> tuple[Key, ...]:
             default=512,
             roles=NODES,
             meaning=(
-                "TLS handshakes under way at once on a listener. Past that the oldest of the "
-                "address that has the most is broken off; each takes some 60 KiB while it "
-                "waits."
+                "TLS handshakes in progress at once on a listener. Above that the oldest one of "
+                "the address with the most is aborted; each uses about 60 KiB."
             ),
         ),
         Key(
@@ -687,9 +684,8 @@ def _limits() -> tuple[Key, ...]:
             default=8,
             roles=ROLES,
             meaning=(
-                "How long a TLS handshake may take, here and inside a session. At a listener "
-                "it counts from when the system had the connection; half of it is left to "
-                "whoever waited there."
+                "How long a TLS handshake may take, here and inside a session. At a listener the "
+                "time in the system's accept queue counts; a peer always has at least half."
             ),
         ),
         Key(
@@ -710,14 +706,14 @@ def _numbers() -> tuple[Key, ...]:
             form=f.whole(2, 31_536_000),
             default=86400,
             roles=a,
-            meaning="Life of a node's certificate.",
+            meaning="Lifetime of a node's certificate.",
         ),
         Key(
             path="identity.person_leaf_secs",
             form=f.whole(2, 31_536_000),
             default=43200,
             roles=a,
-            meaning="Life of a person's certificate.",
+            meaning="Lifetime of a person's certificate.",
         ),
         Key(
             path="identity.issuing_ca_days",
@@ -725,8 +721,7 @@ def _numbers() -> tuple[Key, ...]:
             default=90,
             roles=a,
             meaning=(
-                "Life of the issuing CAs as `svc init` makes them; those that are there keep "
-                "theirs."
+                "Lifetime of the issuing CAs that `svc init` makes; existing ones keep theirs."
             ),
         ),
         Key(
@@ -734,7 +729,7 @@ def _numbers() -> tuple[Key, ...]:
             form=f.whole(1, 604_800),
             default=3600,
             roles=a,
-            meaning="Life of a join token.",
+            meaning="Lifetime of a join token.",
         ),
         Key(
             path="tunnel.keepalive_secs",
@@ -755,7 +750,7 @@ def _numbers() -> tuple[Key, ...]:
             form=_SECS,
             default=90,
             roles=(*a, "proxy"),
-            meaning="Life of a registration's lease.",
+            meaning="Lifetime of a registration's lease.",
         ),
         Key(
             path="tunnel.lease_renew_secs",
@@ -763,8 +758,8 @@ def _numbers() -> tuple[Key, ...]:
             default=30,
             roles=(*a, "proxy", "connector"),
             meaning=(
-                "Seconds between a Connector's renewals of the lease, a third of it at most; "
-                "the other roles only refuse one that is longer than `tunnel.lease_secs`."
+                "Seconds between a Connector's renewals of the lease, at most a third of it; "
+                "the other roles only check that it is not longer than `tunnel.lease_secs`."
             ),
         ),
         Key(
@@ -786,21 +781,21 @@ def _numbers() -> tuple[Key, ...]:
             form=_COUNT,
             default=256,
             roles=a,
-            meaning="Records without a signed head that bring one at once.",
+            meaning="How many records without a signed head cause one at once.",
         ),
         Key(
             path="audit.head_after_secs",
             form=_SECS,
             default=1,
             roles=a,
-            meaning="How long after a record without a signed head one follows.",
+            meaning="Longest time from a record to the signed head that covers it.",
         ),
         Key(
             path="audit.witness",
             form=f.WITNESSES,
             default=[],
             roles=a,
-            meaning="Where each signed head of the audit log is copied to: files or HTTPS servers.",
+            meaning="Files or HTTPS servers that get a copy of each signed head of the audit log.",
         ),
         Key(
             path="audit.requests",
@@ -826,14 +821,14 @@ def _numbers() -> tuple[Key, ...]:
             form=_SECS,
             default=60,
             roles=a,
-            meaning="Age at which a Proxy's policy is stale and every open refused.",
+            meaning="Age at which a Proxy's policy is stale and it opens no session.",
         ),
         Key(
             path="snapshot.reload_secs",
             form=_SECS,
             default=10,
             roles=a,
-            meaning="Seconds between looks at the stored policy.",
+            meaning="Seconds between checks of the stored policy.",
         ),
         Key(
             path="session.reclaim_secs",

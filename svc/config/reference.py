@@ -19,14 +19,15 @@ _HEAD = """\
 Made from `svc/config/keys.py` by `python -m svc.config.reference`; do not edit.
 
 `svc --config FILE <role>` reads one TOML file: a regular file of at most 1 MiB in UTF-8, owned by
-the role's user or root, which no other user may write. An unknown key, a wrong type or a value out
-of form ends the start with status 1; every mistake is told at once, by its dotted path, and never
+the role's user or root, which no other user may write. An unknown key, a wrong type or an invalid
+value ends the start with status 1; all errors are reported together, each with its key and never
 with its value. A key marked *not in this build* is checked for its form; any value but the default
 is then refused.
 
-`SVC_<TABLE>__<KEY>` in the environment lies over the file: `SVC_TELEMETRY__METRICS_LISTEN` over
-`telemetry.metrics_listen`, `SVC_PROFILE` over `profile`. Its value has TOML's syntax, so a string
-keeps its quotes. An unknown `SVC_` name is an error.
+`SVC_<TABLE>__<KEY>` in the environment overrides the key of that name in the file:
+`SVC_TELEMETRY__METRICS_LISTEN` overrides `telemetry.metrics_listen`, `SVC_PROFILE` overrides
+`profile`. Its value has TOML's syntax, so a string keeps its quotes. An unknown `SVC_` name is an
+error.
 """
 
 
@@ -71,7 +72,7 @@ def _environment() -> Iterator[str]:
     yield "| `RUST_LOG` | Log filter, default `warn,svc=info`; replaces the default entirely. |"
     for name, meaning in ENVIRONMENT.items():
         yield f"| `{name}` | {meaning} |"
-    yield f"| `{variable('telemetry.metrics_listen')}`, … | Lies over the key of that name. |"
+    yield f"| `{variable('telemetry.metrics_listen')}`, … | Overrides the key of that name. |"
 
 
 def main(arguments: list[str]) -> int:

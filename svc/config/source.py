@@ -14,6 +14,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from svc.config.keys import ENVIRONMENT, KEYS
@@ -75,7 +76,7 @@ def _check_owner(path: str, status: os.stat_result) -> None:
         raise ConfigError(whole(path), what)
     shared = stat.S_IWOTH if _private_group(status) else stat.S_IWOTH | stat.S_IWGRP
     if status.st_mode & shared:
-        raise ConfigError(whole(path), "other users may write to it; chmod go-w")
+        raise ConfigError(whole(path), f"other users can write to it; run chmod go-w {quote(path)}")
 
 
 def _user(uid: int) -> str:
@@ -158,7 +159,7 @@ def overlay(tree: Tree, environ: Mapping[str, str]) -> tuple[dict[str, str], lis
 
 
 def variable(path: str) -> str:
-    """The environment variable that lies over a key."""
+    """The environment variable that overrides a key."""
     return _PREFIX + path.replace(".", "__").upper()
 
 

@@ -27,7 +27,7 @@ class ProxyInventories:
         """Go by this from now on, for what comes over this Proxy."""
         if inventory != self._told.get(proxy_id, NO_INVENTORY):
             _log.info(
-                "told what to serve",
+                "inventory received",
                 proxy=proxy_id,
                 inventory=inventory.generation,
                 resources=len(inventory.assigned),

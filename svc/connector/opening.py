@@ -40,6 +40,7 @@ from svc.model.session.ending import (
     grant_ending,
 )
 from svc.ratelimit.repeats import RepeatCounter
+from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import OpenRefusedHere, refused
@@ -288,7 +289,7 @@ class Openings:
             else:
                 word = "target_unreachable"
             raise refused(
-                word, f"the target could not be reached: {type(error).__name__}"
+                word, f"the target could not be reached: {dial_failure(error)}"
             ) from error
 
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:

@@ -54,7 +54,7 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     try:
         value: Json = json.loads(data.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
     except (ValueError, RecursionError):  # the parser stops deep nesting by itself
-        raise Malformed("canonical JSON: not JSON of the allowed form") from None
+        raise Malformed("canonical JSON: not JSON, or a number is not an integer") from None
     if encode(value) != data:
         raise Malformed("canonical JSON: not in canonical form")
     return value

@@ -87,7 +87,7 @@ class CertificateFacts:
             )
         if now >= self.not_after:
             raise CertificateRefused(
-                f"the certificate ended at {utc(self.not_after)}, "
+                f"the certificate expired at {utc(self.not_after)}, "
                 f"{since(now - self.not_after)} ago by this machine's clock",
                 reason=EXPIRED,
             )

@@ -45,14 +45,14 @@ def apart(theirs: float, ours: float) -> str:
 
 
 def since(seconds: float) -> str:
-    """A length of time in whole seconds, and in hours and minutes where it is long."""
+    """A length of time: in seconds, and from ten minutes on in minutes, hours or days."""
     whole = max(0, round(seconds))
     if whole < 600:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)
     if hours >= 48:
-        return f"{whole} s ({hours // 24} days)"
-    return f"{whole} s ({hours} h {minutes} min)" if hours else f"{whole} s ({minutes} min)"
+        return f"{hours // 24} days"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def utc(unix_time: float) -> str:

@@ -19,6 +19,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
+from svc.ops.store import why_unreadable
 
 BATCH = 512
 _log = Logger(namespace="svc_ops")
@@ -125,7 +126,7 @@ class LogReader:
         try:
             return self.tx.audit.personal(seq, seq).get(seq, ()), ""
         except Exception as failed:
-            return (), f"unreadable: {type(failed).__name__}"
+            return (), f"unreadable: {why_unreadable(failed)}"
 
     def _end(self) -> int:
         return self.tx.audit.head().seq
@@ -143,7 +144,7 @@ class LogReader:
         except Exception as failed:
             # Whatever a damaged store answers.  Halves: the one bad record is found quickly.
             if first == last:
-                return [show.damaged(first, f"unreadable: {type(failed).__name__}")]
+                return [show.damaged(first, f"unreadable: {why_unreadable(failed)}")]
             middle = (first + last) // 2
             return [*self._stretch(first, middle), *self._stretch(middle + 1, last)]
         found: list[ChainRow | Shown] = []

@@ -47,6 +47,17 @@ class StorePlace:
         )
 
 
+def why_unreadable(failed: Exception) -> str:
+    """What is wrong with a store that answered a read with *failed*.
+
+    A driver's own text may quote what is stored, so it is not shown.
+    """
+    kind = type(failed)
+    if kind.__module__ == "sqlite3" and kind.__name__ == "DatabaseError":
+        return "the store is not a readable SQLite database"
+    return kind.__name__
+
+
 @contextmanager
 def legible(desc: str) -> Iterator[None]:
     """Whatever a damaged store makes of being read ends in one sentence.
@@ -60,7 +71,7 @@ def legible(desc: str) -> Iterator[None]:
         raise
     except Exception as failed:
         raise StoreUnavailable(
-            f"store: {desc}: the store cannot be read ({type(failed).__name__}); to find the "
+            f"store: {desc}: the store cannot be read ({why_unreadable(failed)}); to find the "
             "fault, run: svc authority audit verify"
         ) from failed
 

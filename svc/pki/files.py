@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from shlex import quote
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -123,7 +124,8 @@ def _check(path: Path, found: os.stat_result, uid: int) -> None:
         raise ConfigError(str(path), f"belongs to uid {found.st_uid}, not to {uid} who runs this")
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
-        raise ConfigError(str(path), f"has mode {mode:04o}; others may not reach it: chmod go-rwx")
+        what = f"mode {mode:04o} lets other users read it; run chmod go-rwx {quote(str(path))}"
+        raise ConfigError(str(path), what)
 
 
 def _why(error: OSError) -> str:

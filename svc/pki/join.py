@@ -69,9 +69,9 @@ def blame_the_clock(refusal: SvcError) -> None:
         text = f"Authority's certificate is not valid yet: {refusal.text}"
     elif refusal.reason == EXPIRED:
         text = (
-            f"Authority's certificate is not valid any more: {refusal.text}; an Authority shows no "
-            "certificate that has ended, so this machine's clock is ahead at least that much: set "
-            "the clock; if it is right, tell the operator that somebody shows an old certificate"
+            f"Authority's certificate has expired: {refusal.text}; an Authority never presents an "
+            "expired certificate, so this machine's clock is ahead by at least that much: set the "
+            "clock; if it is right, tell the operator that someone presents an old certificate"
         )
     else:
         return

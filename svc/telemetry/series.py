@@ -173,14 +173,14 @@ def _decisions() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_route_misses_total",
             _P,
-            "Requests naming a resource that no connected Connector serves.",
+            "Requests for a resource that no connected Connector serves.",
             stage=("issue", "open", "request", "peer"),
             reason=("departed", "unknown"),
         ),
         _counter(
             "svc_audit_spool_denied_total",
             _P,
-            "Sessions refused because their end could not be recorded: no room, or no disk.",
+            "Sessions refused because their end could not be recorded.",
             reason=("audit_spool_full", "audit_unavailable"),
         ),
     )
@@ -193,7 +193,7 @@ def _sessions() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_direct_lanes_total",
             _P,
-            "Direct lanes by whether both halves came; a half that showed no good token.",
+            "Direct lanes: both halves joined, one half missing, or a half refused for its token.",
             outcome=("joined", "missed", "refused"),
         ),
         _gauge("svc_active_connector_tunnels", _P, "Reverse tunnels registered now."),
@@ -220,7 +220,7 @@ def _sessions() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_abandoned_session_notices_total",
             _P,
-            "Tunnel endings that left sessions relaying over them.",
+            "Tunnels that ended with open sessions.",
             reason=_ENDINGS,
         ),
         _counter(
@@ -266,7 +266,7 @@ def _relays() -> tuple[MetricSeries, ...]:
             "Control streams relayed to Authority for tunnels.",
             outcome=_RELAYED,
         ),
-        _gauge("svc_active_auth_relay_streams", _P, "Such streams open now."),
+        _gauge("svc_active_auth_relay_streams", _P, "Control streams to Authority open now."),
         _counter(
             "svc_authority_relay_connections_total",
             _P,
@@ -274,11 +274,16 @@ def _relays() -> tuple[MetricSeries, ...]:
             lane=_LANES,
             outcome=_RELAYED,
         ),
-        _gauge("svc_active_auth_relay_connections", _P, "Such connections open now.", lane=_LANES),
+        _gauge(
+            "svc_active_auth_relay_connections",
+            _P,
+            "Connections relayed to Authority open now.",
+            lane=_LANES,
+        ),
         _gauge(
             "svc_transport_identity_expires_in_seconds",
             _ROLES,
-            "Seconds left on the node's own transport certificate; negative after its end.",
+            "Seconds until the node's own transport certificate expires; negative after that.",
             role=_ROLES,
             absent=True,
         ),
@@ -292,14 +297,14 @@ def _relays() -> tuple[MetricSeries, ...]:
         _gauge(
             "svc_ca_bundle_stale",
             _A,
-            "1 while the CA of this kind that is in force could not be loaded.",
+            "1 while the active CA of this kind cannot be loaded.",
             kind=("user_ssh", "onward_ssh", "host_tls", "spiffe", "jwt_signing"),
         ),
         _gauge(
             "svc_authority_key_expires_in_seconds",
             _A,
-            "Seconds left on each key that the cluster's root has signed; negative after its "
-            "end. Make the next one with `svc authority keys renew` before.",
+            "Seconds until each key that the cluster's root has signed expires; negative after "
+            "that. Renew it in time with `svc authority keys renew`.",
             key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot"),
             absent=True,
         ),
@@ -314,7 +319,7 @@ def _relays() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_authority_forward_transport_failures_total",
             _A,
-            "Of those, calls that failed between the two.",
+            "Forwarded calls that failed between standby and leader.",
         ),
     )
 
@@ -324,7 +329,7 @@ def _audit() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_audit_outbox_held_total",
             _A,
-            "Queued audit rows that were held.",
+            "Queued audit rows that were held back.",
             reason=("unsigned", "unknown_key", "forged", "replayed"),
         ),
         _gauge("svc_audit_outbox_held", _A, "Held rows at the last watch pass."),
@@ -343,8 +348,8 @@ def _process() -> tuple[MetricSeries, ...]:
         MetricSeries(
             name="svc_reactor_lag_seconds",
             kind=SeriesKind.HISTOGRAM,
-            help="How late a timer of each tenth of a second comes: what any event waits for its "
-            "turn in this process.",
+            help="How late a timer of a tenth of a second fires: how long any event waits for the "
+            "reactor of this process.",
             roles=_ROLES,
             labels={},
             buckets=LAG_BUCKETS,
@@ -384,9 +389,8 @@ def _discovery() -> tuple[MetricSeries, ...]:
             "svc_proxy_lacking",
             _P,
             "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
-            "is not reached; `policy`, the one held is stale; `audit_spool`, no record is taken "
-            "because the disk is full or fails, or the spool is, or the disk does not take how new "
-            "the policy is.",
+            "cannot be reached; `policy`, the policy is stale; `audit_spool`, no record can be "
+            "written because the spool or the disk is full, or the disk fails.",
             condition=("control_pool", "policy", "audit_spool"),
         ),
         _gauge(
@@ -403,7 +407,7 @@ def _discovery() -> tuple[MetricSeries, ...]:
             "Proxy connections the configuration asks for.",
         ),
         _counter(
-            "svc_scope_leases_expired_total", _A, "Discovery leases that ran out.", later=True
+            "svc_scope_leases_expired_total", _A, "Discovery leases that expired.", later=True
         ),
         _gauge("svc_scope_live_rows", _A, "Discovered rows with a live lease.", later=True),
         _counter("svc_scope_publishes_total", _A, "Accepted discovery publications.", later=True),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from svc.errors import Fault, SvcError
+from svc.model.session.ending import ENDINGS
 
 CONNECTOR_WORDS = MappingProxyType(
     {
@@ -56,4 +57,5 @@ def refused(word: str, text: str) -> OpenRefusedHere:
 def heard(word: str) -> OpenRefusedHere:
     """A refusal as the Proxy heard it, by a word that may be newer than we are."""
     fault = CONNECTOR_WORDS.get(word, Fault.PRECONDITION)
-    return OpenRefusedHere("the Connector does not open this session", reason=word, fault=fault)
+    text = ENDINGS.get(word, "the Connector refused the session")
+    return OpenRefusedHere(text, reason=word, fault=fault)

@@ -25,7 +25,7 @@ _LATE_A_CALL = 100
 
 
 class Nuisance(Enum):
-    """Things a peer may do that cost us and bring nobody forward."""
+    """Things a peer may do that cost us and do no work."""
 
     RESET = "reset"
     PING = "ping"

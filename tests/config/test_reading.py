@@ -185,7 +185,7 @@ class FileTests(SynchronousTestCase):
     def test_writable_by_others(self) -> None:
         """A file that other users may write is refused."""
         self.write(mode=0o606)
-        self.assertIn("other users may write", self.refusal())
+        self.assertIn("other users can write", self.refusal())
 
     def test_not_a_file(self) -> None:
         """A directory, a pipe and a symbolic link are refused without being read."""

@@ -24,7 +24,7 @@ class ClockTests(SynchronousTestCase):
         for offset, said in (
             (-90, "90 s behind"),
             (31, "31 s ahead"),
-            (-3600, "3600 s (1 h 0 min)"),
+            (-3600, "1 h 0 min"),
         ):
             refusal = self.assertRaises(ClockWrong, check_clock, BEGIN + offset, BEGIN, "set it")
             self.assertEqual((refusal.reason, refusal.fault), ("clock_wrong", Fault.PRECONDITION))
@@ -37,11 +37,9 @@ class ClockTests(SynchronousTestCase):
             self.assertRaises(ClockWrong, check_clock, theirs, BEGIN, "")
 
     def test_lengths(self) -> None:
-        """A length of time is told in seconds, and a long one in larger units beside them."""
+        """A length of time is told in seconds, and a long one in larger units."""
         told = [since(seconds) for seconds in (0.4, 599, 1500, 7260, 200_000)]
-        self.assertEqual(
-            told, ["0 s", "599 s", "1500 s (25 min)", "7260 s (2 h 1 min)", "200000 s (2 days)"]
-        )
+        self.assertEqual(told, ["0 s", "599 s", "25 min", "2 h 1 min", "2 days"])
 
 
 class CertificateTimeTests(SynchronousTestCase):
@@ -65,7 +63,7 @@ class CertificateTimeTests(SynchronousTestCase):
         """One that has ended is refused with the time of its end."""
         refusal = self.refusal(self.facts.not_after + 120)
         self.assertEqual(refusal.reason, "certificate_expired")
-        self.assertIn(f"ended at {utc(self.facts.not_after)}, 120 s ago", refusal.text)
+        self.assertIn(f"expired at {utc(self.facts.not_after)}, 120 s ago", refusal.text)
 
     def test_role_first(self) -> None:
         """A certificate for another role is refused for that, whatever the time is."""

@@ -188,14 +188,14 @@ class AdoptedTests(SynchronousTestCase):
         self.child.stop()
         self.alter(at + 1)
         self.assertEqual(gateway.operator("audit", "verify", check=False).status, 6)
-        self.adopted("lost: a head over", f"record {at + 1} does not verify")
+        self.adopted("newest signed head: ", f"record {at + 1} does not verify")
 
         at = self.last()
         gateway.operator("groups", "add", "six")
         self.child.stop()
         self.sql(f"DELETE FROM audit_log WHERE seq > {at}")
         self.refused()
-        self.adopted("lost: a head over", f"missing or differs: {at + 1}")
+        self.adopted("newest signed head: ", f"missing or differs: {at + 1}")
         self.assertLessEqual({"group:four", "group:five", "group:six"}, self.unsigned())
 
     def test_sessions(self) -> None:

@@ -44,7 +44,7 @@ class WrongClockTests(SynchronousTestCase):
                 -30 * 24 * HOUR,
                 "Authority's certificate is not valid yet: this machine's clock says",
             ),
-            (30 * 24 * HOUR, "Authority's certificate is not valid any more"),
+            (30 * 24 * HOUR, "Authority's certificate has expired"),
         ):
             refused = self.join(person, token, offset)
             self.assertEqual((refused.status, refused.stdout), (1, ""), refused.stderr)
@@ -64,11 +64,11 @@ class WrongClockTests(SynchronousTestCase):
         ):
             refused = with_clock(ada(), -HOUR, *words)
             self.assertEqual(refused.status, 1, refused.stdout)
-            self.assertIn("and is at least 3", refused.stderr)
+            self.assertRegex(refused.stderr, r"is at least (59 min|1 h \d+ min) behind")
             self.assertNotIn("svc join", refused.stderr)
         a_little = with_clock(ada(), -45, "why", "0" * 32)
         self.assertEqual(a_little.status, 1)
-        self.assertIn("the clock of the machine that asks is 45 s behind", a_little.stderr)
+        self.assertIn("this machine's clock is 45 s behind", a_little.stderr)
 
 
 class EndedTests(SynchronousTestCase):

@@ -182,7 +182,7 @@ BROKEN = [
     start("no Python", "cannot be imported: SyntaxError", put("def")),
     start(
         "writable by others",
-        "kind extra: other users may write to ",
+        "kind extra: other users can write to ",
         put("MARK" + SOUND, mode=0o666),
     ),
 ]

@@ -114,7 +114,7 @@ class RolledBackTests(SynchronousTestCase):
 
         self.child.kill()
         shown = gateway.operator("audit", "adopt", "--reason", "a disk failed").stdout
-        self.assertIn(f"lost: a head over {after} records", shown)
+        self.assertIn(f"newest signed head: {after} records", shown)
         gateway.start(AUTHORITY)
         before_it = self.at_proxy.with_name("audit-head.lost")
         until("the Proxy goes on", before_it.exists, alive=[self.child])

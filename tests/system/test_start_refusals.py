@@ -118,7 +118,7 @@ FILES = [
         label="writable by others",
         words=role("proxy"),
         config=PROXY,
-        says=("c.toml: other users may write", "chmod"),
+        says=("c.toml: other users can write", "chmod"),
         prepare=with_mode(0o646),
     ),
     Start(
@@ -253,7 +253,7 @@ TOKENS = [
         label="open to others",
         words=role("proxy"),
         config=PROXY + JOINING,
-        says=("join.token_file: ", "has mode 0644; others may not reach it: chmod go-rwx"),
+        says=("join.token_file: ", "mode 0644 lets other users read it; run chmod go-rwx"),
         prepare=token(TOKEN, 0o644),
     ),
     Start(

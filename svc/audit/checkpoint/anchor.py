@@ -104,8 +104,8 @@ class AnchorDirectory:
             return None
         except OSError as failed:
             raise self._unreadable("latest", failed.strerror or "it cannot be read") from None
-        except AuditBroken as broken:
-            raise self._unreadable("latest", broken.text) from None
+        except AuditBroken:
+            raise self._unreadable("latest", "it is not a signed head") from None
 
     def _last_head(self) -> SignedHead:
         """The last line of ``heads.jsonl``, with the certificates of a line before it."""
@@ -118,7 +118,7 @@ class AnchorDirectory:
     def _unreadable(self, name: str, why: str) -> AnchorUnreadable:
         advice = "put a copy in its place, from a backup or a witness"
         if name == "latest":
-            advice = "remove it: the last line of heads.jsonl replaces it"
+            advice = "remove the file, and the last line of heads.jsonl is used instead"
         return AnchorUnreadable(
             f"{self.path / name}: {why.removeprefix('audit anchor: ')}; {advice}"
         )

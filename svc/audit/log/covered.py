@@ -19,7 +19,7 @@ from svc.audit.checkpoint.proofs import (
     consistency_ranges,
     inclusion_ranges,
 )
-from svc.audit.log.verify import ChainFault, check_record, follow
+from svc.audit.log.verify import ChainFault, beyond_end, check_record, follow
 from svc.errors import NoSuchRow
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import GENESIS, SignedHead
@@ -60,9 +60,7 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Cov
     while seq < end:
         batch = read(seq + 1, min(BATCH, end - seq))
         if not batch:
-            raise ChainFault(
-                seq + 1, "head_beyond_end", f"a head was signed over {end} records, not {seq}"
-            )
+            raise ChainFault(seq + 1, "head_beyond_end", beyond_end(end, seq))
         for row, personal in batch:
             seq += 1
             last = follow(row, seq, last)

@@ -151,7 +151,7 @@ the first bad record and the kind of fault:
 | `prev_link` | it does not name the record before it |
 | `record` | what is stored is not a record |
 | `personal` | a personal value is not the one that was hashed |
-| `head_mismatch` | the records are not those that a head was signed over |
+| `head_mismatch` | the records differ from those that a signed head covers |
 | `head_beyond_end` | a head covers more records than there are: the tail was cut, or an \
 older store put back |
 | `head_link` | a head is missing, doubled or out of order |

@@ -201,6 +201,11 @@ def verify(
     return evolve(found, by_others=by_others, slices=slices)
 
 
+def beyond_end(covered: int, size: int) -> str:
+    """What is wrong where a head covers more records than the store has."""
+    return f"a signed head covers {covered} records, but the store has only {size}"
+
+
 def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
     """The hash of *row*, which is to be record *seq* after one with the hash *last*.
 
@@ -208,7 +213,7 @@ def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
         ChainFault: it is not.
     """
     if row.seq != seq:
-        raise ChainFault(seq, "gap", f"the store has record {row.seq} in its place")
+        raise ChainFault(seq, "gap", f"record {seq} is missing; the next one is {row.seq}")
     if row.prev_hash != last:
         raise ChainFault(seq, "prev_link", NOT_BEFORE)
     found = chain_hash(seq, last, row.canonical)
@@ -313,7 +318,7 @@ class _Heads:
             raise ChainFault(
                 self._covered + 1,
                 "head_mismatch",
-                f"records up to {head.tree_size} are not those that a head was signed over",
+                f"the records up to {head.tree_size} differ from those that a signed head covers",
             )
         self._advance()
 
@@ -321,9 +326,7 @@ class _Heads:
         """What is left to check once the rows have ended; the last head."""
         if self._next is not None:
             end = self._next.head.tree_size
-            raise ChainFault(
-                size + 1, "head_beyond_end", f"a head was signed over {end} records, not {size}"
-            )
+            raise ChainFault(size + 1, "head_beyond_end", beyond_end(end, size))
         if self._latest is not None and not self._saw_latest:
             raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is not kept")
         if self._previous is None:

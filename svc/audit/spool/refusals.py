@@ -19,7 +19,7 @@ def full() -> SpoolFull:
 def disk_full() -> SpoolFull:
     """The refusal of whatever would have to be recorded on a disk that is full."""
     return SpoolFull(
-        "the disk of the Proxy is full, so no session opens; its operator has to make room",
+        "the disk of the Proxy is full, so no session opens; its operator must free space",
         retry_after=_AGAIN_SECS,
     )
 

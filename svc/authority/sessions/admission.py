@@ -58,11 +58,11 @@ class OwnedByPeer(ProvenRefusal):
     def __init__(self, node: Node, owners: Mapping[str, Node | None]) -> None:
         ids = sorted(owners)
         more = f" and {len(ids) - _TOLD} more" if len(ids) > _TOLD else ""
+        are, them = ("is", "it") if len(ids) == 1 else ("are", "them")
         super().__init__(
-            f"{', '.join(ids[:_TOLD])}{more} {'is' if len(ids) == 1 else 'are'} assigned to "
-            "another node: have an operator assign it to this node (`svc authority resources "
-            "assign`, or `move` if this node replaces another), or remove it from "
-            "connector.resources"
+            f"{', '.join(ids[:_TOLD])}{more} {are} assigned to another node: have an operator "
+            f"assign {them} to this node (`svc authority resources assign`, or `move` if this "
+            f"node replaces another), or remove {them} from connector.resources"
         )
         self.owned = [f"{each} by {_called(owners[each])}" for each in ids[:_TOLD]]
         nodes = {owner.id for owner in owners.values() if owner is not None}

@@ -359,7 +359,7 @@ class Issuance:
             signed = self.sign_grant(encode_grant(grant))
             return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:
-            text = f"{wish.request.resource}: no connected Connector serves it"
+            text = f"{wish.request.resource}: no such resource is connected"
             return AuthorizeAnswer(
                 outcome.decision_id, reason=outcome.reason, text=text, may_view=True
             )

@@ -305,7 +305,7 @@ class RegistrationIntake:
         return generation
 
     def _ended(self, proxy: Node, registered: Registered) -> None:
-        _log.info("registration over", node=registered.node_id, proxy=proxy.id)
+        _log.info("registration ended", node=registered.node_id, proxy=proxy.id)
         lasted = max(0, round((self.clock.seconds() - registered.since) * 1000))
 
         def record(tx: ITransaction) -> None:

@@ -220,11 +220,11 @@ def adopt(
         "head": None if common is None else common.head.tree_size,
         "adopt": reason is not None,
     }
-    lines = [f"the store ends at record {found.end.seq}"]
+    lines = [f"newest record in the store: {found.end.seq}"]
     if lost is not None:
-        head = f"over {lost.head.tree_size} records of {lost.head.time}, hash {lost.hash.hex()}"
-        missing = f"the first record that is missing or differs: {found.first_missing}"
-        lines += [f"lost: a head {head}", missing]
+        head = f"{lost.head.tree_size} records, signed at {lost.head.time}, hash {lost.hash.hex()}"
+        missing = f"first record that is missing or differs: {found.first_missing}"
+        lines += [f"newest signed head: {head}", missing]
     if found.damaged:
         good = found.good.seq
         lines.append(

@@ -268,7 +268,7 @@ ENROLL_REFUSED = _event(
     2003,
     "enroll.refused",
     "W",
-    "somebody with a known token was not let in",
+    "a join with a known token was refused",
     "token_id token expected_id role source_address",
 )
 NODE_RENEW = _event(

@@ -57,7 +57,7 @@ ENDINGS = MappingProxyType(
         "unknown": "no Connector had served the resource through this Proxy",
         "policy_stale": "the Proxy had no fresh policy when it was to be opened",
         "open_deadline": "the Connector did not open it in time",
-        "target_unreachable": "the target could not be reached",
+        "target_unreachable": "the Connector could not reach the target",
         "target_deadline": "the target did not answer in time",
         "address_out_of_reach": "the Connector may not reach the address of the resource",
         "resource_not_here": "the Connector does not serve the resource",
@@ -83,7 +83,7 @@ ENDINGS = MappingProxyType(
             ),
             "the Connector refused the grant",
         ),
-        NOT_TOLD: "the reason was not told",
+        NOT_TOLD: "the reason is not known",
     }
 )
 """Every word, and its sentence for a person."""

@@ -59,8 +59,10 @@ def is_fresh(issued_at_ms: int, now: float) -> bool:
 def stale(issued_at_ms: int, now: float) -> str:
     """Why a request of this time is refused at *now*, for whoever signed it."""
     signed = issued_at_ms / 1000
-    hint = "set it" if signed > now else "set it; or the request was held up on its way"
+    hint = "set the clock"
+    if signed <= now:
+        hint = "set the clock; if it is right, the request was delayed on the way"
     return (
-        f"the clock of the machine that asks is {apart(signed, now)}: it signed at {utc(signed)}, "
+        f"this machine's clock is {apart(signed, now)}: it signed at {utc(signed)}, "
         f"and Authority's clock says {utc(now)}; {hint}"
     )

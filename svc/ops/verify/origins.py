@@ -12,7 +12,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import audit_key_id
 from svc.model.audit.state import node_entry
 from svc.model.cluster.node import Node
-from svc.ops.store import StorePlace
+from svc.ops.store import StorePlace, why_unreadable
 from svc.ops.verify.rows import batches
 
 
@@ -50,7 +50,7 @@ class _SignedKeys:
                 raise
             except Exception as failed:
                 # Whatever a damaged store answers is a fault of what stands behind the log.
-                what = f"the rows of nodes and their records: unreadable: {type(failed).__name__}"
+                what = f"the rows of nodes and their records: unreadable: {why_unreadable(failed)}"
                 raise AuditBroken(f"audit log: {what}") from failed
         node = self._nodes.get(origin)
         if node is None or audit_key_id(node.audit_key) != key_id:

@@ -21,7 +21,7 @@ from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ
-from svc.ops.store import StorePlace
+from svc.ops.store import StorePlace, why_unreadable
 
 BATCH = 512
 """Records that one process has in memory at a time."""
@@ -172,4 +172,4 @@ def personal_of(log: IAuditLog) -> PersonalOf:
 
 def _unreadable(seq: int, failed: Exception) -> ChainFault:
     """Whatever a damaged store answers is a fault of the log."""
-    return ChainFault(seq, "unreadable", type(failed).__name__)
+    return ChainFault(seq, "unreadable", why_unreadable(failed))

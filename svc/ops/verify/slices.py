@@ -15,7 +15,7 @@ from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import EntitySlice
 from svc.model.canonical import decode
-from svc.ops.store import StorePlace
+from svc.ops.store import StorePlace, why_unreadable
 from svc.ops.verify.rows import batches
 from svc.policy.entities import cedar_json, entity_from_form, slice_digest
 
@@ -87,7 +87,7 @@ def _next(log: IAuditLog, after: str) -> tuple[EntitySlice, ...]:
         return log.slices(after, BATCH)
     except Exception as failed:
         # Whatever a damaged store answers is a fault of the log.
-        what = f"entities after {after or 'the beginning'}: unreadable: {type(failed).__name__}"
+        what = f"entities after {after or 'the beginning'}: unreadable: {why_unreadable(failed)}"
         raise AuditBroken(f"audit log: {what}") from failed
 
 

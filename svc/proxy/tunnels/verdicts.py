@@ -135,7 +135,7 @@ def _unreachable(streams: RelayStreams, why: SvcError) -> SvcError:
         streams.outcome("refused")
         return why
     streams.outcome("unconfigured" if why.reason == UNCONFIGURED else "dial_failed")
-    _log.warn("Authority did not decide in time", reason=why.reason, text=why.text)
+    _log.warn("Authority cannot be reached", reason=why.reason, text=why.text)
     if why.fault is Fault.INVALID:
         # It could not read what the Connector signed.
         return refusal_of("malformed_registration", why.text)

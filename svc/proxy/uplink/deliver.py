@@ -204,7 +204,9 @@ class SpoolDelivery:
 
     def _failed(self, error: SvcError) -> None:
         if error.reason in _AWAY:
-            _log.info("the audit spool waits for Authority", reason=error.reason)
+            _log.info(
+                "audit records are queued until the Authority is reachable", reason=error.reason
+            )
             return
         wait = error.retry_after or _REFUSED_WAIT
         if error.fault is Fault.UNIMPLEMENTED:

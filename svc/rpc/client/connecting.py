@@ -7,6 +7,7 @@ from twisted.internet.interfaces import IProtocol, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
 
 from svc.errors import SvcError, Unavailable
+from svc.runtime.dial_failure import dial_failure
 
 
 class _Connecting(Deferred[IProtocol]):
@@ -46,5 +47,5 @@ async def connect(endpoint: IStreamClientEndpoint, connection: Protocol) -> None
         if isinstance(failed, SvcError):
             raise
         raise Unavailable(
-            f"cannot connect: {type(failed).__name__}", reason="cannot_connect"
+            f"cannot connect: {dial_failure(failed)}", reason="cannot_connect"
         ) from failed

@@ -41,7 +41,7 @@ class Catalog:
     def add(self, resource: Resource, at: float) -> Resource:
         self._require_node(resource.assigned_to)
         if self._db.one("SELECT 1 FROM resources WHERE id = ?", resource.id) is not None:
-            raise AlreadyExists("store: a resource of this id is in the catalog")
+            raise AlreadyExists(f"resource {resource.id}: already exists")
         identified = self._db.change(
             "INSERT INTO resource_identities (identity, resource_id, kind, first_seen)"
             " VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -51,7 +51,7 @@ class Catalog:
             at,
         )
         if not identified:
-            raise AlreadyExists("store: this identity was another resource's")
+            raise AlreadyExists(f"resource {resource.id}: another resource had this identity")
         added = evolve(resource, revision=next_revision(self._db), assignment_revision=0)
         self._insert(added, at)
         if added.assigned_to is not None:

@@ -42,7 +42,7 @@ class Certificates:
             certificate.revoked_at,
         )
         if not added:
-            raise AlreadyExists("store: a certificate of this hash or serial is there")
+            raise AlreadyExists("store: a certificate with this hash or serial already exists")
 
     def get(self, sha256: bytes) -> IssuedCertificate | None:
         row = self._db.one(_SELECT + "WHERE sha256 = ?", sha256)

@@ -24,7 +24,7 @@ class Heads:
             line.decode("ascii"),
         )
         if not added:
-            raise AlreadyExists("store: a head over so many records is there")
+            raise AlreadyExists("store: a head over this number of records already exists")
         row = self._db.one(
             "SELECT tree_size FROM audit_heads ORDER BY tree_size DESC LIMIT 1 OFFSET ?", kept
         )

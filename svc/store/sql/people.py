@@ -32,7 +32,7 @@ class People:
             person.salt,
         )
         if not added:
-            raise AlreadyExists("store: a person of this id or this name is there")
+            raise AlreadyExists(f"person {person.name}: the id or the name already exists")
         self._join(person.id, person.groups)
         next_revision(self._db)
 
@@ -63,7 +63,7 @@ class People:
     def add_group(self, name: str, at: float) -> None:
         sql = "INSERT INTO person_groups (name, added_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
         if not self._db.change(sql, name, at):
-            raise AlreadyExists("store: a group of this name is there")
+            raise AlreadyExists(f"group {name}: already exists")
         next_revision(self._db)
 
     def groups(self) -> tuple[str, ...]:

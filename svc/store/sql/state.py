@@ -52,7 +52,7 @@ class StateLog:
             signature,
         )
         if not added:
-            raise AlreadyExists("store: a state record of this number is there")
+            raise AlreadyExists("store: a state record with this number already exists")
 
     def tip(self) -> int:
         row = self._db.one("SELECT max(n) FROM state_changes")

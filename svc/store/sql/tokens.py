@@ -47,7 +47,7 @@ class Tokens:
             " ".join(token.names),
         )
         if not added:
-            raise AlreadyExists("store: a join token of this id is there")
+            raise AlreadyExists("store: a join token with this id already exists")
 
     def spend(self, token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
         row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)

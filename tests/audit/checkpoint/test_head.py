@@ -176,9 +176,9 @@ class AnchorDirectoryTests(KeeperContract, SynchronousTestCase):
             keeper.keep(head)
         good = {name: (self.path / name).read_bytes() for name in ("latest", "heads.jsonl")}
         for name, data, said in (
-            ("latest", b"garbage\n", "remove it"),
-            ("latest", b"", "remove it"),
-            ("latest", bytes(range(256)), "remove it"),
+            ("latest", b"garbage\n", "remove the file"),
+            ("latest", b"", "remove the file"),
+            ("latest", bytes(range(256)), "remove the file"),
             ("heads.jsonl", b"garbage\n", "from a backup or a witness"),
             ("heads.jsonl", b"", "from a backup or a witness"),
         ):

@@ -145,7 +145,7 @@ class VerifyTests(TestCase):
         self.broken(place, "audit log: record 23: hash")
         page = 4096
         place.flip(lambda data: data.rindex(marked[:20]) // page * page, b"\xff")
-        self.broken(place, ": unreadable: DatabaseError")
+        self.broken(place, ": unreadable: the store is not a readable SQLite database")
 
     async def test_damaged_file(self) -> None:
         """A store file of rubbish ends the command with a text, not a traceback."""

@@ -1,0 +1,31 @@
+"""Why a dial failed, in the words of whoever reads the refusal."""
+
+from __future__ import annotations
+
+import os
+from socket import gaierror
+
+from twisted.internet import error
+
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (error.ConnectionRefusedError, "connection refused"),
+    (ConnectionRefusedError, "connection refused"),
+    (error.TimeoutError, "timed out"),
+    (TimeoutError, "timed out"),
+    (error.DNSLookupError, "no such host"),
+    (error.UnknownHostError, "no such host"),
+    (gaierror, "no such host"),
+    (error.NoRouteError, "no route to the host"),
+    (error.ConnectionLost, "connection reset"),
+    (error.ConnectionDone, "connection closed"),
+    (ConnectionResetError, "connection reset"),
+)
+
+
+def dial_failure(failed: BaseException) -> str:
+    """The sentence for *failed*: of an unknown error the system's words, or else its name."""
+    for kind, words in _WORDS:
+        if isinstance(failed, kind):
+            return words
+    number = getattr(failed, "osError", None) or getattr(failed, "errno", None)
+    return os.strerror(number).lower() if isinstance(number, int) else type(failed).__name__
