@@ -7,6 +7,8 @@ from socket import gaierror
 
 from twisted.internet import error
 
+from svc.errors import SvcError
+
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (error.ConnectionRefusedError, "connection refused"),
     (ConnectionRefusedError, "connection refused"),
@@ -24,6 +26,8 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
 
 def dial_failure(failed: BaseException) -> str:
     """The sentence for *failed*: of an unknown error the system's words, or else its name."""
+    if isinstance(failed, SvcError):
+        return failed.text
     for kind, words in _WORDS:
         if isinstance(failed, kind):
             return words

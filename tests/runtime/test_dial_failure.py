@@ -1,0 +1,35 @@
+"""A dial that fails is told in words."""
+
+from __future__ import annotations
+
+from errno import EACCES
+from socket import gaierror
+
+from twisted.internet.error import (
+    ConnectError,
+    ConnectionRefusedError,
+    DNSLookupError,
+    NoRouteError,
+    TimeoutError,
+)
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import SvcError
+from svc.runtime.dial_failure import dial_failure
+
+
+class DialFailureTests(SynchronousTestCase):
+    def test_words(self) -> None:
+        """Each usual failure has its words; others have the system's, our own, or their name."""
+        for failed, words in (
+            (ConnectionRefusedError(), "connection refused"),
+            (TimeoutError(), "timed out"),
+            (DNSLookupError(), "no such host"),
+            (gaierror(), "no such host"),
+            (NoRouteError(), "no route to the host"),
+            (ConnectionResetError(), "connection reset"),
+            (ConnectError(osError=EACCES), "permission denied"),
+            (SvcError("the target did not answer in time"), "the target did not answer in time"),
+            (KeyError("x"), "KeyError"),
+        ):
+            self.assertEqual(dial_failure(failed), words)
