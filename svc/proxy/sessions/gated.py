@@ -28,7 +28,7 @@ from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
-from svc.model.session.edits import MAX_EDIT_BYTES, Edit
+from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
 from svc.rpc.call import MessageEnd
@@ -51,7 +51,6 @@ class GatedStream(Protocol):
         self.out: StreamTransport | None = None
         self._held = bytearray()
         self._ended = False
-        self._lost: Failure | None = None
         self._is_full = False
         self._is_paused = False
         self._waiting: Deferred[None] | None = None
@@ -88,7 +87,9 @@ class GatedStream(Protocol):
         if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
             raise ValueError("an edit is about bytes that are held")
         assert self.out is not None
-        self.out.edit(Edit(offset=self.passed, size=size, name=name, values=dict(values)))
+        # What is longer would end the session at whoever makes the edit.
+        short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
+        self.out.edit(Edit(offset=self.passed, size=size, name=name, values=short))
         self._write(bytes(self._held[:size]))
 
     def close(self) -> None:
@@ -116,7 +117,6 @@ class GatedStream(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The call is over."""
         self._ended = True
-        self._lost = reason
         self._wake()
 
     # -- as the producer of the other side

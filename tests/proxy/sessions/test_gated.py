@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.model.policy.access import AccessRequest, EntityUid
-from svc.model.session.edits import Edit
+from svc.model.session.edits import MAX_VALUE_CHARACTERS, Edit, StreamEdits
 from svc.proxy.sessions.gated import MAX_HELD, GatedRequest, GatedSession, GatedStream
 
 ALLOWED = RequestVerdict(allowed=True, decision_id="d" * 32)
@@ -64,6 +64,15 @@ class StreamTests(SynchronousTestCase):
         )
         self.assertEqual((stream.held, stream.passed), (b"rest", 8))
         self.assertRaises(ValueError, stream.edit, 5, "refuse", {})
+
+    def test_a_long_value(self) -> None:
+        """A denial by many policies is shortened, and ends no session at the other end."""
+        stream, _, out = streaming()
+        stream.dataReceived(b"x")
+        stream.edit(1, "denied", {"policies": "p" * (MAX_VALUE_CHARACTERS + 1)})
+        (said, _) = out.said
+        assert isinstance(said, Edit)
+        StreamEdits({"denied": lambda came, values: came}).announce(said)
 
     def test_what_is_still_to_come_passes_as_it_comes(self) -> None:
         """A long answer is not held whole."""
