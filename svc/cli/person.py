@@ -25,6 +25,7 @@ from svc.telemetry.escape import escaped
 if TYPE_CHECKING:
     from svc.client.sessions import ClientSession
     from svc.compose.client import PersonSide
+    from svc.messages.session import Explanation
 
 _ASK_SECS = 20.0
 _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
@@ -139,10 +140,9 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     if not told.explained:
         hint([_NOT_TOLD])
         return 1
-    said = asdict(told, filter=lambda field, value: field.name != "explained")
     tell(
         as_json,
-        said,
+        explanation(told),
         pairs(
             [
                 ("decision", told.decision),
@@ -158,6 +158,12 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
         ),
     )
     return 0
+
+
+def explanation(told: Explanation) -> dict[str, object]:
+    """What is told of a decision, for programs; what is not known of it is null."""
+    said = asdict(told, filter=lambda field, value: field.name != "explained")
+    return {name: None if value == "" else value for name, value in said.items()}
 
 
 async def _why(side: PersonSide, decision_id: str) -> Any:

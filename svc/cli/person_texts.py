@@ -10,7 +10,7 @@ from svc.telemetry.escape import escaped
 def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
     """The rows of `svc status`."""
     certificate = told["certificate"]
-    left = f"until {certificate['not_after']}"
+    left = f"until {certificate['expires_at']}"
     if certificate["problem"]:
         left = (
             "ended"

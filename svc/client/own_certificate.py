@@ -82,7 +82,7 @@ def identity_status(identity: IIdentity) -> dict[str, Any]:
         "cluster": facts.principal.cluster,
         "person": facts.principal.id,
         "certificate": {
-            "not_after": rfc3339(facts.not_after),
+            "expires_at": rfc3339(facts.not_after),
             "seconds_left": int(identity.seconds_left()),
             "ends_soon": ends_soon(identity),
             "reason": reason,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +13,18 @@ import click
 
 from svc.cli import svc
 from svc.cli.json_names import KEYS, unknown
+from svc.cli.output import moment
+from svc.cli.person import explanation
+from svc.client.own_certificate import identity_status
+from svc.messages.session import Explanation
+from svc.model.audit.record import rfc3339
 from svc.model.cluster.token import parse_token
+from svc.model.principal import Role
+from svc.pki.keyring import create_cluster
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
-from tests.cli.desk import POLICY, terminal
+from tests.cli.desk import CLUSTER, NOW, POLICY, terminal
+from tests.pki.support import World
 
 CARRIED = {
     "svc authority": "runs a role",
@@ -125,6 +135,28 @@ class JsonTests(TerminalTests):
         self.assertEqual(set(found), {"directory", "cluster", "ca_pin", "root_key", "commands"})
         self.assertEqual(found["directory"], str(there))
         self.assertTrue(all(line.strip() for line in found["commands"]))
+
+    def test_one_name_for_an_end(self) -> None:
+        """When a certificate, a key or a token expires is told under one name."""
+        self.authority.change(lambda tx: tx.nodes.register(SEEN))
+        (node,) = json.loads(self.run_it("nodes", "list", "--json").stdout)
+        self.assertEqual(node["expires_at"], moment(NOW + 3600))
+        create_cluster(self.place.state / "keys", CLUSTER, time.time, os.urandom)
+        (made,) = json.loads(self.run_it("keys", "renew", "grant", "--json").stdout)
+        self.assertEqual(set(made), {"name", "certificate_sha256", "expires_at"})
+        own = World().identity(Role.USER, lifetime=7200)
+        told = identity_status(own)
+        self.assertEqual(told["certificate"]["expires_at"], rfc3339(own.facts.not_after))
+        self.assertEqual(list(unknown(told)), [])
+
+    def test_what_is_not_known(self) -> None:
+        """What `svc why` does not know is null, and every name in it is in the list."""
+        told = explanation(Explanation("ab" * 16, explained=True, decision="allow"))
+        self.assertEqual(list(unknown(told)), [])
+        self.assertEqual(told["decision"], "allow")
+        for name in ("reason", "time", "session_ended", "session_reason", "session_lane"):
+            self.assertIsNone(told[name], name)
+        self.assertEqual(told["why"], {})
 
     def test_names(self) -> None:
         """Names are lower case words, each with a meaning of its own."""

@@ -73,7 +73,7 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
             moment(made.not_valid_after_utc.timestamp()),
             made.fingerprint(SHA256()).hex(),
         )
-        said.append({"name": one, "certificate_sha256": digest, "not_after": until})
+        said.append({"name": one, "certificate_sha256": digest, "expires_at": until})
         lines.append(f"made the {sort} {one}, good until {until}")
         if one == ANCHOR:
             lines.append(f"SHA-256 fingerprint of {one}: {digest}")

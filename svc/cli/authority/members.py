@@ -298,7 +298,7 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "state": row.state,
         "version": row.version or None,
         "leaf_serial": row.leaf_serial or None,
-        "leaf_expires": moment(row.leaf_expires) or None,
+        "expires_at": moment(row.leaf_expires) or None,
         "last_seen": moment(row.last_seen) or None,
         "enrolled_at": moment(row.enrolled_at) or None,
         "inventory_generation": row.inventory_generation or None,
