@@ -90,7 +90,8 @@ def _top() -> tuple[Key, ...]:
             meaning=(
                 "The store: `sqlite:///<absolute path>`, or "
                 "`postgresql://<user>@<host>/<database>` with `plugins.stores = "
-                '["postgresql"]`; a password in it is never shown.'
+                '["postgresql"]`. A password is not written here: `passfile` in the URL names its '
+                "file, or `SVC_STORE_URL` in the environment gives the whole URL."
             ),
             required=_AUTHORITY,
         ),

@@ -56,7 +56,7 @@ def read_settings(
         read = _model().model_validate(tree)
     except ValidationError as error:
         errors.extend(_refusals(error, origin))
-    errors.extend(check(tree, role, environ))
+    errors.extend(check(tree, role, environ, origin))
     shared = [error for error in errors if isinstance(error, SharedStateDir)]
     if shared:
         raise shared[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from posixpath import normpath
+from urllib.parse import parse_qsl
 
 from svc.config.keys import KEYS
 from svc.config.problems import SharedStateDir
@@ -27,8 +28,10 @@ def lookup(tree: Tree, path: str) -> object:
     return found
 
 
-def check(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigError]:
-    """Every refusal of these rules."""
+def check(
+    tree: Tree, role: str, environ: Mapping[str, str], origin: Mapping[str, str]
+) -> Iterator[ConfigError]:
+    """Every refusal of these rules; *origin* says which variable set which path."""
     yield from _required(tree, role)
     yield from _together(tree, "oidc.issuer", "oidc.client_id")
     yield from _together(tree, "proxy.tls.cert", "proxy.tls.key")
@@ -36,6 +39,8 @@ def check(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigE
     yield from _public(tree)
     yield from _timing(tree)
     yield from _store(tree)
+    if "store_url" not in origin:
+        yield from _store_secret(tree)
     yield from _state_dir(tree, role, environ)
 
 
@@ -102,6 +107,29 @@ def _store(tree: Tree) -> Iterator[ConfigError]:
             else "the store is not listed in plugins.stores"
         )
         yield ConfigError("store_url", what if known else f"unknown scheme: {what}")
+
+
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
+
+
+def _store_secret(tree: Tree) -> Iterator[ConfigError]:
+    """A configuration is copied, shown and kept in version control; a password in it is too."""
+    url = lookup(tree, "store_url")
+    if not isinstance(url, str) or not _holds_secret(url):
+        return
+    whole = "set the whole URL in SVC_STORE_URL"
+    if url.startswith(("postgres:", "postgresql:")):
+        whole = f"name libpq's password file with ?passfile=/its/path, or {whole}"
+    yield ConfigError("store_url", f"must not hold a password; {whole}")
+
+
+def _holds_secret(url: str) -> bool:
+    """Whether a URL carries a password beside its user or among its parameters."""
+    before, _, parameters = url.partition("://")[2].partition("?")
+    user = before.partition("/")[0].rpartition("@")[0]
+    if user.partition(":")[2]:
+        return True
+    return any(name in _SECRETS for name, value in parse_qsl(parameters) if value)
 
 
 def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[ConfigError]:

@@ -76,6 +76,65 @@ class MalformedTests(SynchronousTestCase):
         self.assertNotIn("\u202e", str(error))
 
 
+class SecretTests(SynchronousTestCase):
+    """A secret is in a file of its own or in the environment, never in the configuration."""
+
+    PLUGINS = '[plugins]\nstores = ["sqlite", "postgresql", "ram"]\n'
+
+    def store(self, url: str, environ: dict[str, str] | None = None) -> list[str]:
+        """What is said of a configuration that names this store."""
+        text = GOOD["authority"].replace("sqlite:////tmp/none/s.db", url)
+        return lines(refused("authority", f"{text}{self.PLUGINS}", environ))
+
+    @proves("G-OPEN-80")
+    def test_password_in_the_file(self) -> None:
+        """A store URL in the file must hold no password; the refusal says where one goes."""
+        for url in (
+            f"postgresql://svc:{CANARY}@db.example/svc",
+            f"postgres://svc:{CANARY}@db.example:5433/svc?sslmode=verify-full",
+            f"postgresql://:{CANARY}@a.example,b.example/svc",
+            f"postgresql://svc@db.example/svc?password={CANARY}",
+            f"postgresql://svc@db.example/svc?sslmode=require&pass%77ord={CANARY}",
+            f"postgresql://svc@db.example/svc?sslkey=/key&sslpassword={CANARY}",
+            f"postgresql://svc@db.example/svc?oauth_client_secret={CANARY}",
+            f"postgresql://svc@db.example/svc?scram_client_key={CANARY}",
+            f"ram://svc:{CANARY}@db.example/svc",
+        ):
+            with self.subTest(url=url):
+                self.assertEqual(
+                    self.store(url),
+                    [
+                        "store_url: must not hold a password; name libpq's password file with "
+                        "?passfile=/its/path, or set the whole URL in SVC_STORE_URL"
+                        if url.startswith("postgres")
+                        else "store_url: must not hold a password; set the whole URL in "
+                        "SVC_STORE_URL"
+                    ],
+                )
+
+    @proves("G-OPEN-80")
+    def test_password_elsewhere(self) -> None:
+        """A password file is named, or the environment gives the whole URL; both are taken."""
+        named = "postgresql://svc@db.example/svc?passfile=/etc/svc/pgpass"
+        for url in (named, "postgresql://svc:@db.example/svc?password=", "sqlite:////a:b@c/s.db"):
+            self.assertEqual(self.store(url), [], url)
+        secret = f"postgresql://svc:{CANARY}@db.example/svc"
+        self.assertEqual(self.store(named, {"SVC_STORE_URL": f'"{secret}"'}), [])
+
+    @proves("G-OPEN-80")
+    def test_line_that_does_not_parse(self) -> None:
+        """A line that is no TOML is told by its number, one of another type by its key."""
+        for row, wanted in (
+            (f"password {CANARY}", "config: line 4: is not valid TOML"),
+            (f'token = "{CANARY}', "config: line 4: is not valid TOML"),
+            (f'store_auto_migrate = "{CANARY}"', "store_auto_migrate: must be true or false"),
+        ):
+            with self.subTest(row=row):
+                error = refused("authority", f"{GOOD['authority']}{row}\n")
+                self.assertEqual(lines(error), [wanted])
+                self.assertNotIn(CANARY, repr(error))
+
+
 class EnvironmentTests(SynchronousTestCase):
     """Variables lie over the file."""
 

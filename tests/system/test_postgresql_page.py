@@ -9,6 +9,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.files import free_ports
+from svc.testing.gateway.postgres import LOCKED
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.postgres import own_server
 from tests.tools import stock_tool
@@ -17,6 +18,7 @@ from tests.wheels import ROOT
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 _BLOCK = re.compile(r"^```(sql|sh|toml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PASSWORD = "p-w"
+PASSFILE = "/etc/svc/pgpass"
 
 
 class PageTests(SynchronousTestCase):
@@ -40,21 +42,23 @@ class PageTests(SynchronousTestCase):
         psql, server = stock_tool("psql"), own_server(self)
         stock_tool("ssh-keygen")
         blocks = _BLOCK.findall(PAGE.read_text("utf-8"))
-        self.assertEqual([kind for kind, _ in blocks], ["sql", "sh", "toml", "sh"])
-        (made, taken, settings, back) = (text for _, text in blocks)
+        self.assertEqual([kind for kind, _ in blocks], ["sql", "sh", "sh", "toml", "sh"])
+        (made, taken, secret, settings, back) = (text for _, text in blocks)
         public, first, *_ = free_ports()
         self.type_in(f"svc init --all gw --public-port {public} --authority-port {first}")
 
-        made = made.replace("CREATE ROLE svc ", "CREATE ROLE gate ").replace(
-            "OWNER svc", "OWNER gate"
-        )
+        made = made.replace("ROLE svc ", f"ROLE {LOCKED} ").replace("OWNER svc", f"OWNER {LOCKED}")
         made = made.replace("'...'", f"'{PASSWORD}'")
         run([psql, "-v", "ON_ERROR_STOP=1", "-c", "SELECT 1", server.url()], self.place).checked()
         run(
             [psql, "-v", "ON_ERROR_STOP=1", server.url()], self.place, stdin=made.encode()
         ).checked()
         self.type_in(taken)
-        self.configure(settings, server.url("svc", "gate", PASSWORD))
+        row = f"*:*:svc:{LOCKED}:{PASSWORD}"
+        secret = secret.replace("db.example:5432:svc:svc:...", row)
+        self.type_in(secret.replace(PASSFILE, str(self.place / "pgpass")))
+        self.assertEqual((self.place / "pgpass").read_text(), f"{row}\n")
+        self.configure(settings, server.url("svc", LOCKED))
         *lines, last = back.splitlines()
         self.type_in("\n".join(lines))
         self.assertEqual(last, "svc --config gw/all.toml all")
@@ -75,9 +79,11 @@ class PageTests(SynchronousTestCase):
         self.assertFalse(list((self.place / "gw" / "state").rglob("store.db")))
 
     def configure(self, settings: str, url: str) -> None:
-        """Edit the configuration as the page says."""
+        """Edit the configuration as the page says, but for TLS: this server is on a socket."""
         line, _, table = settings.partition("\n\n")
-        self.assertTrue(line.startswith('store_url = "postgresql://'))
+        self.assertTrue(line.startswith('store_url = "postgresql://svc@db.example/svc?sslmode='))
+        self.assertTrue(line.endswith(f'&passfile={PASSFILE}"'))
+        url += f"?passfile={self.place / 'pgpass'}"
         path = self.place / "gw" / "all.toml"
         text, count = re.subn(
             "^store_url = .*$", f'store_url = "{url}"', path.read_text("utf-8"), flags=re.MULTILINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 
@@ -186,12 +187,8 @@ class PostgresTests(SynchronousTestCase):
 
     def test_server_that_is_not_there(self) -> None:
         """A command does not wait for a server, and shows no password of its URL."""
-        self.place.config.write_text(
-            self.place.config.read_text("utf-8").replace(
-                self.url, "postgresql://u:cAnary@127.0.0.1:9/db"
-            ),
-            "utf-8",
-        )
+        os.environ["SVC_STORE_URL"] = '"postgresql://u:cAnary@127.0.0.1:9/db"'
+        self.addCleanup(os.environ.pop, "SVC_STORE_URL")
         for words in (["--check"], []):
             ran = self.place.run("store", "migrate", *words)
             self.assertEqual((ran.status, ran.stdout), (1, ""))
