@@ -88,6 +88,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "why": "the reason given in each policy, id to text",
         # readiness
         "ready": "whether everything is in order",
+        "no_new_sessions": "why no session can be opened now; empty where one can",
         "not_ready": "the reasons why it is not ready",
         "connected": "whether there is a connection",
         "running": "whether the resident runs",

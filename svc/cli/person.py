@@ -17,7 +17,7 @@ from svc.cli.control import run
 from svc.cli.groups import Group
 from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, table, tell
-from svc.cli.person_texts import facts, reasons, session_end
+from svc.cli.person_texts import able, facts, reasons, session_end
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -38,6 +38,7 @@ def up(globals_: Globals) -> int:
     from twisted.internet import reactor
 
     from svc.compose.client import client_settings, make_client
+    from svc.compose.signals import stop_on_hangup
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
 
@@ -52,6 +53,7 @@ def up(globals_: Globals) -> int:
     except SvcError as refusal:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
+    stop_on_hangup(reactor)
     return Running(reactor, client, lines).run()
 
 
@@ -69,7 +71,8 @@ def up(globals_: Globals) -> int:
 def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> int:
     """Show your identity, the Proxy connection, and recent refusals and ended sessions.
 
-    Status 1 if your certificate is not valid now: it has expired, or this machine's clock is wrong.
+    Status 1 if your certificate is not valid now: it has expired, or this machine's clock is wrong;
+    with --refresh also if the Proxy is not connected or no session can be opened now.
     """
     from svc.client.own_certificate import identity_status
 
@@ -80,7 +83,7 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     tell(as_json, told, [*pairs(facts(told)), *(reasons(told) if explain else ())])
     if problem:
         hint([f"svc: {problem}"])
-    return 1 if problem else 0
+    return 1 if problem or (refresh and not able(told)) else 0
 
 
 @click.group(cls=Group, no_args_is_help=True)
@@ -100,6 +103,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
         hint(["no local addresses: the resident is not running; start it with: svc up"])
     else:
         endpoints = told["endpoints"]
+        hint([f"svc: no new sessions: {one['text']}" for one in told["no_new_sessions"]])
     rows = [
         (
             one["resource"],

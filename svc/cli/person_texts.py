@@ -32,13 +32,20 @@ def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
         rows += [
             ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
             ("resources", len(told["endpoints"])),
+            *(("no new sessions", one["text"]) for one in told["no_new_sessions"]),
             ("sessions", told["sessions"]),
             ("refused", len(told["refused"])),
+            ("ended", len(told["ended"])),
         ]
         audit = told.get("audit")
         if audit and audit["records"]:
             rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))
     return rows
+
+
+def able(told: dict[str, Any]) -> bool:
+    """Whether sessions open, as far as the resident knows; true where none runs to ask."""
+    return not told["running"] or (told["proxy"]["connected"] and not told["no_new_sessions"])
 
 
 def reasons(told: dict[str, Any]) -> list[str]:

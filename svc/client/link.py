@@ -28,6 +28,7 @@ from svc.messages.session import (
     decode_listing,
     encode_list_request,
 )
+from svc.model.session.lacking import LACKING
 from svc.rpc.max_age import Freshness, Shown, close_when_idle
 from svc.runtime.services import BackgroundTasks, bounded, cancel
 
@@ -100,6 +101,7 @@ class ProxyLink(Service):
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         proxy: The address connected to; empty while there is none.
+        lacking: Why that Proxy opens no session now, in words of ``LACKING``; empty where it does.
     """
 
     clock: IReactorTime
@@ -114,6 +116,7 @@ class ProxyLink(Service):
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     proxy: str = field(default="", init=False)
+    lacking: tuple[str, ...] = field(default=(), init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
     _list: IRpcStream | None = field(default=None, init=False)
     _moved: IRpcStream | None = field(default=None, init=False)
@@ -196,7 +199,8 @@ class ProxyLink(Service):
                 self.problem = f"{way.address}: {e.text}"
                 _log.warn("no proxy connection", proxy=way.address, reason=e.reason, error=e.text)
             finally:
-                self.proxy, channel, self._channel = "", self._channel, None
+                self.proxy, self.lacking = "", ()
+                channel, self._channel = self._channel, None
                 if channel is not None:
                     self.tasks.spawn(
                         "closing a connection to a Proxy", close_when_idle(channel, self.clock)
@@ -275,6 +279,7 @@ class ProxyLink(Service):
 
     def _take(self, listing: Listing) -> None:
         self.resources = merge(self.resources, listing)
+        self._tell_lacking(listing.lacking)
         self.listed(self.resources)
         if listing.heads and self.heads is not None:
             self.tasks.spawn("audit heads", self.heads(listing.heads))
@@ -282,6 +287,14 @@ class ProxyLink(Service):
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
+
+    def _tell_lacking(self, words: tuple[str, ...]) -> None:
+        before, self.lacking = self.lacking, words
+        for word in words:
+            if word not in before:
+                _log.warn("the Proxy opens no sessions", reason=word, text=LACKING[word])
+        if before and not words:
+            _log.info("the Proxy opens sessions again")
 
     def _over(self, failure: Failure) -> None:
         if not failure.check(CancelledError):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
 
 from svc.errors import SvcError
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import SnapshotHolder
+from svc.runtime.services import PeriodicTask
 from svc.telemetry.metrics import Metrics
 
 CONTROL = "control pool"
@@ -26,6 +28,8 @@ MEANING = {
     POLICY: "there is no fresh policy: no session opens",
 }
 """What is told beside a condition; that of the spool says for itself what is wrong."""
+
+_LOOK_SECS = 1.0
 
 
 @define
@@ -40,6 +44,29 @@ class DegradedConditions:
         said = ((name, ask()) for name, ask in self._asked.items())
         return tuple(f"{name} ({what})" for name, what in said if what)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The conditions that do not hold now, as words of ``svc_proxy_lacking``."""
+        return tuple(_word(name) for name, ask in self._asked.items() if ask())
+
+    def on_change(self, clock: IReactorTime, changed: Callable[[], object]) -> PeriodicTask:
+        """What calls *changed* once the conditions that hold are others than before."""
+        seen: tuple[str, ...] = ()
+
+        async def look() -> None:
+            nonlocal seen
+            words = self.words
+            if words != seen:
+                seen = words
+                changed()
+
+        return PeriodicTask(
+            clock=clock,
+            interval=_LOOK_SECS,
+            call=look,
+            what="looking at what is lacking",
+        )
+
     def watch(
         self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports, metrics: Metrics
     ) -> None:
@@ -50,8 +77,12 @@ class DegradedConditions:
             SPOOL: lambda: _refusal(reports),
         }
         for name, ask in self._asked.items():
-            gauge = metrics.gauge("svc_proxy_lacking", condition=name.replace(" ", "_"))
+            gauge = metrics.gauge("svc_proxy_lacking", condition=_word(name))
             gauge.read(lambda ask=ask: 1 if ask() else 0)  # type: ignore[misc]
+
+
+def _word(name: str) -> str:
+    return name.replace(" ", "_")
 
 
 def _refusal(reports: Reports) -> str:

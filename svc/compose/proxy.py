@@ -228,6 +228,7 @@ class ProxyAssembly:
             now=now,
             heads=lambda: heads.lines,
             hear=heads.hear,
+            lacking=lambda: p.lacking.words,
         )
         listings_changed.append(listings.changed)
         for changed in (listings.changed, sessions.recheck):
@@ -295,7 +296,9 @@ class ProxyAssembly:
             what="refusals summary",
             at_once=False,
         )
-        return [spooling, renewal, link, probes, summaries, spooling.mending(heads, p.ready)]
+        lacking = p.lacking.on_change(clock, listings.changed)
+        mending = spooling.mending(heads, p.ready)
+        return [spooling, renewal, link, probes, summaries, lacking, mending]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts

@@ -1,4 +1,8 @@
-"""What signals do to a process: SIGTERM and SIGINT stop it in order, once; SIGHUP nothing."""
+"""What signals do to a process.
+
+SIGTERM and SIGINT stop it in order, once.  SIGHUP does nothing to a role, and stops ``svc up``,
+whose terminal it tells of.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +45,16 @@ def ignore_hangups(reactor: Any) -> None:
         )
 
     signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(tell))
+
+
+def stop_on_hangup(reactor: Any) -> None:
+    """Stop *reactor* when the terminal is closed, unless SIGHUP is ignored, as under ``nohup``."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return
+
+    def stop() -> None:
+        _log.info("stopping: the terminal was closed (SIGHUP)")
+        with suppress(ReactorNotRunning):
+            reactor.stop()
+
+    signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(stop))

@@ -22,6 +22,7 @@ from svc.messages.checks import (
 )
 from svc.model.session.ending import known_ending
 from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.lacking import LACKING
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -78,13 +79,15 @@ class Listed:
 class Listing:
     """A change of what a person may view; ``complete`` replaces all that was known.
 
-    ``heads`` are lines of signed heads of the audit log, the newest last.
+    ``heads`` are lines of signed heads of the audit log, the newest last.  ``lacking`` says why the
+    Proxy opens no session now, in words of :data:`svc.model.session.lacking.LACKING`.
     """
 
     complete: bool
     upsert: tuple[Listed, ...] = ()
     removed: tuple[str, ...] = ()
     heads: tuple[bytes, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 def encode_request(request: SessionRequest) -> bytes:
@@ -305,6 +308,7 @@ def encode_listing(listing: Listing) -> bytes:
         ],
         removed=listing.removed,
         audit_heads=listing.heads,
+        lacking=listing.lacking,
     ).SerializeToString()
 
 
@@ -324,6 +328,7 @@ def decode_listing(data: bytes) -> Listing:
         ),
         removed=texts(message.removed, 100_000, _WORD, "listing: removed"),
         heads=heads(message.audit_heads, "listing: audit_heads"),
+        lacking=tuple(word for word in message.lacking if word in LACKING),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.link import ConfiguredProxy, ProxyLink, list_once, merge
@@ -144,6 +145,24 @@ class LinkTests(SynchronousTestCase):
         stream.list("db9")
         self.assertEqual(self.names(), ["db9"])
         self.assertTrue(stream.ended)
+
+    def test_lacking(self) -> None:
+        """Why the Proxy opens no session is known while it says so; said once each time."""
+        stream = self.connect("db1")
+        control, odd = Listing(False, lacking=("control_pool",)), Listing(False, lacking=("odd",))
+        with capturedLogs() as events:
+            stream.say(encode_listing(control))
+            stream.say(encode_listing(control))
+            self.assertEqual(self.link.lacking, ("control_pool",))
+            stream.say(encode_listing(odd))
+            self.assertEqual(self.link.lacking, ())
+        self.assertEqual(
+            [event["log_format"] for event in events],
+            ["the Proxy opens no sessions", "the Proxy opens sessions again"],
+        )
+        stream.say(encode_listing(control))
+        stream.say(Unavailable("the connection has ended", reason="lost"))
+        self.assertEqual(self.link.lacking, ())
 
     def test_next_proxy(self) -> None:
         """Where one Proxy does not answer the next is dialed, later each time."""

@@ -150,6 +150,19 @@ class ListTests(ProxyTests):
         self.site.pass_time(5)
         self.assertEqual(len(talk.heard), 3)
 
+    def test_lacking(self) -> None:
+        """Persons are told once when the Proxy can open no session, and once when it can again."""
+        lacking: tuple[str, ...] = ()
+        self.site.listings.lacking = lambda: lacking
+        talk = self.follow()
+        self.assertEqual(list(self.listing(talk).lacking), [])
+        for lacking in (("control_pool",), ()):
+            for _ in range(2):
+                self.site.listings.changed()
+                self.site.pass_time(0.3)
+            self.assertEqual(list(self.listing(talk).lacking), list(lacking))
+        self.assertEqual(len(talk.heard), 3)
+
     def test_large_catalog(self) -> None:
         """A large list is gone through in slices, and comes whole."""
         many = tuple(f"r{number}" for number in range(450))

@@ -1,4 +1,4 @@
-"""SIGHUP to a role: said in one line, and nothing else comes of it."""
+"""SIGHUP: a role says in one line that it is ignored; ``svc up`` stops in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, until
-from tests.system.common import ROLES, shared
+from tests.system.common import ROLES, ada, shared
 
 SAID = (
     "SIGHUP is ignored: this build reads its configuration only at the start; restart the "
@@ -41,3 +41,12 @@ class HangupTests(SynchronousTestCase):
             said = child.events(SAID)[-1]
             self.assertEqual((said["level"], said["reason"]), ("WARN", "reload_not_in_this_build"))
             self.assertEqual(gateway.get(role, "/readyz"), (200, "ready\n"))
+
+    def test_closed_terminal(self) -> None:
+        """``svc up`` stops in order when its terminal is closed, and says so."""
+        person = ada()
+        resident = person.up("echo")
+        resident.signal(signal.SIGHUP)
+        self.assertEqual(resident.wait(), 0)
+        self.assertEqual(len(resident.events("stopping: the terminal was closed (SIGHUP)")), 1)
+        self.assertFalse((person.directory / "run" / "control.sock").exists())

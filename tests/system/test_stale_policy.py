@@ -97,18 +97,33 @@ class StaleTests(SynchronousTestCase):
     def check(self, gateway: Gateway, person: GatewayPerson, valid: float) -> None:
         """Authority goes; nothing is granted from then on, and after *valid* seconds told why."""
         self.assertEqual(through(person).checked().stdout, "through")
+        resident = person.up("echo")
+        self.addCleanup(resident.end)
         gateway.child(AUTHORITY).kill()
         gone = monotonic()
         try:
             said = through(person)
             self.assertEqual((said.status, said.stdout), (1, ""))
             self.assertIn("authority_unreachable", said.stderr)
+            self.check_status(person)
             stale = until("stale", lambda: self.refused(person, "policy_stale"), valid + PATIENCE)
             self.assertEqual((stale.status, stale.stdout), (1, ""))
             self.assertGreater(monotonic() - gone, valid / 2)
         finally:
             gateway.start(AUTHORITY)
         until("sessions again", lambda: through(person).stdout == "through")
+        until("the person is told so", lambda: person.svc("status", "--refresh").status == 0)
+        self.assertEqual(person.status()["no_new_sessions"], [])
+
+    def check_status(self, person: GatewayPerson) -> None:
+        """``svc status`` tells that no session opens and why, before one is tried."""
+        until("the person is told", lambda: person.status()["no_new_sessions"])
+        shown = person.svc("status", "--refresh")
+        self.assertEqual(shown.status, 1, shown.stderr)
+        self.assertIn("no new sessions  the Proxy cannot reach Authority\n", shown.stdout)
+        self.assertEqual(person.svc("status").status, 0)
+        listed = person.svc("resources", "list")
+        self.assertIn("no new sessions: the Proxy cannot reach Authority", listed.stderr)
 
     def refused(self, person: GatewayPerson, reason: str) -> Ran | None:
         """A session refused for this reason; None while it is another one."""

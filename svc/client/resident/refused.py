@@ -16,6 +16,25 @@ _log = Logger(namespace="svc_client")
 
 KEPT = 64
 
+GATEWAY_WIDE = frozenset(
+    {
+        "audit_head_unsigned",
+        "audit_spool_full",
+        "audit_spool_unavailable",
+        "audit_unavailable",
+        "authority_unconfigured",
+        "authority_unreachable",
+        "no_policy",
+        "no_snapshot",
+        "policy_stale",
+        "policy_unavailable",
+        "revoked_person",
+        "store_full",
+        "store_unavailable",
+    }
+)
+"""Reasons that concern no single resource: until a session opens, none is expected to."""
+
 
 @frozen
 class RecentRefusal:
@@ -48,10 +67,15 @@ class RecentRefusals:
     """The newest refusals, each of them once; a log line is where a person sees one first.
 
     What a client tries again and again is counted, and is a log line once a minute.
+
+    Attributes:
+        standing: The latest refusal for a reason that concerns every resource; None once a
+            session has opened since.
     """
 
     now: Callable[[], float]
     kept: deque[RecentRefusal] = field(factory=lambda: deque(maxlen=KEPT), init=False)
+    standing: RecentRefusal | None = field(default=None, init=False)
     _repeats: RepeatCounter = field(init=False)
 
     @_repeats.default
@@ -76,6 +100,8 @@ class RecentRefusals:
                 refused = evolve(refused, first_at=one.first_at, count=one.count + 1)
                 break
         self.kept.append(refused)
+        if refused.reason in GATEWAY_WIDE:
+            self.standing = refused
         said = self._repeats.note(refused.key)
         if said is not None:
             _log.warn(
@@ -88,6 +114,10 @@ class RecentRefusals:
                 **({} if said.count == 1 else {"times": said.unsaid, "since": rfc3339(said.first)}),
             )
         return refused
+
+    def opened(self) -> None:
+        """A session has opened."""
+        self.standing = None
 
 
 def policies_of(error: SvcError) -> tuple[str, ...]:

@@ -332,6 +332,7 @@ class Resident(AsyncService):
         session = self.dialer.endpoint(wish)
         relay.right = FarSide(relay, lambda: self._cut(session))
         await session.connect(only_side(relay.right))
+        self.refusals.opened()
 
     def _cut(self, session: ClientSession) -> None:
         self.cuts.note(session.wish.resource, session.over())

@@ -16,6 +16,7 @@ from svc.client.resident.service import Resident
 from svc.errors import Malformed
 from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339
+from svc.model.session.lacking import LACKING
 from svc.runtime.services import bounded
 
 _REFRESH_SECS = 15.0
@@ -53,16 +54,25 @@ class StatusService:
             await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
         return self._status()
 
+    def _no_new_sessions(self) -> list[dict[str, str]]:
+        """Why no session opens now, as far as that is known."""
+        why = {word: LACKING[word] for word in self.link.lacking}
+        standing = self.refusals.standing
+        if standing is not None:
+            why.setdefault(standing.reason, standing.text)
+        return [{"reason": reason, "text": text} for reason, text in why.items()]
+
     def _status(self) -> dict[str, Any]:
         link = self.link
         return {
             "running": True,
             **identity_status(self.identity),
             "proxy": {
-                "connected": bool(link.proxy),
+                "connected": bool(link.proxy) and self.identity.problem is None,
                 "address": link.proxy,
                 "problem": link.problem,
             },
+            "no_new_sessions": self._no_new_sessions(),
             "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
             "sessions": self.resident.sessions,
             **({} if self.head is None else {"audit": self.head.public}),

@@ -50,6 +50,7 @@ class Listings:
         person: Checks the caller's certificate; raises to refuse.
         heads: The audit log's signed heads, for clients to keep; told with a list that is sent.
         hear: Takes the greatest head that a client keeps.
+        lacking: Why no session opens here now, in the words of ``svc_proxy_lacking``.
     """
 
     engine: Callable[[], CompiledPolicy]
@@ -60,12 +61,13 @@ class Listings:
     now: Callable[[], float]
     heads: Callable[[], tuple[bytes, ...]] = tuple
     hear: Callable[[bytes], Awaitable[object]] = _deaf
+    lacking: Callable[[], tuple[str, ...]] = tuple
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
     _is_draining: bool = False
 
     def changed(self) -> None:
-        """Policy, entities, revocations or routes changed: every list is looked at again."""
+        """What lists show has changed: policy, entities, revocations, routes, what is lacking."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.called:
@@ -98,6 +100,7 @@ class Listings:
     async def _follow(self, call: IRpcCall, person_id: str) -> None:
         known: dict[str, Listed] | None = None
         told: tuple[bytes, ...] = ()
+        lacked: tuple[str, ...] = ()
         while True:
             self._check_open()
             coming: Deferred[None] = Deferred(self._forget)
@@ -105,11 +108,13 @@ class Listings:
             try:
                 seen = {one.id: one async for one in self._visible(person_id, call.peer.host)}
                 listing = _difference(known, seen)
-                if known is None or listing.upsert or listing.removed:
+                lacking = self.lacking()
+                if known is None or listing.upsert or listing.removed or lacking != lacked:
                     heads = tuple(line for line in self.heads() if line not in told)
                     told = self.heads()
-                    await call.send(encode_listing(evolve(listing, heads=heads)))
-                known = seen
+                    listing = evolve(listing, heads=heads, lacking=lacking)
+                    await call.send(encode_listing(listing))
+                known, lacked = seen, lacking
                 await coming
             finally:
                 self._forget(coming)

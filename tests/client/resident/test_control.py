@@ -209,6 +209,7 @@ class Link:
 
     proxy = "a:1"
     problem = ""
+    lacking: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.waiting: list[Deferred[None]] = []
@@ -307,6 +308,35 @@ class StatusTests(SynchronousTestCase):
         answering = self.ask(ask="status", refresh=True)
         self.link.waiting[0].callback(None)
         self.assertTrue(self.successResultOf(answering)["running"])
+
+    def told(self) -> dict[str, Any]:
+        return self.successResultOf(self.ask(ask="status"))
+
+    def test_expired(self) -> None:
+        """With a certificate that has ended no connection is shown as one that serves."""
+        certificate: Any = self.person
+        certificate._now = lambda: certificate.facts.not_after + 90
+        self.assertFalse(self.told()["proxy"]["connected"])
+
+    def test_lacking(self) -> None:
+        """What the Proxy lacks is told as the reason why no session opens."""
+        self.assertEqual(self.told()["no_new_sessions"], [])
+        self.link.lacking = ("control_pool",)
+        self.assertEqual(
+            self.told()["no_new_sessions"],
+            [{"reason": "control_pool", "text": "the Proxy cannot reach Authority"}],
+        )
+
+    def test_refused_for_all(self) -> None:
+        """A refusal that concerns every resource stands until a session opens."""
+        self.refusals.note(
+            "db1", SvcError("the disk of the Authority is full", reason="store_full")
+        )
+        self.refusals.note("db2", Denied("access denied"))
+        (standing,) = self.told()["no_new_sessions"]
+        self.assertEqual(standing["reason"], "store_full")
+        self.refusals.opened()
+        self.assertEqual(self.told()["no_new_sessions"], [])
 
     def test_unknown(self) -> None:
         """Nothing else can be asked there."""

@@ -114,16 +114,18 @@ class SessionListRequest(_message.Message):
     def __init__(self, audit_head: _Optional[bytes] = ...) -> None: ...
 
 class SessionListing(_message.Message):
-    __slots__ = ("complete", "upsert", "removed", "audit_heads")
+    __slots__ = ("complete", "upsert", "removed", "audit_heads", "lacking")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     UPSERT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     AUDIT_HEADS_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
     complete: bool
     upsert: _containers.RepeatedCompositeFieldContainer[ListedResource]
     removed: _containers.RepeatedScalarFieldContainer[str]
     audit_heads: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, complete: _Optional[bool] = ..., upsert: _Optional[_Iterable[_Union[ListedResource, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., audit_heads: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    lacking: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, complete: _Optional[bool] = ..., upsert: _Optional[_Iterable[_Union[ListedResource, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., audit_heads: _Optional[_Iterable[bytes]] = ..., lacking: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListedResource(_message.Message):
     __slots__ = ("id", "kind", "labels", "served")
