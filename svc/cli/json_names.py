@@ -24,13 +24,13 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "labels": "labels, name to value",
         "cluster": "the cluster's name",
         "person": "the id of the person",
-        "authority_id": "the id of the Authority that answered",
+        "authority_id": "the id of the Authority",
         "node_id": "the id of the node that a resource is assigned to",
         "node_name": "its name",
         "node_state": "whether that node is active or revoked",
         "resource": "the id of the resource",
         "resources": "how many resources are assigned to a node",
-        "version": "of a node or an Authority the program's version; of a policy its number",
+        "version": "the program's version",
         "source": "how a resource got into the catalog",
         "publication": "how resources that a Connector offers get into the catalog",
         # what a command did
@@ -102,23 +102,20 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "sessions": "how many sessions the resident carries",
         "held_rows": "rows of the audit queue that are held",
         "queued_rows": "rows of the audit queue",
-        "records": "records of the log",
-        "rows": "rows of the store, each table with its own",
+        "records": "records of a log, or that a head covers",
+        "rows": "how many rows of each kind there are, or each table has",
         # the log
-        "anchor": "id of the key that signed the newest head",
         "anchored": "records that signed heads cover",
         "audit": "the newest signed head that is known",
-        "audit_head": "hash of the log's last record, as the Authority has it",
         "audit_seq": "number of the log's last record",
-        "end": "number of the store's last record",
         "event": "the event of a record",
         "event_id": "id of a record",
         "findings": "what does not verify",
         "first_missing": "number of the first record that is missing or differs",
         "hash": "hash of a record or a head",
-        "head": "the signed head of a backup; of `audit adopt` the records it covers",
-        "head_hash": "hash of the log's last record, as it was verified",
-        "key_id": "SHA-256 of the key that signed a row",
+        "head": "the signed head of a backup",
+        "key_id": "SHA-256 of the certificate of the key that signed a row or a head",
+        "last_hash": "hash of the log's last record",
         "log_id": "which log it is",
         "lost": "the head that is abandoned",
         "n": "number of a row in its spool",
@@ -143,20 +140,16 @@ KEYS: Mapping[str, str] = MappingProxyType(
         # store and backup
         "after": "how many rows there were afterwards",
         "applied": "migrations that were applied",
-        "authority": "id of an Authority",
         "before": "how many rows there were",
-        "binary_version": "the program that made it",
         "classes": "what kinds of data a backup holds, and where",
         "copy_secs": "how long the copy took",
         "dialect": "the store's kind of SQL",
         "files": "files of a backup",
         "fingerprint": "SHA-256 of the rows that are taken over",
         "form": "the version of a backup's form",
-        "generation": "the number of this backup of its store",
         "ids": "migrations that are pending or not known",
-        "last_hash": "hash of the last record of a backup",
         "level": "the newest migration of a store",
-        "migrations": "migrations, or how many",
+        "migrations": "migrations, each with how long it took",
         "mode": "permissions of a file",
         "moment": "what was running when a backup was made",
         "number": "its number, counted from 1",
@@ -169,12 +162,11 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "schema": "what a migration changes in the schema",
         "sealed": "encrypted files of a backup",
         "secs": "how long it took",
-        "size": "bytes of a file, or records that a head covers",
+        "size": "bytes of a file",
         "stamp": "which backup it is",
         "standing": "whether the store fits this program",
         "store": "the store of a backup",
         "table": "a table of the store",
-        "tree_size": "records that a head covers",
     }
 )
 
@@ -188,7 +180,7 @@ def unknown(value: object) -> Iterator[str]:
         for name, inner in value.items():
             if name not in KEYS:
                 yield str(name)
-            if name not in DATA and not (name == "rows" and isinstance(inner, Mapping)):
+            if name not in DATA:
                 yield from unknown(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:

@@ -41,8 +41,8 @@ class KnownHead:
         kept = self.greatest.kept
         return {
             "records": 0 if kept is None else kept.head.tree_size,
-            "time": "" if kept is None else kept.head.time,
-            "hash": "" if kept is None else kept.hash.hex(),
+            "time": None if kept is None else kept.head.time,
+            "hash": None if kept is None else kept.hash.hex(),
             "problem": self.problem,
         }
 

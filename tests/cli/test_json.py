@@ -6,12 +6,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import click
-
-from svc.cli import svc
 from svc.cli.json_names import KEYS, unknown
 from svc.cli.output import moment
 from svc.cli.person import explanation
@@ -24,6 +20,7 @@ from svc.pki.keyring import create_cluster
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import CLUSTER, NOW, POLICY, terminal
+from tests.cli.tree import every_command, takes_json
 from tests.pki.support import World
 
 CARRIED = {
@@ -40,35 +37,14 @@ CARRIED = {
 KEY = "ab" * 32
 
 
-def commands(command: click.Command, context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be typed, the older spellings too, by its whole name."""
-    group = command if isinstance(command, click.Group) else None
-    if group is None or group.invoke_without_command:
-        yield context.command_path, command
-    names = () if group is None else (*group.list_commands(context), *_hidden(group))
-    for name in dict.fromkeys(names):
-        assert group is not None
-        inner = group.get_command(context, name)
-        assert inner is not None
-        yield from commands(inner, click.Context(inner, context, info_name=name))
-
-
-def _hidden(group: click.Group) -> list[str]:
-    return [name for name, one in group.commands.items() if one.hidden]
-
-
 class JsonTests(TerminalTests):
     """`--json`."""
 
     def test_every_command_takes_it(self) -> None:
         """Every command that ends with a result takes it, and no other does."""
-        found = dict(commands(svc, click.Context(svc, info_name="svc")))
+        found = every_command()
         self.assertGreater(len(found), 40)
-        without = {
-            name
-            for name, command in found.items()
-            if not any("--json" in one.opts for one in command.params)
-        }
+        without = {name for name, command in found.items() if not takes_json(command)}
         self.assertEqual(without, set(CARRIED))
 
     def test_what_they_print(self) -> None:
@@ -96,8 +72,8 @@ class JsonTests(TerminalTests):
             ),
             (("resources", "remove", "db"), "id catalog_version"),
             (("nodes", "revoke", SEEN.name), "id tunnels_ended"),
-            (("policy", "set", "-"), "version sha256 changed"),
-            (("policy", "history"), "version created_at author sha256"),
+            (("policy", "set", "-"), "policy_version sha256 changed"),
+            (("policy", "history"), "policy_version created_at author sha256"),
         ):
             done = self.run_it(*words, "--json", stdin=POLICY.encode())
             self.assertEqual((done.status, done.stderr), (0, ""), words)

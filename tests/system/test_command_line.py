@@ -140,7 +140,7 @@ class OperatorTests(SynchronousTestCase):
         self.assertEqual((again.status, again.stderr), (0, ""))
         self.assertEqual(
             again.stdout,
-            f"policy version {shown['version']} with this text is already in force; "
+            f"policy version {shown['policy_version']} with this text is already in force; "
             "nothing changed\n",
         )
         wrong = (

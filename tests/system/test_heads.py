@@ -60,7 +60,7 @@ class HeadTests(SynchronousTestCase):
 
     def check_export(self, gateway: Gateway, least: int) -> None:
         """Beside the running Authority an export is made, which an auditor's program accepts."""
-        key = json.loads(gateway.operator("audit", "verify", "--json").stdout)["anchor"]
+        key = json.loads(gateway.operator("audit", "verify", "--json").stdout)["key_id"]
         exported = gateway.operator("audit", "export").stdout
         self.assertGreaterEqual(len(exported.splitlines()), least + 1)
         done = subprocess.run(

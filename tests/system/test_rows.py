@@ -195,7 +195,7 @@ class PolicyVersionTests(SynchronousTestCase):
         until("in force", lambda: versions(gateway) == (number + 2, number + 2), 5)
         self.assertEqual(gateway.status()["policy_version"], number + 2)
         history = gateway.operator("policy", "history", "--json").json
-        listed = [row["version"] for row in history]
+        listed = [row["policy_version"] for row in history]
         self.assertEqual(listed[:3], [number + 2, number + 1, number])
 
     @proves("X-49")

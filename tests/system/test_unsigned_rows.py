@@ -8,6 +8,7 @@ from contextlib import closing
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY
@@ -79,6 +80,8 @@ class UnsignedRowTests(SynchronousTestCase):
         self.refused_start("", "audit-origin.pem: is missing")
         shown = gateway.operator("state", "adopt")
         self.assertIn("nothing was changed", shown.stderr)
+        told = gateway.operator("state", "adopt", "--json").json
+        self.assertEqual((list(unknown(told)), told["adopt"]), ([], False))
         self.assertIn("made the key", gateway.operator("state", "adopt", "--yes").stderr)
         anchor.joinpath("adopt-state.json").rename(anchor / "kept")
         self.refused_start("", "state_unadopted")

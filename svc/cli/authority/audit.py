@@ -92,8 +92,8 @@ def _verdict(
     said: dict[str, Json] = {"verified": found is not None, "findings": findings}
     if found is not None:
         said["records"] = found.records
-        said["head_hash"] = found.last_hash.hex()
-        said["anchor"] = found.key_id or None
+        said["last_hash"] = found.last_hash.hex()
+        said["key_id"] = found.key_id or None
         said["anchored"] = found.anchored
     return said
 
@@ -213,11 +213,11 @@ def adopt(
     found = find_lost(settings, state, heads)
     lost, common = found.lost, found.common
     form: dict[str, Json] = {
-        "end": found.end.seq,
+        "audit_seq": found.end.seq,
         "first_missing": found.first_missing,
         "damaged": found.damaged,
         "lost": None if lost is None else _lost(lost.head, lost.hash),
-        "head": None if common is None else common.head.tree_size,
+        "anchored": None if common is None else common.head.tree_size,
         "adopt": reason is not None,
     }
     lines = [f"newest record in the store: {found.end.seq}"]

@@ -5,13 +5,13 @@ All three work on files and the store directly; no Authority is asked.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import asdict
 
 from svc.cli import Globals
 from svc.cli.control import authority_settings, authority_state, config_path
@@ -166,14 +166,10 @@ def restore(
 
 
 def _tell(manifest: Manifest, as_json: bool) -> None:
-    from svc.ops.backup.manifest import to_json
-
     store, head = manifest.store, manifest.head
-    said = json.loads(to_json(manifest))
-    said["created_at"] = rfc3339(said.pop("created"))
     tell(
         as_json,
-        said,
+        _document(manifest),
         pairs(
             [
                 ("generation", f"{manifest.stamp.number} ({manifest.stamp.id})"),
@@ -193,3 +189,46 @@ def _tell(manifest: Manifest, as_json: bool) -> None:
             ]
         ),
     )
+
+
+def _document(manifest: Manifest) -> dict[str, object]:
+    """The manifest with the names that every command has; those in its file are its own."""
+    from svc.ops.backup.manifest import FORM
+
+    stamp, store, head = manifest.stamp, manifest.store, manifest.head
+    return {
+        "form": FORM,
+        "stamp": {
+            "number": stamp.number,
+            "id": stamp.id,
+            "cluster": stamp.cluster,
+            "authority_id": stamp.authority,
+        },
+        "created_at": rfc3339(manifest.created),
+        "version": manifest.binary_version,
+        "moment": manifest.moment,
+        "log_id": manifest.log_id,
+        "ca_pin": manifest.ca_pin,
+        "recipients": list(manifest.recipients),
+        "store": {
+            "dialect": store.dialect,
+            "level": store.level,
+            "count": store.migrations,
+            "records": store.records,
+            "last_hash": store.last_hash,
+            "rows": [{"table": name, "count": count} for name, count in store.rows.items()],
+            "size": store.size,
+            "sha256": store.sha256,
+        },
+        "head": None
+        if head is None
+        else {
+            "records": head.tree_size,
+            "root": head.root,
+            "hash": head.hash,
+            "key_id": head.key_id,
+        },
+        "sealed": {name: asdict(each) for name, each in manifest.sealed.items()},
+        "classes": dict(manifest.classes),
+        "files": [asdict(each) | {"link": each.link or None} for each in manifest.files],
+    }

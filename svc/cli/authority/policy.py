@@ -35,7 +35,7 @@ def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
         else f"{version} is in force, sha256 {answer.sha256}"
     )
     said = {
-        "version": answer.version,
+        "policy_version": answer.version,
         "sha256": answer.sha256,
         "changed": not answer.unchanged,
     }
@@ -97,7 +97,7 @@ def _text(file: Path) -> str:
 
 def _version(one: pb.ShowPolicyResponse) -> dict[str, object]:
     return {
-        "version": one.version,
+        "policy_version": one.version,
         "created_at": moment(one.created_at) or None,
         "author": one.author or None,
         "sha256": one.sha256,

@@ -25,7 +25,7 @@ def status(context: click.Context, as_json: bool) -> None:
         "policy_version": answer.policy_version,
         "catalog_version": answer.catalog_version,
         "audit_seq": answer.audit_seq,
-        "audit_head": answer.audit_head,
+        "last_hash": answer.audit_head,
         "state_seq": answer.state_seq,
         "unsigned": list(answer.unsigned),
         "unsigned_count": answer.unsigned_count,

@@ -67,7 +67,7 @@ class AdoptTests(AdoptCase):
         self.assertIn("nothing was changed", shown.stderr)
         self.assertEqual(place.files(), before)
         said = json.loads(place.run("audit", "adopt", "--json").stdout)
-        self.assertEqual((said["end"], said["first_missing"], said["head"]), (7, 8, 7))
+        self.assertEqual((said["audit_seq"], said["first_missing"], said["anchored"]), (7, 8, 7))
         self.assertEqual((said["lost"]["records"], said["adopt"]), (13, False))
         for reason in (" ", "x" * (MAX_REASON + 1)):
             refused = place.run("audit", "adopt", "--reason", reason)
@@ -148,7 +148,7 @@ class TwoHistoriesTests(AdoptCase):
 
     def program(self, place: LoggedPlace, *words: str) -> tuple[int, str]:
         """The auditor's own verifier; its status, and what it refuses."""
-        found = json.loads(place.run("audit", "verify", "--json").stdout)["anchor"]
+        found = json.loads(place.run("audit", "verify", "--json").stdout)["key_id"]
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), "--fingerprint", found, *words],
             capture_output=True,

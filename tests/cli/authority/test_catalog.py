@@ -255,7 +255,7 @@ class PolicyTests(TerminalTests):
         )
         self.assertEqual(len(self.records()), before)
         history = json.loads(self.run_it("policy", "history", "--json").stdout)
-        self.assertEqual([one["version"] for one in history], [2, 1])
+        self.assertEqual([one["policy_version"] for one in history], [2, 1])
         back = self.run_it("policy", "set", "-", stdin=FIRST_POLICY.encode())
         self.assertIn("policy version 3 is in force", back.stdout)
 
@@ -312,7 +312,7 @@ class StatusTests(TerminalTests):
             "policy version   1\n"
             "catalog version  3\n"
             "audit seq        12\n"
-            f"audit head       {STATUS.audit_head}\n"
+            f"last hash        {STATUS.audit_head}\n"
             "state seq        0\n"
             "unsigned         none\n"
             "unsigned count   0\n"
