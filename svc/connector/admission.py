@@ -228,4 +228,4 @@ class Admission:
 
 def _why(error: Exception) -> str:
     """What a verifier said; whatever else a peer's bytes made it trip over refuses them too."""
-    return error.text if isinstance(error, SvcError) else f"not readable: {type(error).__name__}"
+    return error.text if isinstance(error, SvcError) else "it cannot be decoded"

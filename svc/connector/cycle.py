@@ -118,10 +118,10 @@ class TunnelCycle:
             error = refusal
         except CancelledError:
             error = SvcError("we are stopping", reason="cancelled")
-        except Exception as broken:
+        except Exception:
             # The machine must hear of every end, or it would never dial again.
             _log.failure("tunnel failed", reason="internal")
-            error = SvcError(type(broken).__name__, reason="internal")
+            error = SvcError("an internal error; see the log entry above", reason="internal")
         self._ended(leg, error)
         try:
             if leg.is_retired:

@@ -353,7 +353,7 @@ class Openings:
         """Tell both sides; a failure nobody planned for is logged, and refuses as well."""
         if not isinstance(error, OpenRefusedHere):
             _log.failure("opening a session failed", session=uid, reason="connector_failed")
-            error = refused("connector_failed", f"the Connector failed: {type(error).__name__}")
+            error = refused("connector_failed", "an internal error; see the log entry above")
         self._refuse(uid, error, admitted)
         link.refuse(uid, error.reason)
 

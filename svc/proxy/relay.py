@@ -30,6 +30,7 @@ from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
+from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_proxy")
@@ -176,7 +177,7 @@ class RelayLanes:
         except Exception as e:
             # A dial that is cancelled may end as one that failed.
             await self._check_given_up(place, label)
-            _log.warn("a lane did not reach Authority", lane=lane.value, error=type(e).__name__)
+            _log.warn("a lane did not reach Authority", lane=lane.value, error=dial_failure(e))
             self.meters.outcome(label, "dial_failed")
             raise SvcError(
                 "Authority cannot be reached from this Proxy; try again",

@@ -28,12 +28,12 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.arrival import waited_secs
 from svc.rpc.call import MessageEnd, Told
-from svc.rpc.disconnect_log import told_of
 from svc.rpc.peer import peer_of
 from svc.rpc.read_hold import ReadHold
 from svc.rpc.status import connection_lost
 from svc.rpc.throttle import ReadThrottle
 from svc.rpc.timeouts import ConnectionTimeouts
+from svc.runtime.dial_failure import dial_failure
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.events import Event, Finished, GoingAway, Ponged, QueueEmptied, Readable, Ready
@@ -171,11 +171,11 @@ class WireProtocol(Protocol):
         self._timers.clear()
         if self._slow is not None:
             self._slow.stop()
+        self.lost_because = "" if reason.value is None else dial_failure(reason.value)
         if not self._is_ready and self.end_reason is None:
             self.end_reason = "handshake_failed"
-            self.told(self.end_reason, told_of(reason.value))
+            self.told(self.end_reason, self.lost_because)
         self.end_reason = self.end_reason or "lost"
-        self.lost_because = told_of(reason.value)
         for stream in self.wire.calls if has_begun else ():
             if isinstance(stream.context, MessageEnd):
                 stream.context.lost(connection_lost(self.end_reason, has_begun=bool(stream.id)))

@@ -7,7 +7,6 @@ is kept, and told with the next line.
 from __future__ import annotations
 
 from attrs import define, field
-from OpenSSL.SSL import Error as SSLError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -72,10 +71,3 @@ def logged_too(told: Told, endings: DisconnectLog | None, peer: str) -> Told:
         logged(what, detail)
 
     return both
-
-
-def told_of(failed: BaseException | None) -> str:
-    """What broke a connection: OpenSSL's own words, or the error's name."""
-    words = failed.args[0] if isinstance(failed, SSLError) and failed.args else ()
-    texts = [entry[-1] for entry in words if isinstance(entry, tuple) and entry]
-    return "; ".join(map(str, texts)) or type(failed).__name__

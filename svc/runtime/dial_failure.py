@@ -1,11 +1,12 @@
-"""Why a dial failed, in the words of whoever reads the refusal."""
+"""Why a connection failed, in words that an operator or a person understands."""
 
 from __future__ import annotations
 
 import os
 from socket import gaierror
 
-from twisted.internet import error
+from OpenSSL.SSL import Error as TlsError
+from twisted.internet import defer, error
 
 from svc.errors import SvcError
 
@@ -14,6 +15,7 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedError, "connection refused"),
     (error.TimeoutError, "timed out"),
     (TimeoutError, "timed out"),
+    (defer.TimeoutError, "timed out"),
     (error.DNSLookupError, "no such host"),
     (error.UnknownHostError, "no such host"),
     (gaierror, "no such host"),
@@ -28,6 +30,10 @@ def dial_failure(failed: BaseException) -> str:
     """The sentence for *failed*: of an unknown error the system's words, or else its name."""
     if isinstance(failed, SvcError):
         return failed.text
+    if isinstance(failed, TlsError):
+        words = failed.args[0] if failed.args else ()
+        texts = [str(entry[-1]) for entry in words if isinstance(entry, tuple) and entry]
+        return "; ".join(texts) or "TLS failed"
     for kind, words in _WORDS:
         if isinstance(failed, kind):
             return words

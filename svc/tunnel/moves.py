@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from svc.lanes.half import reach_lane
 from svc.lanes.preface import Preface
+from svc.runtime.dial_failure import dial_failure
 from svc.tunnel.moving import MovingStream
 
 _log = Logger(namespace="svc_tunnel")
@@ -40,7 +41,7 @@ async def move(
     except CancelledError:
         raise
     except Exception as error:
-        _log.info("a session stays in the tunnel", error=type(error).__name__)
+        _log.info("a session stays in the tunnel", error=dial_failure(error))
     else:
         stream.move_to(lane)
 

@@ -9,6 +9,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone, ConnectionRefusedError
 from twisted.internet.testing import StringTransport
+from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 
 from svc.errors import Fault
@@ -304,12 +305,15 @@ class LaneTests(ProxyTests):
         self.assertEqual(self.site.counts[("lane", "renewal", "unconfigured")], 1)
 
     def test_dial_failed(self) -> None:
-        """An Authority that does not answer the lane is told of as unreachable."""
+        """An Authority that does not answer is unreachable to callers; the log says why."""
         self.endpoint.answer = "no"
-        self.assertEqual(self.lane().reason, "authority_unreachable")
-        self.endpoint.answer = "never"
-        talk = self.lane()
-        self.site.pass_time(11)
+        with capturedLogs() as logs:
+            self.assertEqual(self.lane().reason, "authority_unreachable")
+            self.endpoint.answer = "never"
+            talk = self.lane()
+            self.site.pass_time(11)
+        told = [event["error"] for event in logs if event.get("lane")]
+        self.assertEqual(told, ["connection refused", "Authority: no answer within 10 seconds"])
         self.assertEqual(talk.reason, "authority_unreachable")
         self.assertEqual(self.site.counts[("lane", "renewal", "dial_failed")], 2)
         self.lane().stream.cancel()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from errno import EACCES
 from socket import gaierror
 
+from OpenSSL.SSL import Error as TlsError
+from twisted.internet import defer
 from twisted.internet.error import (
     ConnectError,
     ConnectionRefusedError,
@@ -17,6 +19,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import SvcError
 from svc.runtime.dial_failure import dial_failure
 
+_UNVERIFIED = "certificate verify failed"
+
 
 class DialFailureTests(SynchronousTestCase):
     def test_words(self) -> None:
@@ -24,6 +28,9 @@ class DialFailureTests(SynchronousTestCase):
         for failed, words in (
             (ConnectionRefusedError(), "connection refused"),
             (TimeoutError(), "timed out"),
+            (defer.TimeoutError(), "timed out"),
+            (TlsError([("SSL routines", "", "certificate verify failed")]), _UNVERIFIED),
+            (TlsError([]), "TLS failed"),
             (DNSLookupError(), "no such host"),
             (gaierror(), "no such host"),
             (NoRouteError(), "no route to the host"),

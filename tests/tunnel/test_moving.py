@@ -7,10 +7,16 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.error import (
+    ConnectionAborted,
+    ConnectionDone,
+    ConnectionLost,
+    ConnectionRefusedError,
+)
+from twisted.internet.interfaces import IHalfCloseableProtocol, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -21,7 +27,7 @@ from svc.lanes.join import join_streams
 from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.tunnel.moves import MovingEndpoint
+from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.moving import MovingStream
 from tests.rpc.memory import Pair
 
@@ -212,7 +218,33 @@ class Session:
                 lane.move()
 
 
+@implementer(IStreamClientEndpoint)
+class Dials:
+    """An endpoint whose dials end as a test says."""
+
+    def __init__(self, *ends: Deferred[Any]) -> None:
+        self._ends = deque(ends)
+
+    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+        return self._ends.popleft()
+
+
 class MovingTests(SynchronousTestCase):
+    def test_no_lane_in_words(self) -> None:
+        """A session whose lane cannot be dialed stays; the log says why in words."""
+        session = Session()
+        clock, preface = session.pair.clock, Preface(Side.PERSON, bytes(32))
+        endpoint = Dials(fail(ConnectionRefusedError()), Deferred())
+        with capturedLogs() as logs:
+            for _ in range(2):
+                moving = Deferred.fromCoroutine(move(session.streams[0], endpoint, preface, clock))
+                clock.advance(MEETING_SECS)
+                self.assertIsNone(self.successResultOf(moving))
+        self.assertEqual(
+            [event["error"] for event in logs if "error" in event],
+            ["connection refused", "timed out"],
+        )
+
     def moved(self, after: int | None = None) -> Session:
         """A session both of whose ends have moved."""
         session = Session(after)

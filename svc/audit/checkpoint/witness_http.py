@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any
 
 from attrs import define
+from service_identity import VerificationError
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
@@ -16,6 +17,7 @@ from zope.interface import implementer
 
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IHeadSink
+from svc.runtime.dial_failure import dial_failure
 
 MAX_ANSWER = 65_536
 _REASON = "witness_unavailable"
@@ -44,6 +46,15 @@ class _Thrown(Protocol):
             self.transport.abortConnection()
 
 
+def _words(failed: BaseException) -> str:
+    """What broke the exchange; Twisted keeps the causes of a broken request in a list."""
+    for cause in getattr(failed, "reasons", ()):
+        return _words(cause.value)
+    if isinstance(failed, VerificationError):
+        return "the server's certificate is for another host"
+    return dial_failure(failed)
+
+
 @implementer(IHeadSink)
 @define
 class HttpSink:
@@ -68,8 +79,8 @@ class HttpSink:
         except (SvcError, CancelledError):
             raise
         except Exception as failed:
-            kind = type(failed).__name__
-            raise Unavailable(f"{self.name}: {kind}: {failed}"[:300], reason=_REASON) from None
+            text = f"{self.name}: {_words(failed)}"
+            raise Unavailable(text[:300], reason=_REASON) from None
         if not 200 <= answer.code < 300:
             raise Unavailable(f"{self.name}: answered {answer.code}", reason=_REASON)
 

@@ -213,4 +213,4 @@ def _read(data: bytes) -> Iterator[Owed]:
             [ended] = read_ended(pb.EndSessionsRequest.FromString(message))
             yield Owed(ended, person_id.decode())
         except (Malformed, DecodeError, ValueError) as e:
-            _log.warn("a recorded end of a session cannot be read", reason=type(e).__name__)
+            _log.warn("a recorded end of a session cannot be read", text=str(e))

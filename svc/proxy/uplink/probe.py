@@ -23,6 +23,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.forward import LEADER_METHOD, LeaderClaim, read_claim
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.proxy.uplink.link import AuthorityLink
+from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import BackgroundTasks, PeriodicTask, bounded
 
 PROBE_SECS = 5.0
@@ -115,8 +116,9 @@ class PoolProbes(Service):
 
     def _tell(self, at: int, failed: Exception | None) -> None:
         """Once for each change, by address: the probes come again and again."""
-        reason = failed.reason if isinstance(failed, SvcError) else type(failed).__name__
-        reason = "" if failed is None else reason
+        reason = ""
+        if failed is not None:
+            reason = failed.reason if isinstance(failed, SvcError) else "internal"
         if self._said.get(at, "") == reason:
             return
         self._said[at] = reason
@@ -129,7 +131,7 @@ class PoolProbes(Service):
                 key="endpoints.authority",
                 address=address,
                 reason=reason,
-                text=str(failed),
+                text=dial_failure(failed),
             )
 
 

@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define, field
+from OpenSSL.SSL import Error as TlsError
+from service_identity import VerificationError
 from twisted.internet import reactor as installed
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
-from twisted.web.client import Agent
-from twisted.web.iweb import IAgentEndpointFactory
+from twisted.web.client import Agent, ResponseNeverReceived
+from twisted.web.iweb import IAgent, IAgentEndpointFactory
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 from zope.interface import implementer
@@ -200,6 +204,19 @@ class Plain:
         return HostnameEndpoint(reactor, b"127.0.0.1", self.port)
 
 
+@implementer(IAgent)
+@define
+class Broken:
+    """An agent whose exchange breaks before an answer, as Twisted's tells it."""
+
+    failed: Exception
+
+    def request(
+        self, method: bytes, uri: bytes, headers: Any = None, bodyProducer: Any = None
+    ) -> Deferred[Any]:
+        return fail(ResponseNeverReceived([Failure(self.failed)]))
+
+
 class HttpTests(HeadSinkContract, TestCase):
     """A server behind HTTP."""
 
@@ -233,10 +250,25 @@ class HttpTests(HeadSinkContract, TestCase):
         await self.make().put(b"1")
 
     async def test_nobody_there(self) -> None:
-        """A server that is away is a refusal like any other."""
+        """A server that is away is a refusal like any other, told in words."""
         sink = HttpSink("https://witness.example/", Agent.usingEndpointFactory(reactor, Plain(1)))
-        with self.assertRaises(Unavailable):
+        with self.assertRaises(Unavailable) as caught:
             await sink.put(b"1")
+        self.assertEqual(str(caught.exception), "https://witness.example/: connection refused")
+
+    async def test_failed_in_words(self) -> None:
+        """What broke the exchange is named: how TLS failed, whose certificate it was, a close."""
+        no_match = VerificationError(errors=[])
+        for failed, words in (
+            (ConnectionDone(), "connection closed"),
+            (TlsError([("SSL routines", "", "certificate verify failed")]), "certificate verify"),
+            (no_match, "the server's certificate is for another host"),
+        ):
+            sink = HttpSink("https://witness.example/", Broken(failed))
+            with self.assertRaises(Unavailable) as caught:
+                await sink.put(b"1")
+            text = str(caught.exception)
+            self.assertTrue(text.startswith(f"https://witness.example/: {words}"), text)
 
 
 @implementer(IHeadSink)

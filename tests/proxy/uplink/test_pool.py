@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EMFILE
 from typing import Any
 
 from hypothesis import given
@@ -107,6 +108,7 @@ class Members(ProxyTests):
         self.refusing: set[str] = set()
         self.silent: set[str] = set()
         self.wrong: set[str] = set()
+        self.failing: dict[str, Exception] = {}
         self.epochs = {"a": 1}
         self.dialed: list[str] = []
         self.probed: list[str] = []
@@ -133,6 +135,8 @@ class Members(ProxyTests):
     async def _reach(self, name: str) -> RpcChannel:
         if name in self.silent:
             await Deferred()
+        if name in self.failing:
+            raise self.failing[name]
         if name in self.wrong:
             raise CertificateRefused(f"{name} is another", reason="certificate_role")
         if name in self.refusing:
@@ -409,6 +413,16 @@ class ProbeTests(Members):
         told = [(event["address"], event["reason"]) for event in logs if event.get("key")]
         self.assertEqual(told, [(self.others[1], "certificate_role")])
         self.assertEqual(self.moves, 0)
+
+    def test_failed_in_words(self) -> None:
+        """A failure of the machine, which no refusal names, is told in words."""
+        with capturedLogs() as logs:
+            self._stop_probes()
+            self.failing = {self.others[0]: OSError(EMFILE, "out of files")}
+            self.probes.startService()
+            self.site.pass_time(60)
+        told = [(event["reason"], event["text"]) for event in logs if event.get("key")]
+        self.assertEqual(told, [("internal", "too many open files")])
 
     def test_alone(self) -> None:
         """Who knows one Authority asks nobody."""
