@@ -30,6 +30,7 @@ from svc.messages.session import (
 )
 from svc.model.session.lacking import LACKING
 from svc.rpc.max_age import Freshness, Shown, close_when_idle
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_client")
@@ -186,7 +187,9 @@ class ProxyLink(Service):
             raise self._unreachable() from None
 
     async def _run(self) -> None:
-        failures = tried = 0
+        # The first dial counts as a failure before it.
+        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT, self.jitter, failures=1)
+        tried = 0
         while True:
             way = self.ways[tried % len(self.ways)]
             try:
@@ -194,7 +197,8 @@ class ProxyLink(Service):
             except SvcError as e:
                 if not self.running:
                     return  # a dial that is cancelled may end as one that failed
-                failures = 0 if self.proxy else failures + 1
+                if self.proxy:
+                    waits.reset()
                 tried += 1
                 self.problem = f"{way.address}: {e.text}"
                 _log.warn("no proxy connection", proxy=way.address, reason=e.reason, error=e.text)
@@ -205,8 +209,7 @@ class ProxyLink(Service):
                     self.tasks.spawn(
                         "closing a connection to a Proxy", close_when_idle(channel, self.clock)
                     )
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
-            await deferLater(self.clock, self.jitter(wait))
+            await deferLater(self.clock, waits.next())
 
     async def _connected(self, way: ConfiguredProxy) -> None:
         ours = self.fresh.ours

@@ -39,6 +39,7 @@ from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
+from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, BoundPort, PeriodicTask
 from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
@@ -189,7 +190,7 @@ class PersonSide:
             identity=self.identity,
             verifier=self.identity.verifier,
             roles=frozenset({Role.PROXY}),
-            chance=lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+            chance=lambda: share(runtime.entropy),
         )
 
     def dialer(self, channel: Any, tasks: BackgroundTasks | None = None) -> SessionDialer:

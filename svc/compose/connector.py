@@ -46,11 +46,11 @@ from svc.pki.identity_store import IdentityStore
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import lane_to
 from svc.rpc.endpoint import StreamClientEndpoint
+from svc.runtime.backoff import Backoff, share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
 from svc.runtime.state_directory import StateDirectory
 from svc.telemetry.metrics import Metrics
-from svc.tunnel.machine import backoff
 
 SERVING = "serving"
 _PROXIES = frozenset({Role.PROXY})
@@ -202,7 +202,7 @@ class ConnectorAssembly:
             tunnels=tunnels,
             openings=openings,
             clock=clock,
-            delay=self._delay(),
+            backoff=self._backoff,
             told=self._told(),
             serving=lambda: p.ready.met(SERVING),
             times=times,
@@ -238,12 +238,12 @@ class ConnectorAssembly:
 
         return to_proxy
 
-    def _delay(self) -> Callable[[int], float]:
+    def _backoff(self) -> Backoff:
         tunnel, entropy = self.parts.settings.tunnel, self.parts.runtime.entropy
-        return backoff(
-            lambda: int.from_bytes(entropy(4), "big") / 2**32,
+        return Backoff(
             first=tunnel.backoff_first_secs,
             longest=tunnel.backoff_max_secs,
+            jitter=lambda seconds: seconds * share(entropy),
         )
 
     def _told(self) -> Callable[[str, str], None]:

@@ -36,6 +36,7 @@ from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
+from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.runtime.state_directory import StateDirectory
@@ -206,7 +207,7 @@ def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Fr
         identity=identity,
         verifier=identity.verifier,
         roles=frozenset({server}),
-        chance=lambda: int.from_bytes(runtime.entropy(4), "big") / 2**32,
+        chance=lambda: share(runtime.entropy),
     )
 
 

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from svc.connector.cycle import Tunnels
 from svc.connector.opening import Openings
 from svc.errors import SvcError
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import AsyncService, bounded
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.times import TunnelTimes
@@ -30,7 +31,7 @@ class ConnectorService(AsyncService):
     Args:
         tunnels: As many as there are to be connections; they share the Proxies.
         openings: The sessions of them all.
-        delay: Seconds to wait after so many failures in a row.
+        backoff: Makes the waits of one connection between its dials.
         told: Hears the machine's words: ``registered``, ``ended``,
             ``refused``, ``reconnect``, each with a reason for people.
         serving: Called once, right before the first dial: the role is ready.
@@ -41,7 +42,7 @@ class ConnectorService(AsyncService):
         tunnels: Sequence[Tunnels],
         openings: Openings,
         clock: IReactorTime,
-        delay: Callable[[int], float],
+        backoff: Callable[[], Backoff],
         told: Callable[[str, str], None],
         serving: Callable[[], object],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
@@ -52,7 +53,7 @@ class ConnectorService(AsyncService):
         self._times = times
         self._serving = serving
         self._machines = [
-            make_tunnel(TunnelCore(clock=clock, begin=tunnel.begin, delay=delay, told=told))
+            make_tunnel(TunnelCore(clock=clock, begin=tunnel.begin, waits=backoff(), told=told))
             for tunnel in self._tunnels
         ]
 

@@ -55,6 +55,7 @@ from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import HANDSHAKE_SECONDS
 from svc.rpc.endpoint import StreamClientEndpoint
+from svc.runtime.backoff import Backoff
 from svc.runtime.context import Runtime
 
 ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
@@ -316,18 +317,16 @@ async def join_node(
         return TransportIdentity.load(store, runtime.now, settings.cluster)
     asking, key = _asking(settings, store, role)
     ways = ways or _ways(runtime, settings)
-    failures = 0
+    waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT, runtime.jitter)
     while True:
         try:
-            enrolled = await ways[failures % len(ways)](asking)
+            enrolled = await ways[waits.failures % len(ways)](asking)
             break
         except SvcError as e:
             _check_again(e, key)
             _log.warn("joining failed; retrying", reason=e.reason, error=e.text)
             told = min(e.retry_after or 0.0, _LONGEST_TOLD)
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
-        failures += 1
-        await deferLater(runtime.reactor, told + runtime.jitter(wait))
+        await deferLater(runtime.reactor, told + waits.next())
     identity = adopt_identity(
         store,
         key,

@@ -26,6 +26,7 @@ from svc.pki import profile
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
+from svc.runtime.backoff import Backoff, share
 from svc.runtime.services import bounded, cancel
 
 _log = Logger(namespace="svc_pki")
@@ -74,7 +75,7 @@ class RenewalLoop(Service):
         self._now = now
         self._entropy = entropy
         self._told = told
-        self._failures = 0
+        self._waits = self._backoff()
         self._due = 0.0
         self._timer: IDelayedCall | None = None
         self._trying: Deferred[None] | None = None
@@ -95,8 +96,8 @@ class RenewalLoop(Service):
     def _plan(self) -> None:
         """Choose when this leaf is to be renewed."""
         facts = self._identity.facts
-        share = RENEW_AT * (1 + JITTER * (2 * self._chance() - 1))
-        self._due = facts.not_after - (1 - share) * lifetime(facts)
+        life_share = RENEW_AT * (1 + JITTER * (2 * share(self._entropy) - 1))
+        self._due = facts.not_after - (1 - life_share) * lifetime(facts)
         self._sleep()
 
     def _sleep(self) -> None:
@@ -125,7 +126,7 @@ class RenewalLoop(Service):
         material = self._identity.accept(key, tuple(chain))
         self._store.write(key, chain)
         self._identity.replace(material)
-        self._failures = 0
+        self._waits = self._backoff()
         facts = material.facts
         _log.info("identity renewed", serial=facts.serial, generation=facts.generation)
         self._compare_clocks(facts)
@@ -141,12 +142,11 @@ class RenewalLoop(Service):
                 reason=ClockWrong.reason,
             )
 
-    def _failed(self, failure: Failure) -> None:
-        """Every way a try can fail ends here: logged, counted, tried again."""
+    def _failed(self, failure: Failure) -> float:
+        """Every way a try can fail ends here: logged, counted; seconds until the next."""
         error = failure.value
         if isinstance(error, CancelledError) and not self.running:
-            return
-        self._failures += 1
+            return 0.0
         left = self._identity.seconds_left()
         if isinstance(error, SvcError):
             _log.warn(
@@ -155,26 +155,25 @@ class RenewalLoop(Service):
         else:
             _log.failure("identity renewal failed", failure, seconds_left=left)
         self._told("failed")
+        return self._waits.next()
 
-    def _ended(self, _: object) -> None:
+    def _ended(self, retry_in: float | None) -> None:
         self._trying = None
         if not self.running:
             return
-        if self._failures:
-            self._timer = self._clock.callLater(self._retry_wait(), self._begin)
-        else:
+        if retry_in is None:
             self._plan()
+        else:
+            self._timer = self._clock.callLater(retry_in, self._begin)
 
-    def _retry_wait(self) -> float:
+    def _backoff(self) -> Backoff:
         """30 s, doubling to 5 min, less for leafs that live for minutes; jittered upwards."""
         life = lifetime(self._identity.facts)
-        first = min(FIRST_RETRY, life / 60)
-        last = min(LAST_RETRY, life / 10)
-        base = min(first * 2.0 ** min(self._failures - 1, 16), last / (1 + 2 * JITTER))
-        return base * (1 + 2 * JITTER * self._chance())
-
-    def _chance(self) -> float:
-        return int.from_bytes(self._entropy(4), "big") / 2**32
+        return Backoff(
+            first=min(FIRST_RETRY, life / 60),
+            longest=min(LAST_RETRY, life / 10) / (1 + 2 * JITTER),
+            jitter=lambda seconds: seconds * (1 + 2 * JITTER * share(self._entropy)),
+        )
 
 
 def lifetime(facts: CertificateFacts) -> float:

@@ -22,6 +22,8 @@ from attrs import define, field
 from automat import TypeMachineBuilder
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from svc.runtime.backoff import Backoff
+
 QUICK_SECONDS = 10.0
 """A tunnel that ends unacknowledged within this time counts as refused."""
 
@@ -73,7 +75,7 @@ class TunnelCore:
     Attributes:
         begin: Makes the next cycle; must return before it calls an input,
             and must not raise: failures are told as ``ended``.
-        delay: Seconds to wait after so many failures in a row (1, 2, …).
+        waits: Between a cycle's end and the next dial.
         told: Hears one word an event: ``registered``, ``ended`` (a registered
             tunnel went), ``refused`` (closed quickly, before it was
             acknowledged), ``reconnect`` (each cycle over, before its wait);
@@ -82,9 +84,8 @@ class TunnelCore:
 
     clock: IReactorTime
     begin: Callable[[TunnelMachine], Cycle]
-    delay: Callable[[int], float]
+    waits: Backoff
     told: Callable[[str, str], None]
-    failures: int = field(default=0, init=False)
     opened_at: float = field(default=0.0, init=False)
     acknowledged_at: float | None = field(default=None, init=False)
     cycle: Cycle | None = field(default=None, init=False)
@@ -100,9 +101,8 @@ class TunnelCore:
         """Count one more failure; a tunnel that held for a while wipes those before."""
         began, self.acknowledged_at = self.acknowledged_at, None
         if began is not None and self.clock.seconds() - began >= STEADY_SECONDS:
-            self.failures = 0
-        self.failures += 1
-        return min(retry_after, MOST_TOLD_SECONDS) + self.delay(self.failures)
+            self.waits.reset()
+        return min(retry_after, MOST_TOLD_SECONDS) + self.waits.next()
 
     def end_cycle(self) -> None:
         """Stop whatever runs."""
@@ -193,22 +193,3 @@ def _forget(tunnel: TunnelMachine, core: TunnelCore, redialing: IDelayedCall) ->
 
 make_tunnel = _machine()
 """``make_tunnel(core)`` gives a tunnel that stands idle until ``start``."""
-
-
-def backoff(
-    jitter: Callable[[], float], *, first: float = 1.0, longest: float = 60.0
-) -> Callable[[int], float]:
-    """Seconds to wait after so many failures: doubling, capped, with full jitter.
-
-    Args:
-        jitter: Gives a number from 0 up to 1 each time.
-        first: The most that is waited after the first failure.
-        longest: The most that is ever waited.
-    """
-
-    def delay(failures: int) -> float:
-        # 2.0 ** 1024 would overflow; the cap is reached long before.
-        most = min(longest, first * 2.0 ** min(failures - 1, 63))
-        return most * jitter()
-
-    return delay

@@ -37,6 +37,7 @@ from svc.model.cluster.registration import AcceptedRegistration, DeclaredResourc
 from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
@@ -108,7 +109,7 @@ class Gateway:
         core = TunnelCore(
             clock=self.clock,
             begin=self.tunnels.begin,
-            delay=lambda _: 1.0,
+            waits=Backoff(first=1.0, longest=1.0),
             told=lambda *event: self.told.append(event),
         )
         self.machine = make_tunnel(core)

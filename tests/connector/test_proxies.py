@@ -14,6 +14,7 @@ from svc.interfaces.rpc import IRpcCall, Peer, RpcService
 from svc.messages.tunnel import Nonce, decode_registration, decode_up, encode_down
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.signing import Signed
+from svc.runtime.backoff import Backoff
 from tests.connector.gateway import Gateway
 from tests.proof import proves
 from tests.rpc.memory import Pair
@@ -59,7 +60,7 @@ class Site:
             tunnels=self.tunnels,
             openings=gateway.openings,
             clock=gateway.clock,
-            delay=lambda failures: float(failures),
+            backoff=lambda: Backoff(first=1.0, longest=60.0),
             told=lambda word, reason: self.told.append(word),
             serving=lambda: None,
         )

@@ -14,6 +14,7 @@ from svc.messages.tunnel import Goodbye, Nonce, decode_registration
 from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.signing import Signed
+from svc.runtime.backoff import Backoff
 from svc.tunnel.times import TunnelTimes
 from tests.connector.gateway import Gateway
 from tests.proof import proves
@@ -32,7 +33,7 @@ class ServiceTests(SynchronousTestCase):
             tunnels=[gateway.tunnels],
             openings=gateway.openings,
             clock=gateway.clock,
-            delay=lambda failures: float(failures),
+            backoff=lambda: Backoff(first=1.0, longest=60.0),
             told=lambda *event: gateway.told.append(event),
             serving=lambda: self.ready.append(len(gateway.heard)),
             times=times,
@@ -119,11 +120,11 @@ class ServiceTests(SynchronousTestCase):
 
         self.gateway.dial = away  # type: ignore[method-assign]
         self.start()
-        for seconds in (1, 2, 3):
+        for seconds in (1, 2, 4):
             self.gateway.advance(seconds)
         self.assertEqual([word for word, _ in self.gateway.told], ["reconnect"] * 4)
         self.gateway.dial = dial  # type: ignore[method-assign]
-        self.gateway.advance(4)
+        self.gateway.advance(8)
         self.assertEqual(self.gateway.told[-1], ("registered", ""))
         self.successResultOf(self.stop())
 

@@ -27,6 +27,7 @@ from svc.audit.checkpoint.signer import RunBlocking, run_inline
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit.record import SignedHead
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import AsyncService, bounded, cancel
 
 WAITING = 64
@@ -145,7 +146,7 @@ class Witness(AsyncService):
     _work: Deferred[None] | None = field(default=None, init=False)
     _is_busy: bool = field(default=False, init=False)
     _pause: IDelayedCall | None = field(default=None, init=False)
-    _failures: int = field(default=0, init=False)
+    _waits: Backoff = field(init=False, factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     def signed(self, head: SignedHead) -> None:
         """A head is durable; returns at once."""
@@ -192,19 +193,18 @@ class Witness(AsyncService):
             self._is_busy = False
 
     def _succeeded(self) -> None:
-        if self._failures:
+        if self._waits.failures:
             _log.info("a witness of the audit log is back", sink=self.sink.name)
-        self._failures = 0
+        self._waits.reset()
 
     def _failed(self, failed: SvcError | OSError) -> None:
         """Said once, until it is back."""
-        if not self._failures:
+        if not self._waits.failures:
             _log.error(
                 "a witness does not accept audit heads", sink=self.sink.name, text=str(failed)
             )
-        self._failures += 1
+        pause = self._waits.next()
         if self.running:
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
             self._pause = self.clock.callLater(pause, self._again)
 
     def _again(self) -> None:

@@ -24,6 +24,7 @@ from svc.interfaces.store import IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.model.audit.record import chain_hash
 from svc.model.store.migration import StoreStanding
 from svc.plugin import Loaded, load
+from svc.runtime.backoff import Backoff
 from svc.runtime.context import Runtime
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class _Waiting:
     _clock: IReactorTime
     is_for_migrations: bool = False
     _said: str = ""
-    _longer: float = FIRST_PAUSE
+    _waits: Backoff = field(factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
     _leaving_since: float | None = None
 
     def pause(self, refused: StoreUnavailable | MigrationsPending) -> float:
@@ -121,8 +122,7 @@ class _Waiting:
         if refused.retry_after is None:
             self._require_leaving(refused)
         self._say(refused, "the store does not answer; waiting for it")
-        pause, self._longer = self._longer, min(2 * self._longer, LONGEST_PAUSE)
-        return pause
+        return self._waits.next()
 
     def _require_leaving(self, refused: StoreUnavailable) -> None:
         """Nobody else may hold the store, but for a while whoever has just migrated it."""

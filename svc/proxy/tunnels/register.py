@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -45,6 +45,7 @@ from svc.proxy.tunnels.refusals import (
     refusal_of,
 )
 from svc.proxy.tunnels.verdicts import AcknowledgedRegistration, PendingRegistration
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks, bounded
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
@@ -52,7 +53,7 @@ from svc.tunnel.transport import RegisteredTunnel
 _log = Logger(namespace="svc_proxy")
 
 _FIRST_WORD_SECS = 10.0
-_FIRST_WAIT = 0.5
+_FIRST_WAIT = 1.0
 _LONGEST_WAIT = 15.0
 _GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
 _LATER = frozenset({Fault.UNAVAILABLE, Fault.EXHAUSTED})
@@ -239,7 +240,7 @@ class RegistrationCall:
             self._end(EndReason.TRANSPORT_ERROR)
 
     async def _follow(self, standing: AcknowledgedRegistration) -> None:
-        failures = 0
+        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT)
         while not self._over.called:
             began = self.service.clock.seconds()
             with self.service.streams.open():
@@ -257,8 +258,9 @@ class RegistrationCall:
             # registrations is not asked in a storm.
             lasted = self.service.clock.seconds() - began
             is_odd = not asked and self.service.link.is_connected and lasted < _LONGEST_WAIT
-            failures = failures + 1 if is_odd else 0
-            again = await self._again(failures)
+            if not is_odd:
+                waits.reset()
+            again = await self._again(waits.next() if is_odd else 0.0, evolve(waits))
             if again is None:
                 return
             standing = again
@@ -269,20 +271,18 @@ class RegistrationCall:
         _log.warn("tunnel evicted", node=self.node_id, reason=evicted.reason)
         self._end(EndReason.EVICTED)
 
-    async def _again(self, failures: int) -> AcknowledgedRegistration | None:
+    async def _again(self, pause: float, waits: Backoff) -> AcknowledgedRegistration | None:
         """Register again once Authority is back, without a redial; a refusal then evicts us."""
         while True:
-            if failures > 1:
-                await deferLater(
-                    self.service.clock, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(failures, 10))
-                )
+            if waits.failures > 1:  # after the first it is tried at once
+                await deferLater(self.service.clock, pause)
             await self.service.link.next_channel()
             try:
                 standing, registration = await self.service.queue.again(self._round)
             except SvcError as e:
                 refusal = as_refusal(e)
                 if refusal.fault in _LATER:
-                    failures += 1
+                    pause = waits.next()
                     continue
                 self._log_refusal(refusal)
                 if refusal.reason in UNASSIGNED:

@@ -23,12 +23,14 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.spooled import SPOOLED_METHOD, SpoolState, read_state, spooled_message
 from svc.model.audit.spool import SpoolRow
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 
 _TIMEOUT = 10.0
-_FIRST_WAIT = 1.0
+_MOVED_WAIT = 1.0
+_FIRST_WAIT = 2.0
 _LONGEST_WAIT = 30.0
 _REFUSED_WAIT = 5.0
 _UNSERVED_WAIT = 60.0
@@ -88,7 +90,7 @@ class SpoolDelivery:
     _is_wanted: bool = False
     _again: IDelayedCall | None = None
     _put_off: bool = False
-    _wait: float = _FIRST_WAIT
+    _waits: Backoff = field(factory=lambda: Backoff(_FIRST_WAIT, _LONGEST_WAIT))
 
     @property
     def is_busy(self) -> bool:
@@ -98,13 +100,13 @@ class SpoolDelivery:
     def connected(self) -> None:
         """There is a channel, perhaps to another Authority: ask how far it has everything."""
         self._known.clear()
-        self._wait = _FIRST_WAIT
+        self._waits.reset()
         self._look()
 
     def committed(self) -> None:
         """There are new rows: they go at once, unless Authority asked to be left alone."""
         if not self._put_off:
-            self._wait = _FIRST_WAIT
+            self._waits.reset()
             self._look()
 
     def stop(self) -> None:
@@ -150,9 +152,10 @@ class SpoolDelivery:
         for extent in extents:
             has_moved |= await self._bring(extent)
         uncovered = [one for one in extents if self._is_uncovered(one)]
-        self._wait = _FIRST_WAIT if has_moved else min(_LONGEST_WAIT, 2 * self._wait)
+        if has_moved:
+            self._waits.reset()
         if uncovered:
-            self._later(self._wait)
+            self._later(_MOVED_WAIT if has_moved else self._waits.next())
 
     def _is_uncovered(self, extent: Extent) -> bool:
         known = self._known.get(extent.spool_id)

@@ -33,6 +33,7 @@ from svc.messages.snapshot import SNAPSHOT_METHOD, SnapshotFrame, decode_frame
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.rpc.max_age import Freshness, Shown, close_when_idle
+from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks, bounded, cancel
 
 _log = Logger(namespace="svc_proxy")
@@ -42,7 +43,7 @@ _HELLO_SECS = 10.0
 _FIRST_FRAME_SECS = 2.0
 """How long a fresh connection waits for its first snapshot before it counts as there."""
 
-_FIRST_WAIT = 0.2
+_FIRST_WAIT = 0.4
 _LONGEST_WAIT = 5.0
 _LONGEST_ROUND = 1.0
 """Between two rounds where there are several: one of them takes over within seconds."""
@@ -202,7 +203,7 @@ class AuthorityLink(Service):
             self._waiting.remove(waiting)
 
     async def _run(self) -> None:
-        failures = 0
+        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT, self.jitter)
         while True:
             self._since, self._is_beating = None, False
             self._attempt = Deferred.fromCoroutine(self._connection())
@@ -223,15 +224,13 @@ class AuthorityLink(Service):
                 self._is_hurried = False
                 continue
             if self._was_steady():
-                failures = 0
+                waits.reset()
                 self.pool.held()
             # Another member may answer at once: only a whole round of failures is waited for.
             if not self.pool.failed(self._ended_at):
                 continue
-            failures += 1
             longest = _LONGEST_WAIT if self.pool.is_alone else _LONGEST_ROUND
-            wait = min(longest, _FIRST_WAIT * 2 ** min(failures, 10))
-            await deferLater(self.clock, self.jitter(wait))
+            await deferLater(self.clock, waits.next(at_most=longest))
 
     def _log_over(self, why: SvcError, at: int) -> None:
         address = str(self.pool.members[at])

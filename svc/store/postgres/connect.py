@@ -16,6 +16,7 @@ from attrs import define, field
 
 from svc.errors import StoreUnavailable, SvcError
 from svc.model.store.migration import AppliedMigration, MigrationStatus
+from svc.runtime.backoff import Backoff
 from svc.store.postgres.connection import (
     RETRY_SECS,
     PostgresConnection,
@@ -117,7 +118,7 @@ class PostgresDialer:
     _seconds: Callable[[], float]
     _status: Callable[[Statements], MigrationStatus]
     _transaction_secs: float
-    _pause: float = field(init=False, default=0.0)
+    _waits: Backoff = field(init=False, factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
     _not_before: float = field(init=False, default=float("-inf"))
     _why: str = field(init=False, default="")
 
@@ -161,7 +162,8 @@ class PostgresDialer:
         except SvcError as error:
             self._rest(error.text.removeprefix("store: "))
             raise
-        self._pause, self._not_before = 0.0, float("-inf")
+        self._waits.reset()
+        self._not_before = float("-inf")
         return connection
 
     def _begin_serving(self, connection: PostgresConnection) -> None:
@@ -178,8 +180,7 @@ class PostgresDialer:
         self._status(PostgresStatements(connection)).require_current()
 
     def _rest(self, why: str) -> None:
-        self._pause = min(max(FIRST_PAUSE, self._pause * 2), LONGEST_PAUSE)
-        self._not_before = self._seconds() + self._pause
+        self._not_before = self._seconds() + self._waits.next()
         self._why = why
 
 
