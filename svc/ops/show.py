@@ -19,6 +19,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
+from svc.model.cluster.node import TokenRole
 from svc.ops.store import why_unreadable
 
 BATCH = 512
@@ -167,7 +168,7 @@ class LogReader:
         return self._askers[decision_id]
 
     def _name(self, kind: str, id: str) -> str | None:
-        """What an actor is called today."""
+        """What somebody or something is called today."""
         key = (kind, id)
         if key not in self._names:
             self._names[key] = _name_of(self.tx, kind, id)
@@ -207,6 +208,14 @@ def _name_of(tx: ITransaction, kind: str, id: str) -> str | None:
     if kind == "node":
         node = tx.nodes.get(id)
         return None if node is None else node.name
+    if kind == "token":
+        kept = tx.tokens.get(id)
+        bound_to = "" if kept is None else kept.token.bound_to or ""
+        is_person = kept is not None and kept.token.role is TokenRole.PERSON
+        return _name_of(tx, "person", bound_to) if is_person else bound_to or None
+    if kind == "key":
+        expected = tx.expected.get(id)
+        return None if expected is None else expected.name
     return _local_user(id) if kind == "operator" else None
 
 

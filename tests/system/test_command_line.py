@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -160,6 +161,27 @@ class OperatorTests(SynchronousTestCase):
             "audit", "show", "--event", "group.add", "--since", "1h", "--last", "1", "--json"
         ).json
         self.assertEqual(found["details"]["group"], "looked-at")
+
+    def test_a_line_says_of_whom(self) -> None:
+        """Each change that an operator makes is told in one line with whom or what it changed."""
+        self.operator("nodes", "add", "line-node", "--role", "connector").checked()
+        self.operator("persons", "add", "line-person").checked()
+        shown = self.operator("policy", "show", "--json").checked().json
+        text = f"{shown['text']}\n// once more\n"
+        self.operator("policy", "set", "-", stdin=text.encode()).checked()
+        made = shown["policy_version"] + 1
+        lines = self.operator("audit", "show", "--last", "1000").checked().stdout.splitlines()
+        for event, about in (
+            ("token.create", "connector line-node"),
+            ("person.add", "line-person"),
+            ("token.create", "line-person"),
+            ("policy.activate", f"version {made}"),
+            ("ca.activate", "transport generation 1"),
+            ("node.enroll", "proxy proxy"),
+        ):
+            pattern = f"{re.escape(event)} .*  {re.escape(about)}  "
+            self.assertEqual(len([one for one in lines if re.search(pattern, one)]), 1, pattern)
+        self.assertEqual({len(re.split(r" {2,}", one)) for one in lines}, {8})
 
     def test_an_anchor_that_proves_nothing(self) -> None:
         """A heads file without a head is refused, whatever it is."""

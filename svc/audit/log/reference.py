@@ -31,7 +31,8 @@ A member that does not apply is absent.
 | `time` | RFC 3339, UTC, six digits of a second |
 | `event`, `code`, `class`, `severity` | from the table of events below |
 | `actor` | `kind` (`person`, `node`, `operator`, `service`, `anonymous`) and opaque `id`; \
-names are joined when a record is shown |
+names are joined when a record is shown, by `audit show` also in `about`: whom or what the \
+record concerns |
 | `origin`, `key_id` | the instance that wrote the record, and its key where it signed it |
 | `node_id`, `resource_id`, `resource_kind`, `session_uid` | what it is about |
 | `action`, `cedar_action`, `decision`, `decision_id`, `reason`, `policies` | what was asked and \

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from attrs import define, field
+
+from svc.audit.log.about import SHORT, NameOf, about
 from svc.audit.log.record import PERSONAL
 from svc.audit.log.verify import is_hidden
 from svc.errors import Malformed
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.canonical import Json, decode
 
-NameOf = Callable[[str, str], str | None]
-"""``name_of(kind, id)``: what an actor is called today, or None."""
-
 _NOT_ASCII_TEXT = re.compile(r"[\x7f-\U0010ffff]")
 
-
-SHORT = 8
-"""So many digits of a session's id are shown where there is little room."""
-
-NO_TIME = "-"
+NOTHING = "-"
+"""What an empty value looks like."""
 
 
 def no_name(kind: str, id: str) -> str | None:
@@ -38,7 +35,9 @@ def no_name(kind: str, id: str) -> str | None:
 def document(
     row: ChainRow, personal: Sequence[PersonalValue] = (), name_of: NameOf = no_name
 ) -> dict[str, Json]:
-    """The record with its place in the chain, the actor's name, and what was not erased.
+    """The record with its place in the chain, names, and what was not erased.
+
+    Beside the actor's name there is ``about``: who or what it is about, by today's names.
 
     A personal value shows as ``{"personal": HASH, "value": …}``, an erased one
     as ``{"erased": true, "personal": HASH}``.  A value that does not match its
@@ -56,6 +55,9 @@ def document(
     if isinstance(actor, Mapping):
         name = name_of(str(actor.get("kind")), str(actor.get("id")))
         shown["actor"] = actor if name is None else {**actor, "name": name}
+    subject = about(shown, name_of)
+    if subject:
+        shown["about"] = subject
     shown["seq"] = row.seq
     shown["prev_hash"] = row.prev_hash.hex()
     shown["hash"] = row.hash.hex()
@@ -68,33 +70,59 @@ def damaged(first: int, what: str, last: int | None = None) -> dict[str, Json]:
     return shown if last in (None, first) else {**shown, "last_seq": last}
 
 
-def as_line(shown: Mapping[str, Json]) -> str:
-    """One line for a person, in columns; nothing a peer said can end it."""
+_HEADS = ("TIME", "SEQ", "EVENT", "WHAT", "WHO", "ABOUT", "SESSION", "REASON")
+_LEAST = (20, 7, 18, 5, 12, 12, SHORT, 0)
+"""No column is narrower, so that most of what is shown later stands in line as well."""
+
+
+@define
+class Columns:
+    """One line a record, for a person; nothing a peer said can end it.
+
+    A column is as wide as the widest word that was shown in it, so none runs into the next: the
+    records of one call stand in line, and what is shown later may move further to the right.
+    """
+
+    _widths: list[int] = field(factory=lambda: list(_LEAST), init=False)
+
+    def lines(self, records: Iterable[Mapping[str, Json]], *, heads: bool = False) -> list[str]:
+        """Their lines, below the heads if they are asked for."""
+        shown = [(_cells(record), _mark(record)) for record in records]
+        if heads:
+            shown.insert(0, (list(_HEADS), ""))
+        for cells, _ in shown:
+            if len(cells) == len(_HEADS):
+                self._widths = list(map(max, self._widths, map(len, cells)))
+        return [self._line(cells) + mark for cells, mark in shown]
+
+    def _line(self, cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if at == 1 else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(cells, self._widths, strict=False))
+        ]
+        return "  ".join(padded).rstrip()
+
+
+def _cells(shown: Mapping[str, Json]) -> list[str]:
+    """What stands in the columns; of what is no record the first two."""
+    seq = str(shown["seq"])
     if "event" not in shown:
-        last = f" to {shown['last_seq']}" if "last_seq" in shown else ""
-        return f"{NO_TIME:20}  {shown['seq']!s:>7}{last}  DAMAGED: {escape(str(shown['damaged']))}"
-    session = str(shown.get("session_uid") or "")
+        return [NOTHING, f"{seq} to {shown['last_seq']}" if "last_seq" in shown else seq]
     columns = (
-        (str(shown.get("time"))[:19] + "Z", 20),
-        (str(shown.get("seq")).rjust(7), 7),
-        (shown.get("event"), 18),
-        (shown.get("decision"), 5),
-        (_who(shown.get("actor")), 12),
-        (shown.get("resource_id"), 12),
-        (session[:SHORT], SHORT),
-        (shown.get("reason"), 0),
+        str(shown.get("time"))[:19] + "Z",
+        seq,
+        shown.get("event"),
+        shown.get("decision"),
+        _who(shown.get("actor")),
+        shown.get("about"),
+        str(shown.get("session_uid") or "")[:SHORT],
+        shown.get("reason"),
     )
-    cells = [(_plainly(value) or "-").ljust(width) for value, width in columns]
-    mark = f"  DAMAGED: {escape(str(shown['damaged']))}" if "damaged" in shown else ""
-    return "  ".join(cells).rstrip() + mark
+    return [_plainly(value) or NOTHING for value in columns]
 
 
-def heads() -> str:
-    """The line over lines of :func:`as_line`."""
-    return (
-        f"{'TIME':20}  {'SEQ':>7}  {'EVENT':18}  {'WHAT':5}  {'WHO':12}  {'RESOURCE':12}  "
-        f"{'SESSION':{SHORT}}  REASON"
-    )
+def _mark(shown: Mapping[str, Json]) -> str:
+    return f"  DAMAGED: {escape(str(shown['damaged']))}" if "damaged" in shown else ""
 
 
 def _who(actor: Json) -> str:
@@ -155,12 +183,17 @@ def _flatten(name: str, value: Json, lines: list[tuple[str, str]]) -> None:
         _flatten(name, value["value"], lines)
     elif isinstance(value, Mapping) and PERSONAL in value and value.get("erased") is True:
         lines.append((escape(name), "(erased)"))
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and value:
         for key in value:
             _flatten(f"{name}.{key}", value[key], lines)
-    elif isinstance(value, str):
-        lines.append((escape(name), escape(value)))
-    elif isinstance(value, (list, tuple)):
-        lines.append((escape(name), ", ".join(escape(str(each)) for each in value)))
     else:
-        lines.append((escape(name), json.dumps(value)))
+        lines.append((escape(name), _in_words(value) or NOTHING))
+
+
+def _in_words(value: Json, between: str = ", ") -> str:
+    """A value on one line: of a list its items, of a list in it the words of one item."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, (list, tuple)):
+        return between.join(_in_words(each, " ") for each in value)
+    return json.dumps(value) if value not in (None, {}) else ""

@@ -295,6 +295,7 @@ def show_records(
 ) -> None:
     """Show the newest records, or those that match the filters, one per line, oldest first.
 
+    A line says when, who, and whom or what it concerns, by the names they have today.
     A record is shown if it matches every filter given. Records that are missing, altered or
     unreadable are marked; `svc authority audit verify` reports what is wrong.
     """
@@ -319,14 +320,20 @@ def show_records(
             return reading.numbered(seq)
         return reading.newest(select(tx), most)
 
-    form = show.as_json if as_json else show.as_text if is_long else show.as_line
+    columns = show.Columns()
+
+    def form(shown: Iterable[Shown]) -> list[str]:
+        if as_json or is_long:
+            return list(map(show.as_json if as_json else show.as_text, shown))
+        return columns.lines(shown)
+
     found = place.look("audit show", look)
     if as_json and not follow:
-        say(["[" + ",\n ".join(map(form, found.shown)) + "]"])
-    else:
-        if form is show.as_line and (found.shown or follow):
-            say([show.heads()])
-        _say_each(map(form, found.shown), apart=is_long and not as_json)
+        say(["[" + ",\n ".join(form(found.shown)) + "]"])
+    elif as_json or is_long:
+        _say_each(form(found.shown), apart=not as_json)
+    elif found.shown or follow:
+        _say_each(columns.lines(found.shown, heads=True))
     if not found.shown and not as_json and not follow:
         hint(["no matching records" if given else "the log is empty"])
     if found.more and given and last is None:
@@ -375,14 +382,14 @@ async def _follow(
     place: StorePlace,
     select: Callable[[ITransaction], Selection],
     end: int,
-    form: Callable[[Shown], str],
+    form: Callable[[Iterable[Shown]], Iterable[str]],
 ) -> None:
     """Go on until interrupted, or until nobody reads any more."""
     from twisted.internet.task import deferLater
 
     while True:
         found = place.look("audit show", partial(_later, select, end))
-        _say_each(map(form, found.shown))
+        _say_each(form(found.shown))
         if found.end == end:
             await deferLater(reactor, FOLLOW_SECS, lambda: None)
         end = found.end

@@ -365,7 +365,7 @@ class ShowTests(TestCase):
         heads, *lines = shown.stdout.splitlines()
         self.assertEqual(
             heads.split(),
-            ["TIME", "SEQ", "EVENT", "WHAT", "WHO", "RESOURCE", "SESSION", "REASON"],
+            ["TIME", "SEQ", "EVENT", "WHAT", "WHO", "ABOUT", "SESSION", "REASON"],
         )
         local = f"operator {pwd.getpwuid(os.geteuid()).pw_name}"
         for line, seq, words in zip(
