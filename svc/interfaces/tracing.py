@@ -83,6 +83,11 @@ class _NoSpan:
         return None
 
 
+def no_trace() -> str:
+    """The id of the trace where there is none."""
+    return ""
+
+
 _NO_SPAN = _NoSpan()
 
 
@@ -98,12 +103,14 @@ class Traces:
     Attributes:
         traced: For servers; None costs a call nothing.
         headers: For channels to our own services; None likewise.
+        trace_id: Of the span that is current, 32 hex digits; empty where there is none.
     """
 
     traced: Traced | None = None
     headers: Headers | None = None
     spans: Spans = no_span
     note: Note = no_note
+    trace_id: Callable[[], str] = no_trace
 
 
 NO_TRACES = Traces()

@@ -110,7 +110,9 @@ def make_traces(tracer: Tracer) -> Traces:
     ) -> AbstractContextManager[object]:
         return _UNTRACED_CALL if method in UNTRACED else spans(method.lstrip("/"), metadata)
 
-    return Traces(traced=traced, headers=_headers, spans=spans, note=_note_current)
+    return Traces(
+        traced=traced, headers=_headers, spans=spans, note=_note_current, trace_id=_current_trace
+    )
 
 
 def _headers() -> Metadata:
@@ -121,6 +123,11 @@ def _note_current(
     *, action: str = "", resource: str = "", decision: str = "", session_uid: str = ""
 ) -> None:
     _describe(trace.get_current_span(), action, resource, decision, session_uid)
+
+
+def _current_trace() -> str:
+    context = trace.get_current_span().get_span_context()
+    return trace.format_trace_id(context.trace_id) if context.is_valid else ""
 
 
 def _describe(span: OtelSpan, action: str, resource: str, decision: str, session_uid: str) -> None:

@@ -607,6 +607,7 @@ class DeskTests(Queue):
         self.assertEqual(len(self.house.records()), before)
         self.assertEqual(len(self.leader.queue()), 5)
 
+    @proves("G-OPEN-14")
     def test_release(self) -> None:
         """A row that a node wrote before it was revoked is appended on an operator's word."""
         rows = self.rows(2)

@@ -7,6 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.authority.house import ADA, House, refusal_of, value_of
+from tests.proof import proves
 from tests.telemetry.recorded import Recorded
 
 
@@ -44,3 +45,25 @@ class AuthorizeSpanTests(SynchronousTestCase):
         ask = self.house.ask(self.house.ada)
         self.facts(ask)
         self.assertEqual(self.facts(ask, refusal_of), {"decision": "deny"})
+
+    @proves("G-OPEN-10")
+    def test_the_records_name_the_trace(self) -> None:
+        """The records of a call hold its trace, granted, denied or refused; untraced, nothing."""
+        self.house.serve("db1")
+        self.issuance.trace_id = self.recorded.traces.trace_id
+        ask = self.house.ask(self.house.ada, "db1")
+        for each, told in (
+            (ask, value_of),
+            (self.house.ask(self.house.ada, "prod1"), value_of),
+            (ask, refusal_of),
+        ):
+            before = len(self.house.records())
+            self.facts(each, told)
+            context = self.recorded.spans[-1].get_span_context()
+            assert context is not None
+            records = self.house.records()[before:]
+            self.assertTrue(records)
+            self.assertEqual({one["trace_id"] for one in records}, {f"{context.trace_id:032x}"})
+        before = len(self.house.records())
+        value_of(self.issuance.authorize(self.house.ask(self.house.ada, "db1"), self.proxy))
+        self.assertEqual([one.get("trace_id") for one in self.house.records()[before:]], [None] * 2)

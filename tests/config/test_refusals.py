@@ -40,7 +40,7 @@ class MalformedTests(SynchronousTestCase):
                 wanted = [each for each in found if each.startswith(f"{where}: ")]
                 self.assertTrue([each for each in wanted if words in each], f"{label}: {found}")
 
-    @proves("X-39")
+    @proves("G-OPEN-80")
     def test_no_value_is_shown(self) -> None:
         """No refusal repeats a value of the file, which may be a secret."""
         rows = [row for row in ROWS if CANARY in row[2]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -65,6 +66,28 @@ class Migrators(SynchronousTestCase):
         """Each migration is applied by one of them, once, and all end well."""
         self.check_rounds(Cluster.on_postgres(self))
 
+    @proves("U-MIG-11", "U-MIG-13")
+    def test_authorities_that_start_at_once(self) -> None:
+        """Two migrate at their start: each migration is applied by one of them, and both serve."""
+        names = ("authority", "second")
+        cluster = Cluster.on_postgres(self, names)
+        for name in names:
+            self.assertNotIn("store_auto_migrate", cluster.gateway.files.table(name))
+            cluster.start(name, ready=False)
+        for name in names:
+            cluster.gateway.await_ready(name)
+        (other,) = (name for name in names if '"standing by"' in cluster.child(name).text())
+        (leader,) = {*names} - {other}
+        cluster.child(leader).kill()
+        # Each writes down what it applied when it leads.
+        recorded = "SELECT canonical FROM audit_log WHERE event = %r ORDER BY seq"
+        starts = recorded % "role.start"
+        until("the other one leads", lambda: len(cluster.select(starts)[0]) == 2)
+        told = [json.loads(row) for (row,) in cluster.select(recorded % "store.migrate")[0]]
+        applied = [id for one in told for id in one["details"]["migrations"]]
+        ledger = [id for (id,) in cluster.select("SELECT id FROM svc_migrations ORDER BY id")[0]]
+        self.assertEqual((sorted(applied), len(ledger)), (ledger, 85))
+
     def check_rounds(self, cluster: Cluster) -> None:
         """Let so many run at once, so many times."""
         for runs, rounds in ROUNDS.items():
@@ -121,7 +144,7 @@ class Migrators(SynchronousTestCase):
         TALLY.tell_longest("gave up after", monotonic() - began)
         self.assertGreaterEqual(monotonic() - began, 120)
 
-    @proves("U-OPEN-10")
+    @proves("U-OPEN-10", "X-19")
     def test_the_holder_is_killed(self) -> None:
         """Whoever waited goes on at once, and migrates."""
         for cluster in counted((Cluster.on_postgres,), (Cluster.on_file, Cluster.on_postgres)):

@@ -14,6 +14,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import new_key
 from tests.pki.support import World
+from tests.proof import proves
 
 
 class Stopped(BaseException):
@@ -146,6 +147,7 @@ class IdentityStoreTests(SynchronousTestCase):
         self.assertRaises(ConfigError, self.store.write, new_key(), chain)
         self.assertEqual(self.store.load().chain, old)
 
+    @proves("U-BAK-07")
     def test_half_pair(self) -> None:
         """A key that does not fit, or a file that is gone, is named; no token is tried instead."""
         self.joined()

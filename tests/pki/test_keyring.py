@@ -26,6 +26,7 @@ from svc.pki.root import ClusterKeys, WrongPurpose, new_key
 from svc.pki.verify import ChainVerifier
 from tests.pki.candidate import make_keys_old
 from tests.pki.support import CLUSTER, World, forged
+from tests.proof import proves
 
 
 class KeyringTests(SynchronousTestCase):
@@ -124,6 +125,7 @@ class KeyringTests(SynchronousTestCase):
             path.chmod(0o600)
         self.load()
 
+    @proves("U-BAK-07")
     def test_mismatched_pairs(self) -> None:
         """A key that is not its certificate's is named."""
         self.create()

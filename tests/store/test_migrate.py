@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -29,6 +32,7 @@ from tests.store.places import (
     path_of,
     real_needs,
 )
+from tests.store.test_last_migrations import LAST
 
 STEPS = {
     "m0001_first.sql": "CREATE TABLE one (a TEXT) STRICT;\nINSERT INTO one VALUES ('x;y');",
@@ -72,7 +76,7 @@ class FolderCase(SynchronousTestCase):
 class DiscoverTests(FolderCase):
     """Which files are migrations."""
 
-    @proves("X-22")
+    @proves("X-22", "U-OPEN-08")
     def test_contiguous(self) -> None:
         """The numbers of this build's migrations have no gap and no double."""
         found = discover(migrations_folder(), "sqlite")
@@ -162,7 +166,7 @@ class MigrateTests(FolderCase):
         for database in (here, there):
             database.connection.close()
 
-    @proves("G-ERR-07", "G-STORE-02")
+    @proves("G-ERR-07", "G-STORE-02", "U-OPEN-09")
     def test_a_newer_store_is_left_alone(self) -> None:
         """Check, migrate and open all stop at a migration of a newer build, changing nothing."""
         url = migrated_url(self)
@@ -176,7 +180,7 @@ class MigrateTests(FolderCase):
         self.assertRaises(UnknownApplied, store_sqlite.open, url, real_needs())
         self.assertEqual(files_beside(url), before)
 
-    @proves("U-MIG-12")
+    @proves("U-MIG-12", "U-OPEN-08", "U-OPEN-09")
     def test_a_broken_ledger_is_not_mended(self) -> None:
         """A deleted row or an edited checksum stops; nothing is applied again."""
         for harm in (
@@ -189,6 +193,55 @@ class MigrateTests(FolderCase):
             self.assertRaises(MigrationsBroken, migrate, url)
             self.assertRaises(MigrationsBroken, store_sqlite.open, url, real_needs())
             self.assertEqual(files_beside(url), before)
+
+
+class LedgerTests(SynchronousTestCase):
+    """What a store says of the migrations it has."""
+
+    @proves("U-OPEN-08", "U-OPEN-09")
+    def test_ledger(self) -> None:
+        """Each id once, in order, with its file's digest, when it was applied and by what."""
+        url = fresh_url(self)
+        SqliteFactory().migrate(url, "0.11.0-test", lambda: 7.5, lambda: 0.0)
+        with closing(sqlite3.connect(path_of(url))) as store:
+            columns = store.execute("PRAGMA table_info(svc_migrations)").fetchall()
+            rows = store.execute("SELECT * FROM svc_migrations ORDER BY rowid").fetchall()
+        self.assertEqual(
+            [(name, sort, key) for _, name, sort, _, _, key in columns],
+            [
+                ("id", "TEXT", 1),
+                ("checksum", "TEXT", 0),
+                ("applied_at", "REAL", 0),
+                ("binary_version", "TEXT", 0),
+            ],
+        )
+        self.assertEqual(
+            rows,
+            [
+                (each.id, sha256(each.path.read_bytes()).hexdigest(), 7.5, "0.11.0-test")
+                for each in discover(migrations_folder(), "sqlite")
+            ],
+        )
+        ids = [row[0] for row in rows]
+        self.assertEqual((len(set(ids)), len({id[6:] for id in ids})), (85, 85))
+        self.assertEqual([int(id[1:5]) for id in ids], [*range(1, 86)])
+        self.assertEqual(ids[79:], [f"m{n:04d}_{name}" for n, name in enumerate(LAST, 80)])
+
+    @proves("U-OPEN-08")
+    def test_a_file_that_was_edited(self) -> None:
+        """A migration whose file was changed since it was applied stops, and is named."""
+        folder = Path(self.mktemp())
+        shutil.copytree(migrations_folder(), folder)
+        url, factory = migrated_url(self), SqliteFactory(folder=lambda: folder)
+        (edited,) = (
+            each.path for each in discover(folder, "sqlite") if each.id.startswith("m0040_")
+        )
+        edited.write_bytes(edited.read_bytes() + b"\n")
+        before = files_beside(url)
+        refusal = self.assertRaises(MigrationsBroken, migrate, url, factory)
+        self.assertIn("m0040_", refusal.text)
+        self.assertRaises(MigrationsBroken, factory.open, url, real_needs())
+        self.assertEqual(files_beside(url), before)
 
 
 class LockTests(FolderCase):
@@ -217,7 +270,7 @@ class LockTests(FolderCase):
         self.assertIn(f"{host}(serving, since 1970-01-01T00:00:00Z)", refusal.text)
         held.release()
 
-    @proves("U-OPEN-10", "G-STORE-01")
+    @proves("U-OPEN-10", "G-STORE-01", "X-19")
     def test_goes_on_when_the_holder_ends(self) -> None:
         """The wait ends as soon as the holder is gone, and the store is migrated."""
         url, clock = fresh_url(self), Clock()

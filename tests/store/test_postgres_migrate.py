@@ -106,7 +106,7 @@ class MigrateTests(FolderCase):
         self.write({name: "CREATE TABLE four (d TEXT);"})
         self.assertEqual(migrate(url, self.postgres).applied, ("m0003_bad",))
 
-    @proves("X-22")
+    @proves("X-22", "U-OPEN-08")
     def test_contiguous(self) -> None:
         """Both backends have the same migrations, each from 1 without a gap."""
         ids = [
@@ -114,7 +114,7 @@ class MigrateTests(FolderCase):
         ]
         self.assertEqual(*ids)
 
-    @proves("G-ERR-07", "G-STORE-02")
+    @proves("G-ERR-07", "G-STORE-02", "U-OPEN-09")
     def test_a_newer_store_is_left_alone(self) -> None:
         """Check, migrate and open all stop at a migration of a newer build, changing nothing."""
         url = migrated_database(self)
@@ -128,7 +128,7 @@ class MigrateTests(FolderCase):
         self.assertRaises(UnknownApplied, store_postgresql.open, url, real_needs())
         self.assertEqual(dump(url), before)
 
-    @proves("U-MIG-12")
+    @proves("U-MIG-12", "U-OPEN-08", "U-OPEN-09")
     def test_a_broken_ledger_is_not_mended(self) -> None:
         """A deleted row or an edited checksum stops; nothing is applied again."""
         url = migrated_database(self)
@@ -197,7 +197,7 @@ class LockTests(TestCase):
         self.assertIn(f"{host}(migrating), since 20", refusal.text)
         self.assertEqual(dump(url), [])
 
-    @proves("U-OPEN-10", "G-STORE-01")
+    @proves("U-OPEN-10", "G-STORE-01", "X-19")
     def test_goes_on_when_the_holder_is_killed(self) -> None:
         """The wait ends as soon as the holder is gone, even by kill -9."""
         url = empty_database(self)

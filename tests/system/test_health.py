@@ -88,15 +88,17 @@ class HealthTests(SynchronousTestCase):
     @proves("G-HLT-04")
     def test_authority(self) -> None:
         """No listener of the Authority answers a health call, whoever asks."""
-        addresses = self.gateway.listening(AUTHORITY)
-        asked = [
-            {"address": addresses[name], "root": self.root, "name": "authority", "methods": HEALTH}
-            | who
-            for name in ("control", "join", "renewal")
-            for who in ({}, {"pair": pair(self.gateway.files.state(PROXY))})
+        addresses = dict(self.gateway.listening(AUTHORITY))
+        asked: list[dict[str, Any]] = [
+            {"address": addresses.pop("telemetry"), "methods": HEALTH}  # not even in plaintext
         ]
-        for answers in probes(*asked):
-            self.assertLessEqual(set(answers), {"UNIMPLEMENTED", "UNAVAILABLE"})
+        self.assertLessEqual({"control", "join", "renewal"}, set(addresses))
+        for address in addresses.values():
+            whole = {"address": address, "root": self.root, "name": "authority", "methods": HEALTH}
+            asked += [whole, whole | {"pair": pair(self.gateway.files.state(PROXY))}]
+        for one, answers in zip(asked, probes(*asked), strict=True):
+            self.assertEqual(len(answers), len(HEALTH), one)
+            self.assertLessEqual(set(answers), {"UNIMPLEMENTED", "UNAVAILABLE"}, one)
 
     @proves("G-HLT-05", "X-27")
     def test_without_authority(self) -> None:

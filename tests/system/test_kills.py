@@ -15,7 +15,7 @@ class Kills(KillCase):
     """What the others do when one of them goes."""
 
     @proves("G-TUN-12", "G-TUN-17", "G-TUN-18", "G-TUN-19", "G-MET-20", "G-MET-21", "G-MET-27")
-    @proves("X-11")
+    @proves("X-11", "G-SES-11")
     def test_the_connector_is_killed(self) -> None:
         """Its tunnel and sessions are accounted for at once; restarted it serves again."""
         staying, passing = self.staying(), self.traffic()

@@ -16,6 +16,7 @@ from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.postgres import connected, empty_database
 from tests.proof import proves
+from tests.system.test_health import HEALTH, probes
 from tests.system.traffic import Traffic
 from tests.system.world import around
 
@@ -143,6 +144,7 @@ class SeveralAuthorities(SynchronousTestCase):
         "G-HA-03",
         "G-HA-05",
         "G-HA-06",
+        "G-HLT-04",
         "G-MET-25",
         "G-MET-48",
         "G-AUD-01",
@@ -176,6 +178,13 @@ class SeveralAuthorities(SynchronousTestCase):
         refused = self.operator("authority3", "status")
         self.assertNotEqual(refused.status, 0)
         self.assertIn("the leader is a1; run the command on the leader's host", refused.stderr)
+        listening = gateway.listening("authority2")
+        root = str(gateway.files.state("authority") / "keys" / "root.pem")
+        self.assertIn("private", listening)
+        for answers in probes(
+            *({"address": each, "root": root, "methods": HEALTH} for each in listening.values())
+        ):
+            self.assertLessEqual(set(answers), {"UNIMPLEMENTED", "UNAVAILABLE"})
 
     def watch_queue(self) -> None:
         """Keep what passes through the audit queue: a leader may drain it before anybody looks."""

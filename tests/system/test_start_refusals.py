@@ -394,7 +394,7 @@ class RefusalTests(SynchronousTestCase):
             len({(row.words, row.config, str(row.environ)) for row in rows}), 40
         )
 
-    @proves("G-LOG-02", "G-LOG-03")
+    @proves("G-LOG-02", "G-LOG-03", "G-LOG-04", "G-OPEN-23")
     def test_json(self) -> None:
         """With JSON logs the refusal is one JSON object, under the profile where it is known."""
         environ = {"SVC_LOG_FORMAT": "json"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sqlite3
@@ -31,6 +32,53 @@ OPEN, AUTHORIZE, NOTICE = (
 )
 ATTRIBUTES = {"service.name", "profile", "action", "resource", "decision", "session_uid"}
 CANARY = "hunter2canary"
+_HEX, _WORD, _TABLE = "[0-9a-f]{64}", "[a-z][a-z_.]*", r"\{.+\}"
+MEMBERS = {
+    "action": "connect|db_connect|db_query|kube|web",
+    "actor": r'\{"id": "\S+", "kind": "(person|node|operator|service|anonymous)"\}',
+    "catalog_version": r"\d+",
+    "cedar_action": "[a-z][A-Za-z]*",
+    "class": _WORD,
+    "code": "[A-Z0-9-]+",
+    "decision": "allow|deny|not_served",
+    "decision_id": "[0-9a-z-]+",
+    "details": _TABLE,
+    "entities_digest": _HEX,
+    "event": _WORD,
+    "event_id": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "form": "svc-audit-export-v1",
+    "hash": _HEX,
+    "key_id": _HEX,
+    "node_id": "[a-z2-7]{26}",
+    "origin": "[a-z2-7]{26}",
+    "origin_signature": "[A-Za-z0-9+/]{86}==",
+    "personal": _TABLE,
+    "policies": r"\[.*\]",
+    "policy_version": r"\d+",
+    "prev_hash": _HEX,
+    "reason": _WORD,
+    "request": _TABLE,
+    "resource_id": r"\S+",
+    "resource_kind": "[a-z]+",
+    "seq": r"\d+",
+    "session_uid": "[0-9a-f]{32}",
+    "severity": _WORD,
+    "spool": _TABLE,
+    "state": _TABLE,
+    "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
+    "trace_id": "[0-9a-f]{32}",
+}
+"""What `docs/reference/audit.md` says a line may hold, and the form of each."""
+
+ALWAYS = {
+    *("actor", "class", "code", "event", "event_id", "form", "hash", "origin", "prev_hash"),
+    *("seq", "severity", "time"),
+}
+OF_A_SESSION = {
+    *("action", "catalog_version", "cedar_action", "decision", "decision_id", "details"),
+    *("entities_digest", "node_id", "policies", "policy_version", "request", "resource_id"),
+    *("resource_kind", "session_uid", "trace_id"),
+}
 MESSAGES = 10_000 if os.environ.get("SVC_LONG") == "1" else 500
 
 
@@ -173,6 +221,35 @@ class TraceTests(SynchronousTestCase):
         for path, sort, _ in collector.posts:
             self.assertEqual((path, sort), ("/v1/traces", "application/x-protobuf"))
 
+    @proves("G-OPEN-10")
+    def test_the_form_of_an_export(self) -> None:
+        """Every line of an export has the documented members and no other, each of its form."""
+        collector, gateway, person = traced()
+        known = settled(collector, gateway, person)
+        self.assertEqual(ask(person, "echo"), b"question")
+        trace = trace_of(collector, known, "echo", 3)["svc-proxy"]
+        lines = [json.loads(one) for one in gateway.operator("audit", "export").stdout.splitlines()]
+        records = [one for one in lines if one.get("form") == "svc-audit-export-v1"]
+        self.assertEqual(len(lines), len(records) + 1)  # the head
+        self.assertGreater(len(records), 20)
+        for record in records:
+            for name, value in record.items():
+                self.assertIn(name, MEMBERS, record["event"])
+                shown = value if isinstance(value, str) else json.dumps(value)
+                self.assertRegex(shown, rf"\A(?:{MEMBERS[name]})\Z", f"{record['event']}: {name}")
+            self.assertLessEqual(ALWAYS, set(record), record["event"])
+        self.assertEqual(
+            [int(one["event_id"].replace("-", "")[12], 16) for one in records], [7] * len(records)
+        )
+        uid = trace.attributes["session_uid"]
+        [start] = [one for one in records if one.get("session_uid") == uid if "request" in one]
+        self.assertLessEqual(ALWAYS | OF_A_SESSION, set(start))
+        self.assertEqual(start["trace_id"], trace.trace_id)
+        self.assertLessEqual({"principal", "action", "resource", "context"}, set(start["request"]))
+        self.assertLessEqual(
+            {"key_id", "reason", "state"}, {name for one in records for name in one}
+        )
+
     @proves("G-TRC-06")
     def test_a_refused_session(self) -> None:
         """A denied session says so on Proxy and Authority, is no error, and ends there."""
@@ -236,7 +313,8 @@ class TraceTests(SynchronousTestCase):
             self.assertLessEqual(set(span.attributes) | set(span.of), ATTRIBUTES)
             self.assertEqual(span.events, 0)
         joined = [path.read_text("utf-8").strip() for path in gateway.files.tokens()]
-        hidden = [CANARY, token, ada["id"], "ops-all", "BEGIN ", "spiffe:", *joined]
+        chain = gateway.status()["audit_head"]
+        hidden = [CANARY, token, ada["id"], "ops-all", "BEGIN ", "spiffe:", chain, *joined]
         for canary in hidden:
             self.assertTrue(canary)
             self.assertNotIn(canary.encode(), collector.dump, canary)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -297,7 +298,12 @@ class StartTests(SynchronousTestCase):
             status = main(words)
         return status, said.getvalue().splitlines(), refused.getvalue()
 
-    @proves("G-CFG-08", "U-PHA-21", "X-56", "U-MIG-03", "U-NOTE-06")
+    def root_epochs(self) -> list[Any]:
+        """What the store says of the root's rotations."""
+        with closing(sqlite3.connect(gateway().files.store)) as store:
+            return store.execute("SELECT * FROM root_epochs ORDER BY epoch").fetchall()
+
+    @proves("G-CFG-08", "U-PHA-21", "X-56", "U-MIG-03", "U-NOTE-06", "U-MIG-13", "G-ERR-06")
     def test_an_authority_of_before(self) -> None:
         """Everybody and everything is as it was; an old queued row is held as unsigned."""
         gate = gateway()
@@ -312,11 +318,15 @@ class StartTests(SynchronousTestCase):
         self.assertEqual(check.status, 3)
         self.assertEqual(said[:5], [f"pending: {id}" for id in PENDING_AT_74])
         self.assertEqual(said, [f"pending: {each.id}" for each in migrations()[74:]])
+        self.assertNotIn("store_auto_migrate", gate.files.config(AUTHORITY).read_text("utf-8"))
+        epochs = self.root_epochs()
+        self.assertEqual(len(epochs), 1)
         keys = gate.files.state(AUTHORITY) / "keys"
         root = {path.name: path.read_bytes() for path in keys.glob("root.*")}
         self.assertEqual(sorted(root), ["root.key", "root.pem"])
         gate.start(AUTHORITY)
         self.assertEqual({path.name: path.read_bytes() for path in keys.glob("root.*")}, root)
+        self.assertEqual(self.root_epochs(), epochs)
         self.assertEqual(gate.operator("store", "migrate", "--check").stdout, "current\n")
         resources = gate.operator("resources", "list", "--json").json
         self.assertEqual(

@@ -36,7 +36,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
-from svc.interfaces.tracing import Note, no_note
+from svc.interfaces.tracing import Note, no_note, no_trace
 from svc.messages.control import Ask, AuthorizeAnswer, CountedEnd
 from svc.messages.session import decode_request, encode_grant
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
@@ -76,6 +76,7 @@ class Issuance:
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
+        trace_id: Gives the id of the call's trace, which its records hold; empty without one.
     """
 
     cluster: str
@@ -96,6 +97,7 @@ class Issuance:
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
+    trace_id: Callable[[], str] = no_trace
     _seen: dict[bytes, float] = field(factory=dict)
     _kept_slices: dict[str, None] = field(factory=dict)
 
@@ -208,6 +210,7 @@ class Issuance:
             certificate=certificate,
             kind=kind,
             resource=resource,
+            trace_id=self.trace_id(),
         )
 
     def _check_new(self, digest: bytes) -> None:
@@ -407,6 +410,7 @@ class Issuance:
         """A request that proves nothing is the Proxy's doing until shown otherwise."""
         _log.warn("session request refused", proxy=proxy.id, reason=refusal.reason)
         details = {"proxy_id": proxy.id, "request_sha256": sha256(ask.request).hexdigest()}
+        trace_id = self.trace_id() or None  # here: the store's thread has no span
 
         def write(tx: ITransaction) -> None:
             self.recorder.append(
@@ -417,6 +421,7 @@ class Issuance:
                 decision="deny",
                 decision_id=ask.proxy_decision.decision_id,
                 reason=refusal.reason,
+                trace_id=trace_id,
                 details=details,
             )
 

@@ -32,6 +32,8 @@ class VerifiedRequest:
     certificate: CertificateFacts
     kind: ServedKind
     resource: Resource | None
+    trace_id: str = ""
+    """Of the call that brought it; empty where it is not traced."""
 
     @property
     def target(self) -> EntityUid:
@@ -47,6 +49,7 @@ class VerifiedRequest:
             "session_uid": self.request.session_uid,
             "action": self.kind.request_kind,
             "cedar_action": self.request.action,
+            "trace_id": self.trace_id or None,
         }
 
 

@@ -54,6 +54,7 @@ def control_service(
         rates=rooms.rates,
         refusals=rooms.refusals,
         note=p.runtime.traces.note,
+        trace_id=p.runtime.traces.trace_id,
         may_grant=may_grant,
         ended=rooms.ends.reported,
     )

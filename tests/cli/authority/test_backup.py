@@ -88,7 +88,7 @@ class RoundTripTests(BackupCase):
         same = [name for name in before if "/store.db" not in name]
         self.assertEqual([after.get(name) for name in same], [before[name] for name in same])
 
-    @proves("U-BAK-04")
+    @proves("U-BAK-04", "U-BAK-07")
     async def test_manifest(self) -> None:
         """Every class is told, every file has its digest, and nothing secret is in the clear."""
         place = await self.kept()
@@ -174,7 +174,7 @@ class RoundTripTests(BackupCase):
             self.assertFalse(out.exists())
             await store.close()
 
-    @proves("U-BAK-01")
+    @proves("U-BAK-01", "U-OPEN-12")
     async def test_under_load(self) -> None:
         """A snapshot beside a writer at work is put back as a log that verifies."""
         for backend in (SQLITE, POSTGRES):
@@ -221,6 +221,7 @@ class PairTests(BackupCase):
         self.assertEqual(target.restore(first, place.key).status, 0)
         self.assertEqual(target.run("audit", "verify").status, 0)
 
+    @proves("U-BAK-04")
     async def test_damage(self) -> None:
         """A flipped byte, a cut or a longer file, another key: named, and nothing is put back."""
         place = await self.kept()
@@ -240,6 +241,7 @@ class PairTests(BackupCase):
                 self.refused(place.verify(out), text)
         self.refused(place.verify(whole, _another(self)), "not encrypted to this identity")
 
+    @proves("U-BAK-04")
     async def test_manifest_lies(self) -> None:
         """What the manifest says is believed of nothing."""
         place = await self.kept()
@@ -293,6 +295,7 @@ class PairTests(BackupCase):
             self.assertEqual(_left(target), [])
         self.assertTrue(whole)
 
+    @proves("U-BAK-07")
     async def test_create_refuses_half_pairs(self) -> None:
         """Nothing is made of keys that do not go together, or of a log without its anchor."""
         place = await self.kept()

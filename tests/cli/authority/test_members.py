@@ -51,7 +51,7 @@ class NodeTests(SynchronousTestCase):
         """Run one command against the Authority of this test."""
         return self.place.run(*words, admin=self.authority, **options)
 
-    @proves("X-37")
+    @proves("X-37", "G-OPEN-07")
     def test_add_prints_the_token_alone(self) -> None:
         """Stdout is the token and nothing else; how to join with it goes to stderr."""
         added = self.run_it("nodes", "add", "edge", "--role", "proxy", "--public-name", "g.example")

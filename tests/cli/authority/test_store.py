@@ -15,6 +15,7 @@ from svc.cli.authority.store import apply
 from svc.errors import LockTimeout, SvcError
 from svc.ops.store import StorePlace
 from svc.store.engine.lock import take_lock
+from svc.store.migrate import discover, migrations_folder
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.location import lock_path
 from tests.cli.desk import Place
@@ -54,6 +55,7 @@ class MigrateTests(SynchronousTestCase):
         "U-BAK-08",
         "G-STORE-01",
         "U-MIG-01",
+        "G-ERR-06",
     )
     def test_check_migrate_check(self) -> None:
         """A new store: all is pending and nothing is made; applied once; then current."""
@@ -90,12 +92,50 @@ class MigrateTests(SynchronousTestCase):
 
     @proves("U-MIG-12")
     def test_changed_ledger(self) -> None:
-        """A changed checksum is found, named, and nothing is applied over it."""
+        """A row that is gone or changed is found, named, and nothing is applied over it."""
         self.place.run("store", "migrate")
-        self.ledger("UPDATE svc_migrations SET checksum = 'x' WHERE id LIKE 'm0001%'")
-        check = self.place.run("store", "migrate", "--check")
-        self.assertEqual((check.status, check.stdout), (1, f"broken: {self.known[0]}\n"))
-        self.assertEqual(self.place.run("store", "migrate").status, 1)
+        whole = self.place.store.read_bytes()
+        for harm in (
+            "DELETE FROM svc_migrations WHERE id LIKE 'm0041%'",
+            "UPDATE svc_migrations SET checksum = 'x' WHERE id LIKE 'm0001%'",
+        ):
+            self.place.store.write_bytes(whole)
+            self.ledger(harm)
+            named = self.known[40 if harm.startswith("DELETE") else 0]
+            check = self.place.run("store", "migrate", "--check")
+            self.assertEqual((check.status, check.stdout), (1, f"broken: {named}\n"))
+            before = self.place.store.read_bytes()
+            self.assertEqual(self.place.run("store", "migrate").status, 1)
+            self.assertEqual(self.place.store.read_bytes(), before)
+
+    @proves("U-PRE-04")
+    def test_preflight(self) -> None:
+        """With `store_auto_migrate = false` the check tells what is pending, current or newer."""
+        text = f"{self.place.config.read_text('utf-8')}store_auto_migrate = false\n"
+        self.place.config.write_text(text, "utf-8")
+        before = self.place.run("store", "migrate", "--check")
+        self.assertEqual(
+            (before.status, before.stdout.splitlines()),
+            (3, [f"pending: {each}" for each in self.known]),
+        )
+        self.assertFalse(self.place.store.exists())
+        self.place.run("store", "migrate")
+        self.ledger(f"DELETE FROM svc_migrations WHERE id = '{self.known[-1]}'")
+        one = self.place.run("store", "migrate", "--check")
+        self.assertEqual((one.status, one.stdout), (3, f"pending: {self.known[-1]}\n"))
+        self.ledger(
+            f"INSERT INTO svc_migrations SELECT '{self.known[-1]}', '{self.last_checksum}', 1.0, ''"
+        )
+        current = self.place.run("store", "migrate", "--check")
+        self.assertEqual((current.status, current.stdout), (0, "current\n"))
+        self.ledger("INSERT INTO svc_migrations VALUES ('m9999_later', 'x', 1.0, 'newer')")
+        newer = self.place.run("store", "migrate", "--check")
+        self.assertEqual((newer.status, newer.stdout), (4, "unknown-applied: m9999_later\n"))
+
+    @property
+    def last_checksum(self) -> str:
+        """Of the newest migration's file."""
+        return discover(migrations_folder(), "sqlite")[-1].checksum
 
     @proves("U-OPEN-07", "X-37")
     def test_json(self) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.cluster.token import JoinToken, TokenRefused, is_token_id, make_token, parse_token
+from tests.proof import proves
 
 ids = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=16, max_size=16)
 secrets = st.binary(min_size=32, max_size=32)
@@ -21,6 +22,7 @@ def fixed(size: int) -> bytes:
 class TokenTests(SynchronousTestCase):
     """One token's life."""
 
+    @proves("G-OPEN-07")
     def test_form(self) -> None:
         """A token reads svcj1, id, secret, check; the id can be told alone."""
         token = make_token(fixed)
