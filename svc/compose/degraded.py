@@ -45,9 +45,14 @@ class DegradedConditions:
         return tuple(f"{name} ({what})" for name, what in said if what)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The conditions that do not hold now."""
+        return tuple(name for name, ask in self._asked.items() if ask())
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The conditions that do not hold now, as words of ``svc_proxy_lacking``."""
-        return tuple(_word(name) for name, ask in self._asked.items() if ask())
+        return tuple(map(_word, self.names))
 
     def on_change(self, clock: IReactorTime, changed: Callable[[], object]) -> PeriodicTask:
         """What calls *changed* once the conditions that hold are others than before."""

@@ -51,7 +51,7 @@ def telemetry_listener(
     follows = settings.telemetry.ready_follows
 
     def missing() -> Sequence[str]:
-        return readiness.missing or (lacking.lines if follows else ())
+        return readiness.missing or (lacking.names if follows else ())
 
     site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines)
     endpoint = server_endpoint(reactor, address)

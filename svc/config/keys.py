@@ -276,8 +276,8 @@ def _telemetry() -> tuple[Key, ...]:
             meaning=(
                 "If true, a Proxy's `/readyz` answers 503 while no session can open (Authority "
                 "cannot be reached, the policy is stale, the audit spool is full), so that a "
-                "load balancer uses another Proxy; otherwise it answers 200, and the body names "
-                "what is missing."
+                "load balancer uses another Proxy; otherwise it answers 200. The body names what "
+                "is missing in either case."
             ),
         ),
         Key(

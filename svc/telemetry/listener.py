@@ -144,7 +144,7 @@ def telemetry_resource(
     Args:
         missing: The words of the readiness conditions not met; empty when ready.
         metrics: The exposition.
-        lacking: What does not hold now although the role is ready: told in the body.
+        lacking: What the role cannot do now, ready or not: told in the body, a line each.
     """
     # Its import makes the process's reactor, which importing a room of ours must not do.
     from klein import Klein
@@ -160,11 +160,11 @@ def telemetry_resource(
     def readyz(request: Request) -> bytes:
         """Ready, or what is missing."""
         words = missing()
-        if not words:
-            lines = ["ready", *(f"lacking: {word}" for word in lacking())]
-            return _sized(request, "".join(f"{line}\n" for line in lines).encode())
-        request.setResponseCode(503)
-        return _sized(request, f"not ready: {', '.join(words)}\n".encode())
+        if words:
+            request.setResponseCode(503)
+        first = f"not ready: {', '.join(words)}" if words else "ready"
+        lines = [first, *(f"lacking: {what}" for what in lacking())]
+        return _sized(request, "".join(f"{line}\n" for line in lines).encode())
 
     @app.route("/metrics")
     def exposition(request: Request) -> bytes:

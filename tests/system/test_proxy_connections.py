@@ -112,9 +112,13 @@ class TwoProxies(SynchronousTestCase):
         self.gateway.child("authority").kill()
         for proxy in (PROXY, SECOND):
             self.gateway.await_metric(proxy, "svc_proxy_lacking", 1, condition="control_pool")
-        self.assertEqual(self.gateway.get(PROXY, "/readyz")[0], 200)
-        status, body = self.gateway.get(SECOND, "/readyz")
-        self.assertEqual((status, body.partition(" (")[0]), (503, "not ready: control pool"))
+        status, body = self.gateway.get(PROXY, "/readyz")
+        ready, _, why = body.partition("\n")
+        self.assertEqual((status, ready), (200, "ready"))
+        self.assertIn("lacking: control pool (Authority is not reached: ", why)
+        self.assertEqual(
+            self.gateway.get(SECOND, "/readyz"), (503, f"not ready: control pool\n{why}")
+        )
         self.gateway.start("authority")
         self.gateway.await_ready(SECOND)
         self.gateway.await_metric(SECOND, "svc_proxy_lacking", 0)

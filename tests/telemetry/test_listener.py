@@ -120,6 +120,14 @@ class ListenerTests(SynchronousTestCase):
         told = b"ready\nlacking: policy (stale)\nlacking: audit spool (full)\n"
         self.assertEqual(answer[::2], (200, told))
 
+    def test_not_ready_with_something_lacking(self) -> None:
+        """A role that is not ready tells the same, below what it is not ready for."""
+        wire = Wire(self.clock, self.ready, lambda: ("control pool (away)", "policy (stale)"))
+        self.wires.append(wire)
+        told = b"not ready: public listener, control pool\n"
+        told += b"lacking: control pool (away)\nlacking: policy (stale)\n"
+        self.assertEqual(wire.ask("GET", "/readyz")[::2], (503, told))
+
     @proves("G-TEL-05", "G-MET-02", "G-OPEN-30")
     def test_metrics(self) -> None:
         """The exposition, in the text format, whatever the query says."""
