@@ -120,8 +120,7 @@ class RolePlugin:
         else:
             from svc.compose.process import make_process
 
-            process = make_process(runtime, settings)
-        process.stopped_by = root.ended
+            process = make_process(runtime, settings, stopped_by=root.ended)
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
 

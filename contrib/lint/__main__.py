@@ -7,14 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrib.lint.classes import class_names, docstrings, positional
-from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
+from contrib.lint.habits import (
+    assembly,
+    cancellations,
+    errors,
+    log_lines,
+    names,
+    renames,
+    sentences,
+)
 from contrib.lint.imports import imports
 from contrib.lint.sizes import sizes
 from contrib.lint.source import Finding, sources
 from contrib.lint.words import committed, words
 
 TREE_RULES = (class_names, positional, docstrings)
-RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences)
+RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences, assembly)
 
 
 def findings(root: Path) -> Iterator[Finding]:

@@ -15,6 +15,8 @@ _LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
 _DURABLE = "svc/runtime/durable.py"
 _MOVES = {"os.replace", "os.renames", "shutil.move"}
 _WIDE = {"Exception", "BaseException"}
+#: Twisted has no other way to set them.
+_OF_TWISTED = {"noisy", "numberAccepts"}
 
 
 def names(source: Source) -> Iterator[Finding]:
@@ -130,6 +132,38 @@ def log_lines(source: Source) -> Iterator[Finding]:
         logs = level in _LOG_LEVELS and logger.rpartition(".")[2].lstrip("_") in {"log", "logger"}
         if logs and isinstance(node.args[0], ast.JoinedStr | ast.BinOp | ast.Call):
             yield source.found(node, "a log message is a constant; data goes in fields")
+
+
+def assembly(source: Source) -> Iterator[Finding]:
+    """Yield wiring that changes an object after it was made: what it needs goes to its constructor.
+
+    What only comes later is passed as a function, or as an event that the object tells.
+    """
+    if not source.under("svc/compose"):
+        return
+    for node in ast.walk(source.tree):
+        for target in _assigned(node):
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr not in _OF_TWISTED
+                and dotted(target.value) not in ("self", "cls")
+            ):
+                yield source.found(
+                    node, f"{dotted(target)}: pass it to the constructor, or as a function"
+                )
+
+
+def _assigned(node: ast.AST) -> list[ast.expr]:
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        targets = [node.target]
+    return [
+        each
+        for target in targets
+        for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+    ]
 
 
 def sentences(source: Source) -> Iterator[Finding]:

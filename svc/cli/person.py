@@ -54,7 +54,7 @@ def up(globals_: Globals) -> int:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
     stop_on_hangup(reactor)
-    return Running(reactor, client, lines).run()
+    return Running(reactor, lines).run(client)
 
 
 @click.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,20 +43,30 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     timed.seconds = time.monotonic
     lines = begin_logging(globals_.environ)
     ignore_hangups(reactor)
+    running = Running(reactor, lines)
     log_filter, profile = parse_filter(None), None
     try:
         log_filter = parse_filter(globals_.environ.get("RUST_LOG"))
         settings = load_settings(globals_.config, role, globals_.environ)
         profile = settings.profile
         lines.settle(log_filter, profile)
-        process = _made(globals_, reactor, settings, services)
+        process = _made(
+            globals_, reactor, settings, stopped_by=running.stopped_by, services=services
+        )
     except SvcError as refusal:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
-    return Running(reactor, process, lines).run()
+    return running.run(process)
 
 
-def _made(globals_: Globals, reactor: Any, settings: Any, services: Iterable[RpcService]) -> Any:
+def _made(
+    globals_: Globals,
+    reactor: Any,
+    settings: Any,
+    *,
+    stopped_by: Callable[[SvcError], object],
+    services: Iterable[RpcService],
+) -> Any:
     """The wired process; the rooms are imported only for a configuration that was read."""
     from svc.compose.process import make_process
     from svc.runtime.context import Runtime
@@ -68,7 +78,7 @@ def _made(globals_: Globals, reactor: Any, settings: Any, services: Iterable[Rpc
         environ=globals_.environ,
         crash_point=crash_point(globals_),
     )
-    return make_process(runtime, settings, services)
+    return make_process(runtime, settings, stopped_by, services)
 
 
 def crash_point(globals_: Globals) -> Any:
@@ -106,29 +116,27 @@ def refused(lines: LogLines, refusal: SvcError) -> int:
 class Running:
     """One process between its start and its exit status."""
 
-    def __init__(self, reactor: Any, process: Any, lines: LogLines) -> None:
+    def __init__(self, reactor: Any, lines: LogLines) -> None:
         self._reactor = reactor
-        self._process = process
         self._lines = lines
         self._status = 0
-        process.stopped_by = self._stopped_by
 
-    def run(self) -> int:
+    def run(self, process: Any) -> int:
         """Start, serve until the reactor stops, stop; the exit status."""
         from svc.compose.signals import stop_on_signals
 
         try:
-            self._process.privilegedStartService()
+            process.privilegedStartService()
         except SvcError as refusal:
             return refused(self._lines, refusal)
-        self._reactor.addSystemEventTrigger("before", "shutdown", self._process.stopService)
-        self._reactor.callWhenRunning(self._start)
+        self._reactor.addSystemEventTrigger("before", "shutdown", process.stopService)
+        self._reactor.callWhenRunning(self._start, process)
         self._reactor.callWhenRunning(stop_on_signals, self._reactor)
         self._reactor.run()
         return self._status
 
-    def _start(self) -> None:
-        started = self._process.startService()
+    def _start(self, process: Any) -> None:
+        started = process.startService()
         started.addErrback(self._failed)
 
     def _failed(self, failure: Any) -> None:
@@ -138,13 +146,14 @@ class Running:
         if failure.check(CancelledError):
             return  # by the stop, which has its own status
         if failure.check(SvcError):
-            self._stopped_by(failure.value)
+            self.stopped_by(failure.value)
             return
         Logger(namespace="svc").failure("the role failed to start", failure)
         self._status = 1
         self._stop()
 
-    def _stopped_by(self, refusal: SvcError) -> None:
+    def stopped_by(self, refusal: SvcError) -> None:
+        """End the process, for this reason; its status is the refusal's."""
         self._status = refused(self._lines, refusal) or 1
         self._stop()
 

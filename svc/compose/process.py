@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -51,13 +51,11 @@ class Process(AsyncMultiService):
         readiness: Of the whole process.
         state: The locked state directory.
         listeners: By the names of ``listening.json``.
-        stopped_by: Set by whoever runs the process: told why it must end.
     """
 
     readiness: AllReady
     listeners: Mapping[str, BoundPort]
     state: StateDirectory
-    stopped_by: Callable[[SvcError], object] = field(default=lambda refusal: None)
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)
@@ -72,7 +70,10 @@ class Process(AsyncMultiService):
 
 
 def make_process(
-    runtime: Runtime, settings: RoleSettings, services: Iterable[RpcService] = ()
+    runtime: Runtime,
+    settings: RoleSettings,
+    stopped_by: Callable[[SvcError], object],
+    services: Iterable[RpcService] = (),
 ) -> Process:
     """Everything of one role (or of ``all``), refused at once or ready to start.
 
@@ -80,6 +81,7 @@ def make_process(
     way to a refusal is closed again.
 
     Args:
+        stopped_by: Told why the process must end.
         services: Served beside a Proxy's own on its public listener.
     """
     roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
@@ -92,7 +94,16 @@ def make_process(
             runtime.reactor, settings.role, settings.profile, settings.telemetry.otel_endpoint
         )
         try:
-            return _assembled(runtime, settings, roles, metrics, state, tracing, services)
+            return _assembled(
+                runtime=runtime,
+                settings=settings,
+                roles=roles,
+                metrics=metrics,
+                state=state,
+                tracing=tracing,
+                stopped_by=stopped_by,
+                services=services,
+            )
         except BaseException:
             tracing.abandon()
             raise
@@ -108,16 +119,11 @@ def _assembled(
     metrics: Metrics,
     state: StateDirectory,
     tracing: Tracing,
+    stopped_by: Callable[[SvcError], object],
     services: Iterable[RpcService],
 ) -> Process:
     if tracing.is_on:
         runtime = evolve(runtime, traces=make_traces(tracing.tracer))
-    ended: list[Callable[[SvcError], object]] = []
-
-    def stopped_by(refusal: SvcError) -> None:
-        for each in ended:
-            each(refusal)
-
     children: list[Any] = []
     ready: list[Readiness] = []
     lacking = DegradedConditions()
@@ -143,7 +149,6 @@ def _assembled(
     if telemetry is not None:
         listeners["telemetry"] = telemetry
     process = Process(readiness, listeners, state)
-    ended.append(lambda refusal: process.stopped_by(refusal))
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)

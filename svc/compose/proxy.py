@@ -18,7 +18,7 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.spool import SpoolService, make_spooling, request_sealer
+from svc.compose.spool import SpoolParts, SpoolService, make_spooling, request_sealer
 from svc.compose.telemetry import (
     anonymous_meter,
     gate_meter,
@@ -178,7 +178,12 @@ class ProxyAssembly:
             identity=identity,
         )
         holder, heads = uplink.kept()
-        link, probes = uplink.link(holder, heads)
+        link, probes = uplink.link(
+            holder,
+            heads,
+            claims=lambda: sessions.uids,
+            revoked=lambda: sessions.proxy_revoked(),
+        )
         spooling = make_spooling(
             runtime=p.runtime,
             settings=p.settings,
@@ -188,10 +193,13 @@ class ProxyAssembly:
             channel=link.channel,
             tasks=p.tasks,
             sealer=request_sealer(p.runtime, p.kinds),
+            has_room=lambda: p.ready.met(SPOOL),
         )
-        reports = spooling.reports = self._reports(link, spooling, spooling.check_of(heads, holder))
-        listings_changed: list[Callable[[], object]] = []
-        routes = self._routes(reports, listings_changed, lambda one: sessions.reassigned(one))
+        reports = self._reports(link, spooling, spooling.check_of(heads, holder))
+        routes = RouteTable(
+            self._tunnel_told(reports, lambda: listings.changed()),
+            reassigned=lambda one: sessions.reassigned(one),
+        )
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(
             engine=holder.engine,
@@ -218,7 +226,6 @@ class ProxyAssembly:
                 as_record(decided, identity.principal.id, uid, now(), p.runtime.entropy)
             ),
         )
-        link.claims, link.revoked = lambda: sessions.uids, sessions.proxy_revoked
         listings = Listings(
             engine=holder.engine,
             kinds=p.kinds.by_name,
@@ -230,7 +237,6 @@ class ProxyAssembly:
             hear=heads.hear,
             lacking=lambda: p.lacking.words,
         )
-        listings_changed.append(listings.changed)
         for changed in (listings.changed, sessions.recheck):
             holder.on_change(changed)
         tunnels = TunnelService(
@@ -279,15 +285,17 @@ class ProxyAssembly:
             now=now,
             entropy=p.runtime.entropy,
         )
-        self.stopping.work = Work(
-            health=health,
-            routes=routes,
-            sessions=sessions,
-            listings=listings,
-            reports=reports,
-            refused=refused,
-            spool=spooling.spool,
-            delivery=spooling.delivery,
+        self.stopping.begun(
+            Work(
+                health=health,
+                routes=routes,
+                sessions=sessions,
+                listings=listings,
+                reports=reports,
+                refused=refused,
+                spool=spooling.spool,
+                delivery=spooling.delivery,
+            )
         )
         summaries = PeriodicTask(
             clock=clock,
@@ -297,8 +305,9 @@ class ProxyAssembly:
             at_once=False,
         )
         lacking = p.lacking.on_change(clock, listings.changed)
-        mending = spooling.mending(heads, p.ready)
-        return [spooling, renewal, link, probes, summaries, lacking, mending]
+        keeping = SpoolService(spooling, clock, reports.recover)
+        mending = spooling.mending(heads, clock)
+        return [keeping, renewal, link, probes, summaries, lacking, mending]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts
@@ -327,7 +336,7 @@ class ProxyAssembly:
         )
 
     def _reports(
-        self, link: AuthorityLink, spooling: SpoolService, check: Callable[[], object]
+        self, link: AuthorityLink, spooling: SpoolParts, check: Callable[[], object]
     ) -> Reports:
         metrics = self.parts.metrics
         return Reports(
@@ -343,16 +352,8 @@ class ProxyAssembly:
             writable=check,
         )
 
-    def _routes(
-        self,
-        reports: Reports,
-        changed: list[Callable[[], object]],
-        reassigned: Callable[[str], object],
-    ) -> RouteTable:
-        return RouteTable(self._tunnel_told(reports, changed), reassigned=reassigned)
-
     def _tunnel_told(
-        self, reports: Reports, changed: list[Callable[[], object]]
+        self, reports: Reports, changed: Callable[[], object]
     ) -> Callable[[TunnelEvent], None]:
         meter = tunnel_meter(self.parts.metrics)
 
@@ -360,8 +361,7 @@ class ProxyAssembly:
             meter(event)
             if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
                 reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
-            for each in changed:
-                each()
+            changed()
 
         return told
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -15,7 +15,6 @@ from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import MEND_SECS, Spool
-from svc.compose.degraded import SPOOL as CONDITION
 from svc.compose.drop_ins import Kinds
 from svc.config import RoleSettings
 from svc.errors import SvcError
@@ -26,11 +25,10 @@ from svc.policy.vocabulary import vocabulary
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
 from svc.proxy.uplink.heads import KnownCheckpoints
-from svc.proxy.uplink.journal import EndsFile, EndsJournal
-from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.journal import EndsFile, EndsJournal, Owed
 from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.runtime.context import Runtime
-from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, Readiness, bounded
+from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, bounded
 from svc.runtime.state_directory import StateDirectory
 from svc.runtime.threads import SerialThread
 
@@ -49,31 +47,25 @@ class SpoolThread:
     """
 
     own: SerialThread
-    is_open: bool = False
+    _is_open: bool = field(default=False, init=False)
+
+    def opened(self) -> None:
+        """Use the thread from now on."""
+        self._is_open = True
 
     def __call__(self, call: Callable[[], Any]) -> Awaitable[Any]:
         """Run *call*."""
-        return self.own(call) if self.is_open else maybeDeferred(call)
+        return self.own(call) if self._is_open else maybeDeferred(call)
 
 
-@define(slots=False, eq=False)
-class SpoolService(AsyncService):
-    """Opens the spool before anything else runs, and ends its thread after everything else."""
+@define
+class SpoolParts:
+    """What a spool consists of."""
 
     thread: SpoolThread
     spool: Spool
     delivery: SpoolDelivery
     journal: EndsJournal
-    clock: IReactorTime
-    reports: Reports | None = None
-
-    async def start(self) -> None:
-        """Find what a former process left to tell, and begin a spool."""
-        owed = await self.journal.load()
-        if self.reports is not None:
-            self.reports.recover(owed)
-        await self.spool.open()
-        self.thread.is_open = True
 
     def check_of(self, heads: KnownCheckpoints, holder: SnapshotHolder) -> Callable[[], None]:
         """Raises SvcError while the disk takes no record, or not the newest head or policy."""
@@ -85,33 +77,52 @@ class SpoolService(AsyncService):
 
         return check
 
-    def mending(self, heads: KnownCheckpoints, ready: Readiness) -> PeriodicTask:
+    def mending(self, heads: KnownCheckpoints, clock: IReactorTime) -> PeriodicTask:
         """Looks whether the disk has room, and writes again what it refused before."""
-        self.spool.has_room = lambda: ready.met(CONDITION)
 
         async def mend() -> None:
             await self.spool.mend()
             await heads.mend()
 
         return PeriodicTask(
-            clock=self.clock, interval=MEND_SECS, call=mend, what="audit spool", at_once=False
+            clock=clock, interval=MEND_SECS, call=mend, what="audit spool", at_once=False
         )
+
+
+@define(slots=False, eq=False)
+class SpoolService(AsyncService):
+    """Opens the spool before anything else runs, and ends its thread after everything else.
+
+    Attributes:
+        recover: Takes what a former process of this Proxy still had to tell.
+    """
+
+    parts: SpoolParts
+    clock: IReactorTime
+    recover: Callable[[Iterable[Owed]], object]
+
+    async def start(self) -> None:
+        """Find what a former process left to tell, and begin a spool."""
+        self.recover(await self.parts.journal.load())
+        await self.parts.spool.open()
+        self.parts.thread.opened()
 
     async def stop(self) -> None:
         """End the thread; the spool itself was closed as the work ended.
 
         A disk that hangs is waited for a few seconds: its thread does not hold the process.
         """
-        self.delivery.stop()
-        self.journal.stop()
+        parts = self.parts
+        parts.delivery.stop()
+        parts.journal.stop()
         try:
-            await bounded(self.clock, WRITE_SECS, self.thread.own.end(), "the spool's disk")
+            await bounded(self.clock, WRITE_SECS, parts.thread.own.end(), "the spool's disk")
         except SvcError as e:
             _log.error(
                 "the spool's disk does not respond; rows not yet durable are lost if this "
                 "process ends",
-                records=self.spool.not_durable,
-                ends=self.journal.not_durable,
+                records=parts.spool.not_durable,
+                ends=parts.journal.not_durable,
                 reason=e.reason,
             )
 
@@ -131,13 +142,15 @@ def make_spooling(
     channel: Callable[[], IRpcChannel],
     tasks: BackgroundTasks,
     sealer: Sealer,
-) -> SpoolService:
+    has_room: Callable[[], object],
+) -> SpoolParts:
     """Wire it; nothing is opened yet.
 
     Args:
         origin: The node's id.
         channel: Gives the channel to Authority or raises while there is none.
         sealer: Hides what is personal in the records of requests.
+        has_room: Called when there is a spool, and room for what others than the node cause.
 
     Raises:
         ConfigError: the node's audit key cannot be trusted.
@@ -151,12 +164,14 @@ def make_spooling(
         entropy=runtime.entropy,
     )
     root = state / SPOOL
-    spool = Spool(SpoolFiles(root, maker, SpoolQuota(settings.proxy.spool_max_bytes)), in_thread)
+    spool = Spool(
+        files=SpoolFiles(root, maker, SpoolQuota(settings.proxy.spool_max_bytes)),
+        in_thread=in_thread,
+        committed=lambda: delivery.committed(),
+        has_room=has_room,
+    )
     delivery = SpoolDelivery(spool=spool, channel=channel, tasks=tasks, clock=runtime.reactor)
-    spool.committed = delivery.committed
     journal = EndsJournal(
         file=EndsFile(root / ENDS), in_thread=in_thread, tasks=tasks, clock=runtime.reactor
     )
-    return SpoolService(
-        thread=in_thread, spool=spool, delivery=delivery, journal=journal, clock=runtime.reactor
-    )
+    return SpoolParts(thread=in_thread, spool=spool, delivery=delivery, journal=journal)

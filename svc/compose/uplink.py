@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from attrs import define, field
@@ -86,9 +86,19 @@ class ProxyUplink:
         return holder, KnownCheckpoints(greatest, self.runtime.reactor, holder.restored)
 
     def link(
-        self, holder: SnapshotHolder, heads: KnownCheckpoints
+        self,
+        holder: SnapshotHolder,
+        heads: KnownCheckpoints,
+        *,
+        claims: Callable[[], Iterable[str]],
+        revoked: Callable[[], object],
     ) -> tuple[AuthorityLink, PoolProbes]:
-        """The connection to the Authority in use, and the questions to the others."""
+        """The connection to the Authority in use, and the questions to the others.
+
+        Args:
+            claims: The sessions that this Proxy carries.
+            revoked: Told that Authority revoked this Proxy.
+        """
         runtime, settings = self.runtime, self.settings
         dial_authority = authority_dial(runtime, settings, self.identity)
         addresses, pool = authority_addresses(settings), self._pool
@@ -106,7 +116,8 @@ class ProxyUplink:
             dial=to_authority if addresses else None,
             take=take,
             have=lambda: holder.digest,
-            claims=tuple,
+            claims=claims,
+            revoked=revoked,
             jitter=runtime.jitter,
             version=__version__,
             instance_id=random_id(runtime.entropy),

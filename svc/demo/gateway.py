@@ -119,8 +119,8 @@ class DemoGateway:
         self.ca_pin = await self.found(
             self.directory, ports, dict(self._targets.addresses), self._furnish
         )
-        process: Any = make_process(self.runtime, load_settings(str(self.all_config), "all", {}))
-        process.stopped_by = self.stopped_by
+        settings = load_settings(str(self.all_config), "all", {})
+        process: Any = make_process(self.runtime, settings, stopped_by=self.stopped_by)
         self._process = process
         process.privilegedStartService()
 

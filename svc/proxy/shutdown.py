@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -53,16 +53,19 @@ class ProxyShutdown(AsyncService):
 
     Attributes:
         seconds: How long open sessions may go on.
-        work: What is to end; None as long as there is no identity to work with.
     """
 
     clock: IReactorTime
     seconds: float
-    work: Work | None = None
+    _work: Work | None = field(default=None, init=False)
+
+    def begun(self, work: Work) -> None:
+        """There is an identity to work with, and this is what is to end."""
+        self._work = work
 
     async def stop(self) -> None:
         """Bring the work to its end."""
-        work = self.work
+        work = self._work
         if work is None:
             return
         work.health.drain()

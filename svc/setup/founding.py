@@ -14,11 +14,13 @@ from typing import Any
 
 from attrs import evolve
 from google.protobuf.message import Message
+from twisted.logger import Logger
 
 from svc.compose.listeners.unbind import end
 from svc.compose.process import Process, make_process
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.values import StoreUrl
+from svc.errors import SvcError
 from svc.join.enroll import join_node
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
@@ -39,6 +41,8 @@ Furnish = Callable[[Callable[[str, Message, type[Any]], Awaitable[Any]]], Awaita
 
 _JOIN_SECS = 30.0
 
+_log = Logger(namespace="svc")
+
 
 async def found(runtime: Runtime, plan: InitPlan, ask: Ask, furnish: Furnish) -> str:
     """Make all of a plan for ``svc all``; the cluster's pin.
@@ -53,11 +57,16 @@ async def found(runtime: Runtime, plan: InitPlan, ask: Ask, furnish: Furnish) ->
     return ca_pin
 
 
+def _given_up(refusal: SvcError) -> None:
+    # What is asked of the role next fails, and ends the founding with that.
+    _log.error("a role gave up while it was being set up", reason=refusal.reason, text=refusal.text)
+
+
 async def _begin(
     runtime: Runtime, plan: InitPlan, stage: Path, ca_pin: str, ask: Ask, furnish: Furnish
 ) -> None:
     settings = _for_now(load_settings(str(stage / "all.toml"), ALL, {}), stage)
-    process: Any = make_process(runtime, settings)
+    process: Any = make_process(runtime, settings, stopped_by=_given_up)
     try:
         process.privilegedStartService()
         await process.startService()

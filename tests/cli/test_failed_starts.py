@@ -63,8 +63,8 @@ class FailedStartTests(SynchronousTestCase):
 
     def running(self) -> Running:
         """It, in the foreground."""
-        running = Running(self.reactor, self.process, self.lines)
-        running._start()
+        running = Running(self.reactor, self.lines)
+        running._start(self.process)
         return running
 
     def root(self) -> Root:

@@ -78,7 +78,7 @@ class ListenerTests(HandshakeCase):
         listener.late.serve(rpc_server(self.runtime, settings, [], plaintext=tls is None), tls)
         peer = IPv4Address("TCP", "192.0.2.1", 4)
         transport = StringTransport(peerAddress=peer)
-        listener.late.is_open = True
+        listener.late.open()
         listener.late.buildProtocol(peer).makeConnection(transport)
         return transport
 
@@ -95,7 +95,7 @@ class DialTests(HandshakeCase):
     """Who dials."""
 
     def process(self, role: Role, secs: float) -> Any:
-        process: Any = make_process(self.runtime, self.joined(role, secs))
+        process: Any = make_process(self.runtime, self.joined(role, secs), self.fail)
         process.privilegedStartService()
         starting = process.startService()
         self.addCleanup(lambda: self.net.advance(60))

@@ -49,9 +49,8 @@ class ReadinessTests(SynchronousTestCase):
         create_cluster(state / "authority" / "keys", CLUSTER, time.time, os.urandom)
         reactor: Any = Machine()
         runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ={})
-        process = make_process(
-            runtime, read_settings(TEXT.format(state=state, pin="ab" * 32), "all")
-        )
+        settings = read_settings(TEXT.format(state=state, pin="ab" * 32), "all")
+        process = make_process(runtime, settings, self.fail)
         self.addCleanup(process.state.abandon)
         self.assertLessEqual({"store", "control pool", "serving"}, set(process.readiness.missing))
         self.assertFalse(process.readiness.ready)

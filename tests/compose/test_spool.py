@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
 from svc.audit.spool.spool import Spool
-from svc.compose.spool import SpoolService, SpoolThread
+from svc.compose.spool import SpoolParts, SpoolService, SpoolThread
 from svc.errors import Unavailable
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
@@ -61,9 +61,8 @@ class HangTests(TestCase):
         journal = EndsJournal(
             file=EndsFile(root / "ends"), in_thread=thread, tasks=tasks, clock=clock
         )
-        self.spooling = SpoolService(
-            thread=thread, spool=self.spool, delivery=delivery, journal=journal, clock=clock
-        )
+        parts = SpoolParts(thread=thread, spool=self.spool, delivery=delivery, journal=journal)
+        self.spooling = SpoolService(parts, clock, recover=list)
         await self.spooling.startService()
 
     def write(self, name: str) -> Deferred[None]:

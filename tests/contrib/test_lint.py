@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.lint.classes import class_names, docstrings, positional
-from contrib.lint.habits import cancellations, errors, log_lines, names, renames, sentences
+from contrib.lint.habits import (
+    assembly,
+    cancellations,
+    errors,
+    log_lines,
+    names,
+    renames,
+    sentences,
+)
 from contrib.lint.imports import imports
 from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, IMPORT_CAP, LOOKED_AT, sizes
 from contrib.lint.source import Finding, Source
@@ -239,3 +247,18 @@ class WordTests(SynchronousTestCase):
             self.assertEqual(len(list(words("a.md", bad))), 1, bad)
         for good in ("network/main", "a/root/x", "make/work"):
             self.assertEqual(list(words("a.md", good)), [], good)
+
+
+class AssemblyTests(LintCase):
+    """How objects are wired."""
+
+    def test_set_afterwards(self) -> None:
+        """What is set on an object that was made is found, alone and among others."""
+        for text in ("link.told = told", "a, link.told = 1, told", "p.store.watch: object = watch"):
+            self.assert_found(assembly, text, "svc/compose/role.py")
+
+    def test_its_own(self) -> None:
+        """An object sets what is its own; Twisted's switches have no constructor."""
+        for text in ("self.told = told", "told = 1", "port.numberAccepts = 1"):
+            self.assert_clean(assembly, text, "svc/compose/role.py")
+        self.assert_clean(assembly, "link.told = told", "svc/proxy/link.py")

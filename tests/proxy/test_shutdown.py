@@ -15,7 +15,7 @@ class StoppingTests(ProxyTests):
     def stop(self, seconds: float = 10.0) -> Any:
         site = self.site
         stopping = ProxyShutdown(site.clock, seconds)
-        stopping.work = site.work
+        stopping.begun(site.work)
         stopping.startService()
         stopped = stopping.stopService()
         site.turn()

@@ -114,7 +114,7 @@ class HeadWriter(AsyncService):
         after: How many seconds after a record without a head one comes; the first within
             :data:`HEAD_SECONDS`.
         restored_seq: The record of an older store that was put back on purpose; the first head
-            ends with it and proves it.  Set before the start.
+            ends with it and proves it.
     """
 
     chain: IChain
@@ -155,6 +155,14 @@ class HeadWriter(AsyncService):
     def newest(self) -> SignedHead | None:
         """The greatest head signed or found."""
         return self._newest
+
+    def sign_with(self, key: AnchorKey) -> None:
+        """Sign with a newer key from now on."""
+        self.key = key
+
+    def prove_restored(self, seq: int) -> None:
+        """Have the first head end with the record of an older store; before the start."""
+        self.restored_seq = seq
 
     async def start(self) -> None:
         """Go on from the greatest head kept.

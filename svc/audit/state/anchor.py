@@ -135,7 +135,7 @@ class StateKeeper(AsyncService):
         """
         self._line += 1
         self._rows_kept = 0
-        self.ledger.view = StateView()
+        self.ledger.begin_from(StateView())
         self.anchor.set_aside()
 
     async def stop(self) -> None:

@@ -146,6 +146,10 @@ class StateLedger:
     _entries: dict[str, tuple[object, StateEntry]] = field(factory=dict, init=False)
     _tail: Tail | None = field(default=None, init=False)
 
+    def begin_from(self, view: StateView) -> None:
+        """Go by *view*, and by the records after it."""
+        self.view = view
+
     def within(self, log: IStateLog) -> Seen:
         """What is in force for the transaction of *log*; cheap while nothing is newer.
 

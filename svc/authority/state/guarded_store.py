@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from attrs import define, field
+from attrs import define
 from zope.interface import implementer
 
 from svc.audit.checkpoint.monitor import LogWatch, RolledBack
-from svc.audit.checkpoint.writer_position import ForeignRecord, Rows
+from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
 from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
@@ -23,47 +23,21 @@ from svc.model.audit.ledger import ChainHead, ChainRow
 _T = TypeVar("_T")
 
 
-def _nobody(_records: int) -> None:
-    """Before the head writer is there."""
-
-
-def _nobody_asks(_fault: StoreFull) -> None:
-    """Before readiness follows."""
-
-
-@define
-class _Unwatched:
-    """Before the watch is there."""
-
-    def require(self, end: ChainHead, rows: Rows) -> None:
-        """Whatever it is."""
-
-    def left(self, before: ChainHead, end: ChainHead) -> None:
-        """Nobody asks."""
-
-    def committed(self, end: ChainHead, records: int) -> int:
-        """Those of the transaction alone."""
-        return records
-
-    def found(self, fault: AuditBroken) -> None:
-        """Nobody asks."""
-
-
 @implementer(IStore)
 @define
 class LogGuardedStore:
     """A store that tells of the records that each committed transaction left on the log.
 
     Attributes:
-        committed: Called with how many, where there are any; must not raise.
         watch: Refuses to go on from what is not the known log.
+        committed: Called with how many, where there are any; must not raise.
         full: Told that there is no room for what was to be written.
     """
 
     store: IStore
-    committed: Callable[[int], object] = field(default=_nobody)
-    watch: LogWatch | _Unwatched = field(factory=_Unwatched)
-    full: Callable[[StoreFull], object] = field(default=_nobody_asks)
+    watch: LogWatch
+    committed: Callable[[int], object]
+    full: Callable[[StoreFull], object]
 
     async def run(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
 

@@ -57,6 +57,10 @@ class Recorder:
     ledger: StateLedger
     key: OriginKey
 
+    def sign_with(self, key: OriginKey) -> None:
+        """Sign with a newer key from now on."""
+        self.key = key
+
     def rows(self, tx: ITransaction) -> SignedRows:
         """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
         return SignedRows.of(self.ledger, tx)

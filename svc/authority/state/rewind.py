@@ -205,7 +205,8 @@ class RestoreCheck(AsyncService):
             )
             return
         self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
-        self._seq = self.heads.restored_seq = row.seq
+        self._seq = row.seq
+        self.heads.prove_restored(row.seq)
         _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
 
     async def _put_aside(self, wish: RestoreRequest) -> None:

@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from twisted.application.service import IService
-from twisted.internet.threads import deferToThreadPool
 from twisted.web.client import Agent
 from zope.interface import implementer
 
@@ -17,18 +16,19 @@ from svc.audit.checkpoint.anchor import AnchorDirectory, AnchorUnreadable
 from svc.audit.checkpoint.exchange import HeadExchange
 from svc.audit.checkpoint.latest import GREATEST
 from svc.audit.checkpoint.monitor import LOOK_SECS, LogWatch, RolledBack
-from svc.audit.checkpoint.signer import KEY_REFUSALS, HeadsUnsigned, HeadWriter, shared_by_nobody
+from svc.audit.checkpoint.rewind import Restoration
+from svc.audit.checkpoint.signer import KEY_REFUSALS, HeadsUnsigned, HeadWriter
 from svc.audit.checkpoint.witness import FileSink, Witness
 from svc.audit.checkpoint.witness_http import HttpSink
 from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.authority.ha.lease import FencedStore
 from svc.authority.ingest.heads import HeadsToTell
-from svc.authority.state.guarded_store import StoredChain
+from svc.authority.state.guarded_store import LogGuardedStore, StoredChain
 from svc.authority.state.rewind import WISH, RestoreCheck, RestoreConfirmation, restore_wish_file
-from svc.compose.authority.parts import Parts
+from svc.compose.authority.parts import Foundations, in_thread
 from svc.compose.authority.state import anchor_key
 from svc.compose.heads import greatest_head
-from svc.errors import AuditBroken, LeaseLost, RecordLost
+from svc.errors import AuditBroken, LeaseLost, RecordLost, StoreFull
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead, ChainRow
@@ -84,8 +84,9 @@ class PlaceChain:
 
 @define
 class CheckpointWiring:
-    """What an Authority does with signed heads."""
+    """What an Authority does with signed heads, and the store that they guard."""
 
+    store: LogGuardedStore
     exchange: HeadExchange | None
     told: HeadsToTell
     watch: LogWatch
@@ -112,130 +113,215 @@ class CheckpointLoader(AsyncService):
         self.told.load(self.keeper.restored())
 
 
-def audit_heads(p: Parts, ready: Readiness, began_anew: Callable[[], object]) -> CheckpointWiring:
-    """Wire them; nothing is read before the services start.
+def audit_heads(
+    f: Foundations,
+    ready: Readiness,
+    *,
+    began_again: Callable[[], object],
+    full: Callable[[StoreFull], object],
+) -> CheckpointWiring:
+    """Wire them, and the store that they guard; nothing is read before the services start.
 
     Args:
-        began_anew: Told when the leader went on from an older store.
+        began_again: Told when the leader went on from an older store.
+        full: Told that the store has no room for what was to be written.
     """
-    keeper = AnchorDirectory(p.state / "anchor")
-    judge = head_verifier(p.keys.root_der, p.settings.cluster)
-    exchange = _exchange(p, keeper, judge)
-    watch = _watch(p, keeper, judge, exchange, ready)
-    told = HeadsToTell(watch.hear)
-    watch.restorations = told.restorations
-    if exchange is not None:
-
-        def went_on(head: SignedHead) -> None:
-            told.signed(head)
-            # It may name records of the lost line; without it every record is verified again.
-            p.keeper.begin_anew()
-            began_anew()
-
-        exchange.is_given_up, exchange.went_on = watch.is_given_up, went_on
-    sinks = head_sinks(p.runtime.reactor, p.settings.audit.witness)
-    witnesses = tuple(Witness(sink, p.runtime.reactor) for sink in sinks)
-    watch.sources = tuple(sink for sink in sinks if IHeadSource.providedBy(sink))
-
-    def signed(head: SignedHead) -> None:
-        told.signed(head)
-        for witness in witnesses:
-            witness.signed(head)
-
-    def unsigned(failed: Exception | None) -> None:
-        if isinstance(failed, AuditBroken) and failed.reason not in KEY_REFUSALS:
-            watch.found(failed)
-        (ready.met if failed is None else ready.lost)(HeadsUnsigned.reason)
-
-    writer = _writer(p, keeper, judge, exchange, watch, signed)
-    writer.unsigned = unsigned
-    p.store.committed, p.store.watch = writer.appended, watch
-    watch.appended, watch.verify, watch.keeps = writer.appended, writer.verify, _keeps(p)
-    restoring = RestoreCheck(
-        store=FencedStore(p.opened.store, p.leadership.held),
-        chain=watch.chain,
-        recorder=p.recorder,
-        file=restore_wish_file(p.state / "anchor" / WISH),
-        keeper=keeper,
-        state=p.keeper.anchor,
-        watch=watch,
-        heads=writer,
-        exchange=exchange,
-        now=p.runtime.now,
-        run_blocking=_in_thread(p),
-    )
-    return CheckpointWiring(
-        exchange=exchange,
-        told=told,
-        watch=watch,
-        writer=writer,
-        restoring=restoring,
-        loading=CheckpointLoader(keeper, told),
-        witnesses=witnesses,
-    )
-
-
-def _exchange(p: Parts, keeper: AnchorDirectory, judge: HeadVerifier) -> HeadExchange | None:
-    if not p.opened.is_shared:
-        return None
-    cluster = p.settings.cluster
-    return HeadExchange(
-        store=p.store,
-        keeper=keeper,
-        verify_head=judge,
-        cluster=cluster,
-        log_id=cluster,
-        run_blocking=_in_thread(p),
-        unfenced=p.opened.store,
-    )
-
-
-def _watch(
-    p: Parts,
-    keeper: AnchorDirectory,
-    judge: HeadVerifier,
-    exchange: HeadExchange | None,
-    ready: Readiness,
-) -> LogWatch:
-    cluster, in_thread = p.settings.cluster, _in_thread(p)
-    is_shared = p.opened.is_shared
-    chain: IChain = StoredChain(p.opened.store)
-    if not is_shared:
-        chain = PlaceChain(store_place(p.settings), in_thread)
-
-    def told(fault: AuditBroken | None) -> None:
-        for each in AUDIT[:-1]:
-            (ready.lost if fault is not None and fault.reason == each else ready.met)(each)
-        if fault is not None and exchange is not None and p.leadership.lease is None:
-            # Whoever writes is to know of what its store lacks.
-            p.tasks.spawn("show an audit head", exchange.warn())
-
-    reactor, path = p.runtime.reactor, p.state / "anchor" / GREATEST
-    greatest = greatest_head(reactor, path, p.keys.root_der, cluster)
-    watch = LogWatch(
-        chain=chain,
-        keeper=keeper,
-        greatest=greatest,
-        judge=judge,
-        clock=reactor,
-        run_blocking=in_thread,
-        told=told,
-        heals=is_shared,
-        every=min(LOOK_SECS, p.settings.snapshot.reload_secs),
-        led_end=_led_end(p),
-    )
-    if exchange is not None:
-        watch.others = exchange.greater
     for each in AUDIT:
         ready.met(each)
-    return watch
+    return _CheckpointAssembly(f, ready).wired(began_again, full)
+
+
+@define
+class _CheckpointAssembly:
+    """Whoever signs heads, whoever watches the log and the store between them know one another."""
+
+    f: Foundations
+    ready: Readiness
+    keeper: AnchorDirectory = field(init=False)
+    judge: HeadVerifier = field(init=False)
+
+    @keeper.default
+    def _in_the_state_directory(self) -> AnchorDirectory:
+        return AnchorDirectory(self.f.state / "anchor")
+
+    @judge.default
+    def _of_the_cluster(self) -> HeadVerifier:
+        return head_verifier(self.f.keys.root_der, self.f.settings.cluster)
+
+    def wired(
+        self, began_again: Callable[[], object], full: Callable[[StoreFull], object]
+    ) -> CheckpointWiring:
+        """Everything, each part by its constructor; what comes later is called by its name."""
+        f = self.f
+        exchange: HeadExchange | None = None
+        sinks = head_sinks(f.runtime.reactor, f.settings.audit.witness)
+        witnesses = tuple(Witness(sink, f.runtime.reactor) for sink in sinks)
+        told = HeadsToTell(lambda line: watch.hear(line))
+        watch = self._watch(
+            sources=tuple(sink for sink in sinks if IHeadSource.providedBy(sink)),
+            restorations=told.restorations,
+            writer=lambda: writer,
+            exchange=lambda: exchange,
+        )
+
+        def signed(head: SignedHead) -> None:
+            told.signed(head)
+            for witness in witnesses:
+                witness.signed(head)
+
+        async def share(head: SignedHead) -> None:
+            if exchange is not None:
+                await exchange.share(head)
+
+        writer = self._writer(watch, share, signed)
+        store = LogGuardedStore(
+            store=FencedStore(f.opened.store, f.leadership.held),
+            watch=watch,
+            committed=writer.appended,
+            full=full,
+        )
+        if f.opened.is_shared:
+
+            def went_on(head: SignedHead) -> None:
+                told.signed(head)
+                # It may name records of the lost line; without it every record is verified again.
+                f.keeper.begin_anew()
+                began_again()
+
+            exchange = self._exchange(store, watch, went_on)
+        return CheckpointWiring(
+            store=store,
+            exchange=exchange,
+            told=told,
+            watch=watch,
+            writer=writer,
+            restoring=self._restoring(watch, writer, exchange),
+            loading=CheckpointLoader(self.keeper, told),
+            witnesses=witnesses,
+        )
+
+    def _exchange(
+        self, store: LogGuardedStore, watch: LogWatch, went_on: Callable[[SignedHead], object]
+    ) -> HeadExchange:
+        cluster = self.f.settings.cluster
+        return HeadExchange(
+            store=store,
+            keeper=self.keeper,
+            verify_head=self.judge,
+            cluster=cluster,
+            log_id=cluster,
+            run_blocking=in_thread(self.f.runtime),
+            unfenced=self.f.opened.store,
+            is_given_up=watch.is_given_up,
+            went_on=went_on,
+        )
+
+    def _restoring(
+        self, watch: LogWatch, writer: HeadWriter, exchange: HeadExchange | None
+    ) -> RestoreCheck:
+        f = self.f
+        return RestoreCheck(
+            store=FencedStore(f.opened.store, f.leadership.held),
+            chain=watch.chain,
+            recorder=f.recorder,
+            file=restore_wish_file(f.state / "anchor" / WISH),
+            keeper=self.keeper,
+            state=f.keeper.anchor,
+            watch=watch,
+            heads=writer,
+            exchange=exchange,
+            now=f.runtime.now,
+            run_blocking=in_thread(f.runtime),
+        )
+
+    def _watch(
+        self,
+        sources: tuple[Any, ...],
+        restorations: Callable[[], Iterable[Restoration]],
+        writer: Callable[[], HeadWriter],
+        exchange: Callable[[], HeadExchange | None],
+    ) -> LogWatch:
+        f, ready = self.f, self.ready
+
+        def told(fault: AuditBroken | None) -> None:
+            for each in AUDIT[:-1]:
+                (ready.lost if fault is not None and fault.reason == each else ready.met)(each)
+            shown = exchange()
+            if fault is not None and shown is not None and f.leadership.lease is None:
+                # Whoever writes is to know of what its store lacks.
+                f.tasks.spawn("show an audit head", shown.warn())
+
+        async def others() -> Iterable[bytes]:
+            shown = exchange()
+            return () if shown is None else await shown.greater()
+
+        reactor, path = f.runtime.reactor, f.state / "anchor" / GREATEST
+        return LogWatch(
+            chain=self._chain(),
+            keeper=self.keeper,
+            greatest=greatest_head(reactor, path, f.keys.root_der, f.settings.cluster),
+            judge=self.judge,
+            clock=reactor,
+            restorations=restorations,
+            run_blocking=in_thread(f.runtime),
+            sources=sources,
+            others=others,
+            led_end=_led_end(f),
+            appended=lambda count: writer().appended(count),
+            told=told,
+            verify=lambda: writer().verify(),
+            keeps=_keeps(f),
+            heals=f.opened.is_shared,
+            every=min(LOOK_SECS, f.settings.snapshot.reload_secs),
+        )
+
+    def _chain(self) -> IChain:
+        f = self.f
+        if f.opened.is_shared:
+            return StoredChain(f.opened.store)
+        return PlaceChain(store_place(f.settings), in_thread(f.runtime))
+
+    def _writer(
+        self,
+        watch: LogWatch,
+        share: Callable[[SignedHead], Awaitable[object]],
+        told: Callable[[SignedHead], object],
+    ) -> HeadWriter:
+        f = self.f
+
+        def unsigned(failed: Exception | None) -> None:
+            if isinstance(failed, AuditBroken) and failed.reason not in KEY_REFUSALS:
+                watch.found(failed)
+            (self.ready.met if failed is None else self.ready.lost)(HeadsUnsigned.reason)
+
+        return HeadWriter(
+            chain=StoredChain(f.opened.store),
+            keeper=self.keeper,
+            key=anchor_key(f.keys),
+            verify_head=self.judge,
+            cluster=f.settings.cluster,
+            log_id=f.settings.cluster,
+            leader=f.identity.principal.id,
+            clock=f.runtime.reactor,
+            now=f.runtime.now,
+            tasks=f.tasks,
+            lease_epoch=f.leadership.epoch,
+            run_blocking=in_thread(f.runtime),
+            share=share,
+            told=told,
+            ours=lambda: watch.own.to_sign,
+            unsigned=unsigned,
+            took_over=watch.own.take_over,
+            every=f.settings.audit.head_every_records,
+            after=f.settings.audit.head_after_secs,
+        )
 
 
 class _Undone(Exception):
     """Ends a transaction that is to leave nothing."""
 
 
-def _keeps(p: Parts) -> Callable[[], Awaitable[None]]:
+def _keeps(p: Foundations) -> Callable[[], Awaitable[None]]:
     """Whether the store keeps a record that is written to it; what is tried is undone."""
 
     def write(tx: ITransaction) -> None:
@@ -252,7 +338,7 @@ def _keeps(p: Parts) -> Callable[[], Awaitable[None]]:
     return keeps
 
 
-def _led_end(p: Parts) -> Callable[[], Awaitable[ChainHead | None]]:
+def _led_end(p: Foundations) -> Callable[[], Awaitable[ChainHead | None]]:
     """Where the log ends, as one snapshot shows it in which the lease is ours."""
 
     async def end() -> ChainHead | None:
@@ -269,41 +355,6 @@ def _led_end(p: Parts) -> Callable[[], Awaitable[ChainHead | None]]:
         return await p.opened.store.read("the end of the log", look)
 
     return end
-
-
-def _writer(
-    p: Parts,
-    keeper: AnchorDirectory,
-    judge: HeadVerifier,
-    exchange: HeadExchange | None,
-    watch: LogWatch,
-    told: Callable[[SignedHead], object],
-) -> HeadWriter:
-    return HeadWriter(
-        chain=StoredChain(p.store),
-        keeper=keeper,
-        key=anchor_key(p.keys),
-        verify_head=judge,
-        cluster=p.settings.cluster,
-        log_id=p.settings.cluster,
-        leader=p.identity.principal.id,
-        clock=p.runtime.reactor,
-        now=p.runtime.now,
-        tasks=p.tasks,
-        lease_epoch=p.leadership.epoch,
-        run_blocking=_in_thread(p),
-        share=shared_by_nobody if exchange is None else exchange.share,
-        told=told,
-        ours=lambda: watch.own.to_sign,
-        took_over=watch.own.take_over,
-        every=p.settings.audit.head_every_records,
-        after=p.settings.audit.head_after_secs,
-    )
-
-
-def _in_thread(p: Parts) -> InThread:
-    reactor = p.runtime.reactor
-    return lambda call: deferToThreadPool(reactor, reactor.getThreadPool(), call)
 
 
 def head_sinks(reactor: Any, urls: Iterable[str]) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import define
 
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.ingest.validate import MAY_WRITE, MAY_WRITE_GATED
@@ -22,11 +22,7 @@ from svc.runtime.services import PeriodicTask
 
 @define
 class AuditQueue:
-    """Everything of one Authority that has to do with the queue.
-
-    Attributes:
-        heads: Tells what a signed head covers; set once it is made.
-    """
+    """Everything of one Authority that has to do with the queue."""
 
     drains: LastDrain
     watch: QueueWatch
@@ -35,11 +31,16 @@ class AuditQueue:
     own: OwnSpool
     watching: PeriodicTask
     draining: PeriodicTask
-    heads: HeadWriter | None = field(default=None, init=False)
 
 
-def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> AuditQueue:
-    """Wire it."""
+def audit_queue(
+    p: Parts, knowledge: ClusterStateCache, rates: AskRates, heads: HeadWriter
+) -> AuditQueue:
+    """Wire it.
+
+    Args:
+        heads: Tells what a signed head covers.
+    """
     clock, now = p.runtime.reactor, p.runtime.now
     counters = {
         one.value: p.metrics.counter("svc_audit_outbox_held_total", reason=one.value)
@@ -74,13 +75,12 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
         now=now,
         entropy=p.runtime.entropy,
     )
-    queue: AuditQueue
 
     def covered() -> int:
-        newest = None if queue.heads is None else queue.heads.newest
+        newest = heads.newest
         return 0 if newest is None else newest.head.tree_size
 
-    queue = AuditQueue(
+    return AuditQueue(
         drains=drains,
         watch=watch,
         desk=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
@@ -95,4 +95,3 @@ def audit_queue(p: Parts, knowledge: ClusterStateCache, rates: AskRates) -> Audi
             clock=clock, interval=DRAIN_SECS, call=drains.turn, what="drain of the audit queue"
         ),
     )
-    return queue

@@ -224,7 +224,7 @@ class Serves(AsyncService):
 
     async def start(self) -> None:
         """Say so."""
-        self.serving.is_on = True
+        self.serving.begin()
         self.role.ready.met(LISTENERS)
 
 
@@ -269,7 +269,8 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
 
     def taken(_word: str) -> None:
         # Snapshots and grants are signed by whichever key is the newest.
-        p.recorder.key, heads.key = origin_key(p.keys), anchor_key(p.keys)
+        p.recorder.sign_with(origin_key(p.keys))
+        heads.sign_with(anchor_key(p.keys))
 
     def issuers() -> dict[str, float]:
         return {

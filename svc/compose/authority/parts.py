@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define, evolve
+from attrs import asdict, define, evolve, field
 from twisted.internet.threads import deferToThreadPool
 
 from svc.audit.state.anchor import StateKeeper
@@ -41,7 +41,11 @@ class ServingState:
     """Whether callers are served; until it is our turn they are told who leads."""
 
     leadership: Leadership
-    is_on: bool = False
+    is_on: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        """Serve from now on."""
+        self.is_on = True
 
     def guarded(
         self,
@@ -115,8 +119,8 @@ class LeafRenewal:
 
 
 @define
-class Parts:
-    """Everything an Authority is made of, wired once."""
+class Foundations:
+    """What an Authority is built on: keys, identity, the store as it was opened."""
 
     runtime: Runtime
     settings: RoleSettings
@@ -131,10 +135,20 @@ class Parts:
     opened: OpenedStore
     leadership: Leadership
     serving: ServingState
-    store: LogGuardedStore
     recorder: Recorder
     keeper: StateKeeper
     tasks: BackgroundTasks
+
+    def with_store(self, store: LogGuardedStore) -> Parts:
+        """Everything that services are wired from."""
+        return Parts(**asdict(self, recurse=False), store=store)
+
+
+@define(kw_only=True)
+class Parts(Foundations):
+    """The foundations, with the store that every write of a service goes through."""
+
+    store: LogGuardedStore
 
 
 def load_cluster_keys(

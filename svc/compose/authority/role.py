@@ -10,9 +10,8 @@ from svc.audit.log.record import Sealer
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.renew import NodeRenewal
-from svc.authority.ha.lease import FencedStore, Leadership
+from svc.authority.ha.lease import Leadership
 from svc.authority.refusals import WINDOW_SECS, LastSummary
-from svc.authority.state.guarded_store import LogGuardedStore
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.write_probe import WRITES, StoreWrites
 from svc.compose.authority.admin import admin_service
@@ -34,6 +33,7 @@ from svc.compose.authority.lifecycle import (
 )
 from svc.compose.authority.listeners import ListenerGates, made_listeners
 from svc.compose.authority.parts import (
+    Foundations,
     LeafRenewal,
     Parts,
     ServingState,
@@ -106,7 +106,6 @@ def make_authority(
         alone=not opened.is_shared,
         term=settings.store_lease_secs,
     )
-    store = LogGuardedStore(FencedStore(opened.store, leadership.held))
     tasks = BackgroundTasks()
     keeper = StateKeeper(
         ledger=recorder.ledger,
@@ -114,7 +113,7 @@ def make_authority(
         tasks=tasks,
         run_blocking=in_thread(runtime),
     )
-    parts = Parts(
+    foundations = Foundations(
         runtime=runtime,
         settings=settings,
         metrics=metrics,
@@ -128,22 +127,26 @@ def make_authority(
         opened=opened,
         leadership=leadership,
         serving=ServingState(leadership),
-        store=store,
         recorder=recorder,
         keeper=keeper,
         tasks=tasks,
     )
-    return _assembled(parts, stopped_by)
+    return _assembled(foundations, stopped_by)
 
 
-def _assembled(p: Parts, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
-    clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
-    queue = audit_queue(p, rooms.knowledge, rooms.rates)
+def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
     ready = Readiness(STORE, *WRITES, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT)
+    heads = audit_heads(
+        f,
+        ready,
+        began_again=lambda: follower.begin_anew(),
+        full=lambda fault: writes.found(fault),
+    )
+    p = f.with_store(heads.store)
+    clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
+    queue = audit_queue(p, rooms.knowledge, rooms.rates, heads.writer)
     role, writes = AuthorityRole(ready, listeners), _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
-    heads = audit_heads(p, role.ready, follower.begin_anew)
-    queue.heads = heads.writer
     peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
     ListenerGates(p, peers, listeners).open(control, rooms.enrollment, rooms.renewals)
@@ -249,9 +252,7 @@ def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
         if p.serving.is_on:
             await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
 
-    writes = StoreWrites(write, p.runtime.reactor, ready)
-    p.store.full = writes.found
-    return writes
+    return StoreWrites(write, p.runtime.reactor, ready)
 
 
 def _renewals(

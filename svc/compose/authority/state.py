@@ -76,7 +76,7 @@ class StateStartup:
         await self.store.read(
             "check the state anchor", lambda tx: check_anchor(tx.state, checkpoint, tip)
         )
-        self.ledger.view = checkpoint
+        self.ledger.begin_from(checkpoint)
         self.keeper.went_on_from(checkpoint.n)
         await self._verify()
 

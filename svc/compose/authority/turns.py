@@ -68,7 +68,7 @@ class LeaderGate(AsyncService):
         # A follower decides nothing: all it serves is the way to the leader.
         self._follow(self.ready.met)
         for listener in self.listeners.values():
-            listener.late.is_open = True
+            listener.late.open()
         passes = self._passes()
         for one in passes:
             one.startService()

@@ -52,31 +52,40 @@ class RpcListener(AsyncService):
 
     async def start(self) -> None:
         """Serve."""
-        self.late.is_open = True
+        self.late.open()
         self.listener.startService()
 
     async def stop(self) -> None:
         """Accept no more, let open calls finish, then end."""
         await self.listener.stopService()
-        self.late.is_open = False
+        self.late.close()
         if self.late.server is not None:
             await self.late.server.drain(self.drain_secs)
 
 
 @implementer(IProtocolFactory)
 class LateFactory:
-    """Accepts connections for a server that is made later, or serves later.
-
-    Attributes:
-        is_open: Whether what stands behind the server has started.
-    """
+    """Accepts connections for a server that is made later, or serves later."""
 
     def __init__(self, clock: IReactorTime, most_handshakes: int) -> None:
         self._clock = clock
         self._most_handshakes = most_handshakes
-        self.is_open = False
+        self._is_open = False
         self.server: RpcServerFactory | None = None
         self._factory: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what stands behind the server has started."""
+        return self._is_open
+
+    def open(self) -> None:
+        """What stands behind the server has started."""
+        self._is_open = True
+
+    def close(self) -> None:
+        """It is about to stop."""
+        self._is_open = False
 
     def serve(
         self, server: RpcServerFactory, tls: ServerTLS | None, meetings: Meetings | None = None
@@ -111,7 +120,7 @@ class LateFactory:
 
     def buildProtocol(self, addr: Any) -> Any:
         """A connection, or None while there is no server or no room: closed, without TLS."""
-        if not self.is_open or self.server is None or self.server.refuses(addr):
+        if not self._is_open or self.server is None or self.server.refuses(addr):
             return None
         return self._factory.buildProtocol(addr)
 

@@ -13,12 +13,19 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.authority.state.guarded_store import LogGuardedStore
-from svc.errors import AuditBroken, StoreUnavailable, SvcError
-from svc.interfaces.store import ITransaction
+from svc.errors import AuditBroken, StoreFull, StoreUnavailable, SvcError
+from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import chain_hash
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
+
+
+def guarded(store: IStore, watch: LogWatch, committed: Callable[[int], object]) -> LogGuardedStore:
+    """A guarded store; nobody is told that it is full."""
+    return LogGuardedStore(
+        store=store, watch=watch, committed=committed, full=list[StoreFull]().append
+    )
 
 
 class NoticingTests(SynchronousTestCase):
@@ -27,7 +34,7 @@ class NoticingTests(SynchronousTestCase):
     def test_records(self) -> None:
         """It tells how many records a transaction left; nothing of one that left none or failed."""
         told: list[int] = []
-        store = LogGuardedStore(memory_store(chain_hash), told.append)
+        store = guarded(memory_store(chain_hash), _watch(self.mktemp(), []), told.append)
 
         def appending(count: int) -> Callable[[ITransaction], int]:
             def append(tx: ITransaction) -> int:
@@ -52,7 +59,7 @@ class NoticingTests(SynchronousTestCase):
         told: list[AuditBroken | None] = []
         watch = _watch(self.mktemp(), told)
         inner = memory_store(chain_hash)
-        store = LogGuardedStore(inner, watch=watch)
+        store = guarded(inner, watch, lambda records: None)
         done: list[str] = []
 
         def append(tx: ITransaction) -> None:
@@ -84,7 +91,7 @@ class NoticingTests(SynchronousTestCase):
         told: list[AuditBroken | None] = []
         watch = _watch(self.mktemp(), told)
         inner = memory_store(chain_hash)
-        store = LogGuardedStore(inner, watch=watch)
+        store = guarded(inner, watch, lambda records: None)
         watch.own.take_over(ChainHead())
 
         def append(tx: ITransaction) -> None:
@@ -122,7 +129,7 @@ class NoticingTests(SynchronousTestCase):
 
         deaf: Any = Deaf()
         told: list[int] = []
-        store = LogGuardedStore(deaf, committed=told.append, watch=watch)
+        store = guarded(deaf, watch, told.append)
         writing = store.run("write", lambda tx: tx.audit.append(b"{}"))
         self.failureResultOf(Deferred.fromCoroutine(writing), StoreUnavailable)
         store.store = inner

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.head import AnchorKey
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.authority.state.guarded_store import LogGuardedStore, StoredChain
+from svc.authority.state.guarded_store import StoredChain
 from svc.authority.state.recorder import ANONYMOUS, node, operator, person
 from svc.interfaces.store import IStore, StoreNeeds
 from svc.model.audit.events import ENROLL_REFUSED, OPERATOR_REFUSED
@@ -105,7 +105,7 @@ class LoggedPlace(Place):
         """Sign a head with the anchor key of *keys*, by default the cluster's."""
         anchor = (keys or self.world.keys).signer(Purpose.AUDIT_HEAD)
         writer = HeadWriter(
-            chain=StoredChain(LogGuardedStore(store)),
+            chain=StoredChain(store),
             keeper=AnchorDirectory(self.state / "anchor"),
             key=AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain),
             verify_head=head_verifier(self.world.keys.root_der, CLUSTER),

@@ -89,7 +89,7 @@ class FollowerTests(SynchronousTestCase):
     def put_back(self) -> None:
         """An older store under everybody, by which the leader goes on."""
         self.house.store.store = memory_store(chain_hash)
-        self.house.ledger.view = StateView()
+        self.house.ledger.begin_from(StateView())
 
         def fill(tx: Any) -> None:
             tx.people.add_group("dev", 1.0)

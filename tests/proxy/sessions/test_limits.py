@@ -432,7 +432,7 @@ class SummaryTests(RateTests):
         site = self.site
         self.reasons(6)
         stopping = ProxyShutdown(site.clock, 1.0)
-        stopping.work = site.work
+        stopping.begun(site.work)
         stopping.startService()
         stopped = stopping.stopService()
         site.pass_time(1, step=0.05)
@@ -446,7 +446,7 @@ class SummaryTests(RateTests):
         self.reasons(4)
         site.lose_authority()
         stopping = ProxyShutdown(site.clock, 1.0)
-        stopping.work = site.work
+        stopping.begun(site.work)
         stopping.startService()
         stopped = stopping.stopService()
         site.pass_time(5)
