@@ -110,7 +110,7 @@ def _serve_ours(state: Path, config: Path) -> None:
     service = RpcService("bench.Streams", {"Down": streaming(_give), "Up": streaming(_take)})
     server = rpc_server(runtime, settings, [service], listener="endpoints.public_listen")
     late.serve(server, server_context(identity, ClientCertificates.OPTIONAL))
-    late.is_open = True
+    late.open()
     port = reactor.listenTCP(0, late, interface="127.0.0.1")
     print(port.getHost().port, flush=True)
     reactor.run()
