@@ -23,7 +23,7 @@ from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.client.sessions import ClientSession
+    from svc.client.sessions import ClientSession, SessionIntent
     from svc.compose.client import PersonSide
     from svc.messages.session import Explanation
 
@@ -182,18 +182,34 @@ async def _why(side: PersonSide, decision_id: str) -> Any:
 @click.argument("name")
 @click.option("--kind", default="ssh", show_default=True, help="The kind of the resource.")
 @click.option("--user", default="", metavar="NAME", help="The user name on the target (%r in ssh).")
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What else the kind of the resource takes; may be repeated.",
+)
 @click.pass_obj
-def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
+def proxy_ssh(
+    globals_: Globals, name: str, kind: str, user: str, parameters: tuple[str, ...]
+) -> int:
     """Carry one session over stdin and stdout, as an ssh ProxyCommand."""
     from svc.client.resident.refused import said
+    from svc.client.sessions import SessionIntent
+    from svc.model.session.parameters import resolved
 
     side = _able(globals_)
     known = side.kinds.by_name.get(kind)
     if known is None:
         raise click.UsageError(f"--kind {escaped(kind)}: not enabled in plugins.kinds")
+    wish = SessionIntent(name, known, _parameters(user, parameters))
+    try:
+        resolved(known.terms.parameters, wish.parameters, kind)
+    except SvcError as refusal:
+        raise click.UsageError(escaped(refusal.text)) from None
     taken, given = _take_stdio()
     try:
-        return run(lambda reactor: _carried(_with(side, reactor), name, known, user, taken))
+        return run(lambda reactor: _carried(_with(side, reactor), wish, taken))
     except SvcError as refusal:
         hint([f"svc: {escaped(said(name, refusal))}"])
         return 1
@@ -202,20 +218,31 @@ def proxy_ssh(globals_: Globals, name: str, kind: str, user: str) -> int:
             os.set_blocking(terminal, True)
 
 
-async def _carried(
-    side: PersonSide, name: str, kind: Any, user: str, taken: tuple[int, int]
-) -> int:
-    from svc.client.sessions import SessionIntent
+def _parameters(user: str, given: tuple[str, ...]) -> dict[str, str]:
+    """What is asked for; ``--user`` is the parameter ``login_user``."""
+    found = {"login_user": user} if user else {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or name in found:
+            raise click.UsageError(
+                f"--parameter {escaped(name)}: given twice, or not written NAME=VALUE"
+            )
+        found[name] = value
+    return found
+
+
+async def _carried(side: PersonSide, wish: SessionIntent, taken: tuple[int, int]) -> int:
     from svc.client.stdio import StdioPipes, carry
     from svc.runtime.services import BackgroundTasks
 
     channel, tasks = await side.connect(), BackgroundTasks()
-    session = side.dialer(lambda: channel, tasks).endpoint(SessionIntent(name, kind, user))
+    session = side.dialer(lambda: channel, tasks).endpoint(wish)
     try:
         ended = await carry(session, StdioPipes(side.runtime.reactor, *taken), _notice, _say_cut)
     except SvcError as refusal:
+        name = wish.resource
         found = await _kind_of(side, channel, name)
-        if found in ("", kind.name):
+        if found in ("", wish.kind.name):
             raise
         raise SvcError(
             f"{name}: is a {found} resource; run this with --kind {found}",

@@ -7,7 +7,7 @@ request (rules R1, R2, R3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -74,12 +74,12 @@ class SessionIntent:
     """One session a person asks for.
 
     Attributes:
-        login_user: The user at the target, where the kind has one.
+        parameters: What is asked for beyond the resource, by names of the kind.
     """
 
     resource: str
     kind: ServedKind
-    login_user: str = ""
+    parameters: Mapping[str, str] = field(factory=dict)
 
 
 @define
@@ -148,7 +148,7 @@ class SessionDialer:
             proxy_id=proxy_id,
             issued_at_ms=int(self.now() * 1000),
             certificate_sha256=self.identity.facts.sha256,
-            login_user=wish.login_user,
+            parameters=wish.parameters,
         )
 
 

@@ -157,6 +157,7 @@ class ConnectorAssembly:
                 node_id=identity.principal.id,
                 verifier=identity.verifier,
                 targets=p.targets,
+                kinds=p.kinds.by_name,
                 now=p.runtime.now,
                 inventories=inventories,
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from inspect import iscoroutinefunction
@@ -15,6 +16,7 @@ from zope.interface.verify import verifyObject
 from svc.errors import PluginError
 from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTerms, ServedKind
 from svc.model.policy.access import SESSION_REQUESTS
+from svc.model.session.parameters import MAX_PARAMETERS, is_name
 from svc.plugin import Loaded, load, with_modules
 
 
@@ -72,11 +74,14 @@ def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
     if not isinstance(terms, KindTerms):
         raise PluginError(f"kind {name}: terms: {type(terms).__name__} is no KindTerms")
     _check_actions(name, terms)
+    _check_parameters(name, terms)
     is_gated = bool(kind.gate)  # type: ignore[attr-defined]
     dialer, local = (
         _side(loaded, side, is_gated) if side in sides else None
         for side in (KindSide.DIALER, KindSide.LOCAL)
     )
+    if dialer is not None:
+        _check_enforced(name, terms, dialer)
     return ServedKind(
         name=name,
         terms=terms,
@@ -96,6 +101,34 @@ def _check_actions(name: str, terms: KindTerms) -> None:
                 f"kind {name}: terms: action {action} counts as {ascii(counted)[:40]}, which is "
                 f"none of {', '.join(sorted(SESSION_REQUESTS))}"
             )
+
+
+def _check_parameters(name: str, terms: KindTerms) -> None:
+    if len(terms.parameters) > MAX_PARAMETERS:
+        raise PluginError(f"kind {name}: terms: more than {MAX_PARAMETERS} parameters")
+    for word, one in terms.parameters.items():
+        fault = "" if is_name(word) else "no name of a parameter: lower case, digits and _"
+        try:
+            re.compile(one.form)
+            if not fault and one.default is not None and one.fault_of(one.default):
+                fault = f"its default {one.fault_of(one.default)}"
+        except re.error:
+            fault = "its form is no regular expression"
+        if not fault and one.fact not in ("", "public", "personal"):
+            fault = "its fact is neither public nor personal, nor empty"
+        if fault:
+            raise PluginError(f"kind {name}: terms: parameter {ascii(word)[:66]}: {fault}")
+
+
+def _check_enforced(name: str, terms: KindTerms, dialer: object) -> None:
+    """A ceiling that nobody enforces would decide what it does not hold (ADR 20)."""
+    wanted = {word for word, one in terms.parameters.items() if one.enforced}
+    missing = wanted - set(getattr(dialer, "enforces", ()))
+    if missing:
+        raise PluginError(
+            f"kind {name}: dialer: its `enforces` does not name {', '.join(sorted(missing))}, "
+            "which the terms say it enforces"
+        )
 
 
 def _gate(loaded: Loaded) -> Any:

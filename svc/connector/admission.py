@@ -17,12 +17,14 @@ from attrs import frozen
 from svc.connector.inventories import ProxyInventories
 from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.kinds import ServedKind
 from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.target import Target
 from svc.model.principal import Role
 from svc.model.session.grant import OPEN_WITHIN_MS, Grant
+from svc.model.session.parameters import resolved
 from svc.model.session.request import MAX_AGE_MS, SessionRequest
 from svc.model.signing import Purpose, verify
 from svc.tunnel.refusals import refused
@@ -91,6 +93,7 @@ class Admission:
         node_id: Ours.
         verifier: Judges chains against the pinned root.
         targets: Our own configuration, by resource id.
+        kinds: Those enabled here, of each target one.
         now: Wall time in seconds.  The time of construction counts as our
             start: no grant from before it opens anything.
         inventories: What we were told to serve.
@@ -101,6 +104,7 @@ class Admission:
         node_id: str,
         verifier: IChainVerifier,
         targets: Mapping[str, Target],
+        kinds: Mapping[str, ServedKind],
         now: Callable[[], float],
         seen: SeenSessions | None = None,
         inventories: ProxyInventories | None = None,
@@ -108,6 +112,7 @@ class Admission:
         self._node_id = node_id
         self._verifier = verifier
         self._targets = targets
+        self._kinds = kinds
         self._now = now
         self._started_ms = int(now() * 1000)
         self._seen = SeenSessions() if seen is None else seen
@@ -133,6 +138,7 @@ class Admission:
         request = self._request(grant, notice)
         person = self._person(grant, request, notice)
         target = self._target(grant)
+        self._check_ceiling(self._kinds[target.kind], grant, request)
         self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
         return AdmittedSession(grant=grant, request=request, person=person, target=target)
@@ -224,6 +230,32 @@ class Admission:
                 "the resource has a different kind in this Connector's configuration",
             )
         return target
+
+    def _check_ceiling(self, kind: ServedKind, grant: Grant, request: SessionRequest) -> None:
+        """Take a ceiling that the kind enforces whole, and that is what the person asked for."""
+        if grant.is_gated is kind.opaque:
+            raise refused(
+                "kind_mismatch",
+                "the resource's kind is gated at Authority or here, and not at the other",
+            )
+        try:
+            asked = kind.ceiling(request)
+        except Malformed as error:
+            raise refused("request_refused", error.text) from error
+        if set(grant.ceiling) != set(asked):
+            raise refused(
+                "ceiling_unenforced",
+                f"the grant's ceiling is not of what {kind.name} enforces here; run the same "
+                "version of its plug-in at Authority and here",
+            )
+        # Bytes, not defaults: those are Authority's, which decided by them.
+        named = {name: request.parameters.get(name, said) for name, said in grant.ceiling.items()}
+        if named != grant.ceiling:
+            raise refused("request_mismatch", "the ceiling is not what the person asked for")
+        try:
+            resolved(kind.terms.parameters, grant.ceiling, kind.name)
+        except Malformed as error:
+            raise refused("ceiling_unenforced", error.text) from error
 
 
 def _why(error: Exception) -> str:

@@ -276,7 +276,9 @@ class Openings:
     async def _dial(self, admitted: AdmittedSession, relay: Relay) -> None:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
-        dialing = kind.dialer.endpoint(guard, admitted.target).connect(_only(relay.right))
+        dialing = kind.dialer.endpoint(guard, admitted.target, admitted.grant.ceiling).connect(
+            _only(relay.right)
+        )
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")
         except (CancelledError, OpenRefusedHere):

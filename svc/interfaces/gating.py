@@ -60,6 +60,7 @@ class IGatedSession(Interface):
     """One session between a person's program and a Connector."""
 
     resource: str = Attribute("Its id.")
+    ceiling: Mapping[str, str] = Attribute("What the Connector holds the session to, by name.")
     requests: IGatedStream = Attribute("From the person.")
     answers: IGatedStream = Attribute("From the target.")
 

@@ -23,7 +23,10 @@ from attrs.validators import instance_of
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
 
+from svc.errors import Malformed
 from svc.model.cluster.target import Target
+from svc.model.session.parameters import Parameters, ceiling, facts, resolved
+from svc.model.session.request import SessionRequest
 
 
 @frozen
@@ -38,6 +41,7 @@ class KindTerms:
         attributes: Entity attributes beyond those every resource has.
         context: Context facts beyond those every action has; all are
             optional in the schema.
+        parameters: What a person may ask for with a session of it, by name.
         protocol: The metric label of its sessions; where it is not one of the
             known ones, or empty, they count as ``other``.
 
@@ -46,6 +50,7 @@ class KindTerms:
     as in ``"String personal"`` or ``"Long public"``.  A fact of a request that is
     the client's word alone, and that neither a gate nor the Connector enforces,
     has a third word: ``"String personal claimed"``.  No policy can rest on it.
+    A parameter that policies may read is a fact of every action by itself.
     """
 
     entity_type: str
@@ -53,6 +58,7 @@ class KindTerms:
     actions: Mapping[str, str]
     attributes: Mapping[str, str] = field(factory=dict)
     context: Mapping[str, str] = field(factory=dict)
+    parameters: Parameters = field(factory=dict)
     protocol: str = ""
 
 
@@ -82,7 +88,10 @@ class Kind:
 
 
 class IDialer(Interface):
-    """How a Connector describes and reaches a kind's targets."""
+    """How a Connector describes and reaches a kind's targets.
+
+    A dialer of a kind with enforced parameters has ``enforces``, their names as a frozenset.
+    """
 
     def parse(resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """The target that a Connector's configuration describes.
@@ -99,11 +108,17 @@ class IDialer(Interface):
             ConfigError: naming the key, never echoing a value that may be secret.
         """
 
-    def endpoint(reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
+    def endpoint(
+        reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
+    ) -> IStreamClientEndpoint:
         """What the Connector dials; makes an object, does no I/O.
 
-        Use the *reactor* given: it lets connections pass only to addresses
-        within the Connector's reach, and resolves names once.
+        Args:
+            reactor: Use this one: it lets connections pass only to addresses
+                within the Connector's reach, and resolves names once.
+            target: As :meth:`parse` gave it.
+            ceiling: Every enforced parameter of the kind, as Authority granted it;
+                the session must not be able to leave it.
         """
 
 
@@ -141,7 +156,37 @@ class ServedKind:
         """What opening it counts as."""
         return self.terms.actions[self.terms.open_action]
 
+    def asked(self, request: SessionRequest) -> dict[str, str]:
+        """What a request asks for, with the kind's defaults.
+
+        Raises:
+            Malformed: it names a parameter that the kind does not take, or one not of its form.
+        """
+        return resolved(self.terms.parameters, request.parameters, self.name)
+
+    def facts(self, request: SessionRequest) -> dict[str, str]:
+        """What policies may read of that; raises as :meth:`asked`."""
+        return facts(self.terms.parameters, self.asked(request))
+
+    def ceiling(self, request: SessionRequest) -> dict[str, str]:
+        """What the Connector holds the session to; raises as :meth:`asked`."""
+        return ceiling(self.terms.parameters, self.asked(request))
+
     @property
     def protocol(self) -> str:
         """The metric label of its sessions."""
         return self.terms.protocol or "other"
+
+
+def kind_of(kinds: Mapping[str, ServedKind], request: SessionRequest) -> ServedKind:
+    """The kind that a request is for: what Proxy and Authority both ask before they decide.
+
+    Raises:
+        Malformed: ``unknown_kind``: none of these, or not the action that opens it;
+            or a word of :func:`svc.model.session.parameters.resolved`.
+    """
+    kind = kinds.get(request.kind)
+    if kind is None or request.action != kind.terms.open_action:
+        raise Malformed("the request names no kind served here", reason="unknown_kind")
+    kind.asked(request)
+    return kind

@@ -46,7 +46,9 @@ class AddressDialer:
         refuse_unknown(table, _KEYS, path)
         return Target(resource_id, self.kind, address)
 
-    def endpoint(self, reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
+    def endpoint(
+        self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
+    ) -> IStreamClientEndpoint:
         """Plain TCP to the address."""
         host, port = split_address(target.address)
         # An address needs no resolver, whose machinery costs more than the dial itself.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
 from svc.kinds.opaque import AddressDialer, LabelledPort
+from svc.model.session.parameters import Parameter
 
 TERMS = KindTerms(
     "Server",
     open_action="sshConnect",
     actions={"sshConnect": "connect"},
-    context={"login_user": "String personal claimed"},
+    # No dialer of ours sees the account that ssh asks for inside its own encryption.
+    parameters={"login_user": Parameter(fact="personal")},
     protocol="ssh",
 )
 DIALER = AddressDialer(kind="ssh", default_port=22)

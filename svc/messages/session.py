@@ -21,8 +21,9 @@ from svc.messages.checks import (
     uid,
 )
 from svc.model.session.ending import known_ending
-from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.grant import Grant
 from svc.model.session.lacking import LACKING
+from svc.model.session.parameters import read_pairs
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -38,6 +39,9 @@ _NAME = 253
 _WORD = 63
 _SIGNATURE = 512
 _POLICY = 256
+
+_FORMAT = 1
+"""Of what is signed here; see ADR 29 before changing it.  0 has no number, and says less."""
 
 
 @frozen
@@ -90,7 +94,7 @@ class Listing:
     lacking: tuple[str, ...] = ()
 
 
-def encode_request(request: SessionRequest) -> bytes:
+def encode_request(request: SessionRequest, format: int = _FORMAT) -> bytes:
     """The bytes a person signs."""
     return pb.SessionRequest(
         cluster=request.cluster,
@@ -101,16 +105,22 @@ def encode_request(request: SessionRequest) -> bytes:
         proxy_id=request.proxy_id,
         issued_at_ms=request.issued_at_ms,
         certificate_sha256=request.certificate_sha256,
-        login_user=request.login_user,
+        parameters=_pairs(request.parameters),
+        format=format,
     ).SerializeToString()
 
 
-def decode_request(data: bytes) -> SessionRequest:
-    """A session request as it came; its signature is checked by the caller."""
+def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
+    """A session request as it came; its signature is checked by the caller.
+
+    Args:
+        relayed: For whoever passes it on: what a newer client adds is let through.
+
+    Raises:
+        Malformed: it is none, or says what this build does not know.
+    """
     message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
-    if any(ord(mark) < 32 or ord(mark) == 127 for mark in message.login_user):
-        raise Malformed("session request: login_user: holds a control character")
-    return SessionRequest(
+    request = SessionRequest(
         cluster=text(message.cluster, _NAME, "session request: cluster"),
         session_uid=uid(message.session_uid, "session request: session_uid"),
         resource=text(message.resource, _NAME, "session request: resource"),
@@ -121,8 +131,14 @@ def decode_request(data: bytes) -> SessionRequest:
         certificate_sha256=exactly(
             message.certificate_sha256, DIGEST_BYTES, "session request: certificate_sha256"
         ),
-        login_user=text(message.login_user, _NAME, "session request: login_user", empty=True),
+        parameters=read_pairs(
+            ((one.name, one.value) for one in message.parameters), "session request: parameters"
+        ),
     )
+    if not relayed:
+        _check_format(message.format, "session request")
+        _check_form(data, encode_request(request, message.format), "session request")
+    return request
 
 
 def encode_open(request: bytes, signature: bytes) -> bytes:
@@ -149,8 +165,9 @@ def decode_opened(data: bytes) -> tuple[Signed, str]:
     return signed_grant(message.grant), text(message.decision_id, _WORD, "decision id")
 
 
-def encode_grant(grant: Grant) -> bytes:
+def encode_grant(grant: Grant, format: int = _FORMAT) -> bytes:
     """The bytes Authority's grant key signs."""
+    carriage = pb.CARRIAGE_GATED if grant.is_gated else pb.CARRIAGE_END_TO_END
     return pb.Grant(
         cluster=grant.cluster,
         session_uid=bytes.fromhex(grant.session_uid),
@@ -162,12 +179,7 @@ def encode_grant(grant: Grant) -> bytes:
         kind=grant.kind,
         connector_id=grant.connector_id,
         proxy_id=grant.proxy_id,
-        ceiling=pb.Ceiling(
-            login_user=grant.ceiling.login_user,
-            db_role=grant.ceiling.db_role,
-            read_only=grant.ceiling.read_only,
-            forwarding=grant.ceiling.forwarding,
-        ),
+        ceiling=pb.Ceiling(values=_pairs(grant.ceiling)),
         policy_version=grant.policy_version,
         audit_hash=grant.audit_hash,
         issued_at_ms=grant.issued_at_ms,
@@ -175,13 +187,22 @@ def encode_grant(grant: Grant) -> bytes:
         end_before_ms=grant.end_before_ms,
         resource_identity=grant.resource_identity,
         assignment_revision=grant.assignment_revision,
+        format=format,
+        carriage=carriage if format else pb.CARRIAGE_UNSPECIFIED,
     ).SerializeToString()
 
 
-def decode_grant(data: bytes) -> Grant:
-    """A grant as it came; its signature is checked by the caller."""
+def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
+    """A grant as it came; its signature is checked by the caller.
+
+    Args:
+        relayed: For whoever passes it on: what a newer Authority adds is let through.
+
+    Raises:
+        Malformed: it is none, or says what this build does not know.
+    """
     message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
-    return Grant(
+    grant = Grant(
         cluster=text(message.cluster, _NAME, "grant: cluster"),
         session_uid=uid(message.session_uid, "grant: session_uid"),
         request_sha256=exactly(message.request_sha256, DIGEST_BYTES, "grant: request_sha256"),
@@ -194,7 +215,6 @@ def decode_grant(data: bytes) -> Grant:
         kind=text(message.kind, _WORD, "grant: kind"),
         connector_id=text(message.connector_id, _WORD, "grant: connector_id"),
         proxy_id=text(message.proxy_id, _WORD, "grant: proxy_id"),
-        ceiling=_ceiling(message.ceiling),
         policy_version=message.policy_version,
         audit_hash=exactly(message.audit_hash, DIGEST_BYTES, "grant: audit_hash"),
         issued_at_ms=message.issued_at_ms,
@@ -204,7 +224,15 @@ def decode_grant(data: bytes) -> Grant:
             message.resource_identity, _NAME, "grant: resource_identity", empty=True
         ),
         assignment_revision=message.assignment_revision,
+        ceiling=read_pairs(
+            ((one.name, one.value) for one in message.ceiling.values), "grant: ceiling"
+        ),
+        is_gated=message.carriage == pb.CARRIAGE_GATED,
     )
+    if not relayed:
+        _check_format(message.format, "grant")
+        _check_form(data, encode_grant(grant, message.format), "grant")
+    return grant
 
 
 def encode_why_request(request: WhyRequest) -> bytes:
@@ -363,10 +391,25 @@ def signed_part(payload: bytes, signature: bytes, what: str) -> tuple[bytes, byt
     return payload, signature
 
 
-def _ceiling(message: pb.Ceiling) -> Ceiling:
-    return Ceiling(
-        login_user=text(message.login_user, _NAME, "grant: login_user", empty=True),
-        db_role=text(message.db_role, _NAME, "grant: db_role", empty=True),
-        read_only=message.read_only,
-        forwarding=texts(message.forwarding, 16, _WORD, "grant: forwarding"),
-    )
+def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
+    """In the one order that is signed, whatever order they were put in."""
+    return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]
+
+
+def _check_format(said: int, what: str) -> None:
+    if said > _FORMAT:
+        raise Malformed(
+            f"{what}: of format {said}, and this build knows none after {_FORMAT}; "
+            "run the same version of svc on both sides",
+            reason="unknown_format",
+        )
+
+
+def _check_form(came: bytes, ours: bytes, what: str) -> None:
+    """Refuse what we would have written otherwise: a field that we do not know may limit it."""
+    if came != ours:
+        raise Malformed(
+            f"{what}: holds a field that this build does not know, or is not in its one form; "
+            "run the same version of svc on both sides",
+            reason="unknown_format",
+        )

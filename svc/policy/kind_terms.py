@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve
 
 from svc.interfaces.kinds import KindTerms
@@ -21,14 +23,19 @@ def kind_terms(kind: KindTerms) -> Terms:
     which only claims a fact makes it a claim in the whole vocabulary.  One of the
     kind's own is written with its class: ``"String personal"``.
 
+    A parameter that policies may read is a fact of every action; one that the kind
+    does not enforce is claimed.
+
     Raises:
-        VocabularyError: for a fact of the kind's own without a class.
+        VocabularyError: for a fact of the kind's own without a class, or a parameter
+            that is a fact of the kind's or of another type already.
     """
     core = {fact.name: fact for fact in CORE.facts}
-    own = tuple(_fact(name, spec) for name, spec in kind.context.items() if name not in core)
+    context = {**kind.context, **_of_parameters(kind, core)}
+    own = tuple(_fact(name, spec) for name, spec in context.items() if name not in core)
     own += tuple(
         evolve(core[name], claimed=True)
-        for name, spec in kind.context.items()
+        for name, spec in context.items()
         if name in core and _is_claimed(spec)
     )
     actions = tuple(
@@ -39,12 +46,24 @@ def kind_terms(kind: KindTerms) -> Terms:
             resources=(kind.entity_type,),
             help=_help(name),
             groups=("use",),
-            context=(*_VIEW.context, *(fact for fact in kind.context if fact not in _VIEW.context)),
+            context=(*_VIEW.context, *(fact for fact in context if fact not in _VIEW.context)),
         )
         for name, request_kind in kind.actions.items()
     )
     view = evolve(_VIEW, resources=(kind.entity_type,))
     return Terms(entities=(_entity(kind),), groups=(), facts=own, actions=(view, *actions))
+
+
+def _of_parameters(kind: KindTerms, core: Mapping[str, AttributeTerm]) -> dict[str, str]:
+    """The facts that parameters are, as :attr:`KindTerms.context` writes them."""
+    found = {}
+    for name, parameter in kind.parameters.items():
+        if not parameter.fact:
+            continue
+        if name in kind.context or (name in core and core[name].type != "String"):
+            raise VocabularyError(f"parameter {name}: there is another fact of this name")
+        found[name] = f"String {parameter.fact}{'' if parameter.enforced else _CLAIMED}"
+    return found
 
 
 def _entity(kind: KindTerms) -> EntityTerm:

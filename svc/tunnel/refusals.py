@@ -32,6 +32,7 @@ CONNECTOR_WORDS = MappingProxyType(
         "too_many_sessions": Fault.EXHAUSTED,
         "resource_not_here": Fault.NOT_FOUND,
         "kind_mismatch": Fault.PRECONDITION,
+        "ceiling_unenforced": Fault.PRECONDITION,
         "address_out_of_reach": Fault.PRECONDITION,
         "target_unreachable": Fault.UNAVAILABLE,
         "target_deadline": Fault.DEADLINE,

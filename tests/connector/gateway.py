@@ -67,7 +67,7 @@ class MemoryKind:
         """Itself: of the real one's, only the dial is another."""
         return self
 
-    def endpoint(self, reactor: Any, target: Any) -> Any:
+    def endpoint(self, reactor: Any, target: Any, ceiling: Any) -> Any:
         return self
 
     def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
@@ -127,6 +127,7 @@ class Gateway:
                 node_id=node,
                 verifier=cluster.world.verifier,
                 targets=cluster.targets,
+                kinds=kinds,
                 now=cluster.world.now,
             ),
             kinds=kinds,

@@ -11,7 +11,7 @@ from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.target import Target
 from svc.model.principal import Role
-from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
@@ -66,7 +66,6 @@ class Cluster:
             kind="tcp",
             connector_id=self.connector.facts.principal.id,
             proxy_id=self.proxy_id,
-            ceiling=Ceiling(),
             policy_version=3,
             audit_hash=bytes(32),
             issued_at_ms=now,

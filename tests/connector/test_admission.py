@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import evolve
@@ -12,17 +13,21 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission, SeenSessions
 from svc.connector.inventories import ProxyInventories
+from svc.interfaces.kinds import ServedKind
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.principal import Role
+from svc.model.session.parameters import Parameter
 from svc.model.signing import Purpose, Signed
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere
 from tests.connector.pieces import UID, Cluster
+from tests.kinds.served import ssh, tcp
 from tests.pki.support import World
 
 OTHER_UID = "ff" * 16
+KINDS: Mapping[str, ServedKind] = {"tcp": tcp, "ssh": ssh}
 
 
 class AdmissionCase(SynchronousTestCase):
@@ -38,6 +43,7 @@ class AdmissionCase(SynchronousTestCase):
             node_id=cluster.connector.facts.principal.id,
             verifier=self.world.verifier,
             targets=cluster.targets,
+            kinds=KINDS,
             now=self.world.now,
             inventories=self.inventories,
         )
@@ -115,7 +121,7 @@ class AdmissionTests(AdmissionCase):
             "resource_revision": 8,
             "policy_version": 4,
             "audit_hash": b"\x01" * 32,
-            "ceiling": evolve(good.ceiling, login_user="root"),
+            "ceiling": {"login_user": "root"},
         }
         for name, value in {
             **dict.fromkeys(("person_id", "connector_id", "proxy_id"), "q" * 26),
@@ -260,6 +266,54 @@ class AdmissionTests(AdmissionCase):
         self.assertEqual(self.refusal(elsewhere), "resource_not_here")
         as_ssh = self.cluster.notice({"kind": "ssh"}, kind="ssh")
         self.assertEqual(self.refusal(as_ssh), "kind_mismatch")
+
+
+class CeilingTests(AdmissionCase):
+    """A kind that takes a database, holds the session to it, and a name that it only claims."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        terms = evolve(
+            tcp.terms,
+            parameters={
+                "claim": Parameter(fact="public"),
+                "database": Parameter(form="[a-z]+", enforced=True, default="main"),
+            },
+        )
+        self.kind = evolve(tcp, terms=terms)
+
+    def fresh(self) -> Admission:
+        admission = super().fresh()
+        admission._kinds = {"tcp": getattr(self, "kind", tcp)}
+        return admission
+
+    def asked(self, ceiling: Mapping[str, str], **parameters: str) -> OpenNotice:
+        return self.cluster.notice({"parameters": parameters}, ceiling=ceiling)
+
+    def test_what_was_asked_for(self) -> None:
+        """The ceiling of the grant comes with the session: as asked, or Authority's default."""
+        for ceiling, asked in (("main", ()), ("other", ()), ("mine", ("mine",))):
+            with self.subTest(ceiling):
+                parameters = dict(zip(("database",), asked, strict=False)) | {"claim": "x"}
+                notice = self.asked({"database": ceiling}, **parameters)
+                admitted = self.fresh().admit(notice, self.cluster.proxy_id)
+                self.assertEqual(admitted.grant.ceiling, {"database": ceiling})
+
+    def test_not_what_was_asked_for(self) -> None:
+        """A ceiling that differs by a byte, lacks a limit or adds one opens nothing."""
+        for word, notice in (
+            ("request_mismatch", self.asked({"database": "mine"}, database="min")),
+            ("ceiling_unenforced", self.asked({}, database="mine")),
+            ("ceiling_unenforced", self.asked({"database": "mine", "role": "r"}, database="mine")),
+            ("ceiling_unenforced", self.asked({"database": "main", "claim": "x"}, claim="x")),
+            ("ceiling_unenforced", self.asked({"database": "MAIN"})),
+            ("request_refused", self.asked({"database": "M"}, database="M")),
+            ("request_refused", self.asked({"database": "main"}, role="r")),
+            ("kind_mismatch", self.cluster.notice(ceiling={"database": "main"}, is_gated=True)),
+        ):
+            with self.subTest(word):
+                self.admission = self.fresh()
+                self.assertEqual(self.refusal(notice), word)
 
 
 class AnyAlterationTests(AdmissionCase):

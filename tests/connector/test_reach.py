@@ -149,7 +149,7 @@ class ReactorTests(SynchronousTestCase):
     def dial(self, host: str, *addresses: str) -> Any:
         self.names.addresses = addresses
         target = tcp.dialer.parse("db1", {"address": f"{host}:7000"}, "x")
-        return tcp.dialer.endpoint(self.guard, target).connect(Factory.forProtocol(Protocol))
+        return tcp.dialer.endpoint(self.guard, target, {}).connect(Factory.forProtocol(Protocol))
 
     def dialed(self) -> list[str]:
         return [call[0] for call in self.reactor.tcpClients]

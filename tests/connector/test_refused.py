@@ -104,7 +104,7 @@ class RefusalTests(GatewayCase):
     def test_failure_of_a_kind(self) -> None:
         """A kind that fails is a refusal too: it is logged, and nobody waits for its session."""
 
-        def broken(reactor: Any, target: Any) -> Any:
+        def broken(reactor: Any, target: Any, ceiling: Any) -> Any:
             raise ZeroDivisionError
 
         self.gateway.kind.endpoint = broken  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.interfaces.kinds import KindTerms
 from svc.model.policy.access import Entity
 from svc.model.policy.terms import AttributeTerm, EntityTerm, Terms
+from svc.model.session.parameters import Parameter
 from svc.policy.bundle import PolicyBundle, decode_bundle, encode_bundle, engine_of
 from svc.policy.claims import refuse_claims
 from svc.policy.compile import compile_policy
@@ -154,6 +155,37 @@ class KindTests(SynchronousTestCase):
         """One kind that only claims a fact of the core makes it a claim for every policy."""
         self.assertIn("db_role", self.words(db_role="String public claimed").claimed)
         self.assertNotIn("db_role", self.words(db_role="String public").claimed)
+
+    def test_parameters(self) -> None:
+        """What a dialer enforces is a fact of every action; what it does not is a claim."""
+        terms = KindTerms(
+            "Desktop",
+            "vncConnect",
+            {"vncConnect": "connect", "vncPaste": "web"},
+            parameters={
+                "seat": Parameter(fact="personal"),
+                "screen": Parameter(fact="public", enforced=True),
+                "quiet": Parameter(enforced=True),
+            },
+        )
+        words = vocabulary(kind_terms(terms))
+        self.assertEqual(words.claimed, {"login_user", "seat"})
+        for action in ("vncConnect", "vncPaste"):
+            self.assertLessEqual({"seat", "screen"}, set(words.shapes[action].facts))
+            self.assertNotIn("quiet", words.shapes[action].facts)
+            self.assertEqual(words.classified(action, "seat"), "personal")
+
+    def test_a_parameter_is_no_other_fact(self) -> None:
+        """A parameter is a text of its own: neither a fact of a request nor one of another type."""
+        for parameter, context in (("key", {"key": "String public"}), ("read_only", {})):
+            terms = KindTerms(
+                "Desktop",
+                "v",
+                {"v": "connect"},
+                context=context,
+                parameters={parameter: Parameter(fact="public")},
+            )
+            self.assertRaises(VocabularyError, kind_terms, terms)
 
     def test_only_facts_of_requests(self) -> None:
         """An attribute of an entity, or a part of a record, cannot be marked as a claim."""

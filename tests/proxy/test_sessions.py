@@ -388,13 +388,19 @@ class RefusedTests(ProxyTests):
         )
         self.site.turn()
         self.assertRefused(self.site.open(), "denied", Fault.DENIED, DECISION)
-        self.site.open(login_user="nobody-may-say-this-of-tcp")
         said = [one.proxy_decision for one in self.authority.asked]
-        self.assertEqual([one.decision for one in said], ["deny", "error"])
+        self.assertEqual([one.decision for one in said], ["deny"])
         self.assertEqual((said[0].policies, said[0].policy_version), (("nobody",), 4))
         self.assertEqual(said[0].source_address, "192.0.2.7")
         self.assertEqual(self.site.counts[("gate", "connect", "deny")], 1)
-        self.assertEqual(self.site.counts[("gate", "connect", "error")], 1)
+
+    def test_unknown_parameters(self) -> None:
+        """A request with what its kind does not take is neither decided nor brought further."""
+        self.site.node()
+        refused = self.site.open(parameters={"login_user": "root"})
+        self.assertEqual(refused.reason, "unknown_parameter")
+        self.assertEqual(self.authority.asked, [])
+        self.assertEqual([count for count in self.site.counts if count[0] == "gate"], [])
 
     @proves("G-MET-24", "G-SES-07", "G-ERR-12")
     def test_misses(self) -> None:

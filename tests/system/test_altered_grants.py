@@ -38,7 +38,7 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration, DeclaredResource, Registration
 from svc.model.ids import random_id
 from svc.model.principal import Role
-from svc.model.session.grant import Ceiling, Grant
+from svc.model.session.grant import Grant
 from svc.model.signing import Purpose, Signed, sign
 from svc.pki.end_to_end import ConnectorEnd
 from svc.pki.identity import TransportIdentity
@@ -64,9 +64,8 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "kind": lambda grant: "ssh",
     "connector_id": lambda grant: "a" * 26,
     "proxy_id": lambda grant: "a" * 26,
-    "ceiling": lambda grant: Ceiling(
-        login_user="root", db_role="owner", read_only=True, forwarding=("local",)
-    ),
+    "ceiling": lambda grant: {"db_role": "owner"},
+    "is_gated": lambda grant: True,
     "policy_version": lambda grant: grant.policy_version + 1,
     "audit_hash": lambda grant: os.urandom(32),
     "issued_at_ms": lambda grant: grant.issued_at_ms + SECOND,
@@ -194,6 +193,8 @@ class SignatureTests(GrantCase):
             ("request_mismatch", {"request_sha256": os.urandom(32)}),
             ("request_mismatch", {"resource": "host1", "kind": "ssh"}),
             ("request_mismatch", {"kind": "ssh"}),
+            ("kind_mismatch", {"is_gated": True}),
+            ("ceiling_unenforced", {"ceiling": {"db_role": "owner"}}),
             ("person_mismatch", {"person_id": "b" * 26}),
             ("person_mismatch", {"person_certificate_sha256": os.urandom(32)}),
         ]

@@ -51,6 +51,12 @@ def sided(**sides: str) -> str:
     return f"{SOUND}KIND = __import__('attrs').evolve(KIND, {told})\n"
 
 
+def taking(text: str, name: str = "db") -> str:
+    """A drop-in whose kind takes a parameter."""
+    made = f"__import__('svc.model.session.parameters', fromlist='x').Parameter({text})"
+    return f"{SOUND}TERMS.parameters['{name}'] = {made}\n"
+
+
 MARK = 'open({path!r}, "w").close()\n'
 NO_IDENTITY = ("join.token_file: no identity in state_dir yet",)
 """What a start with sound drop-ins comes to: it is refused after they were loaded."""
@@ -249,6 +255,19 @@ class DropInTests(SynchronousTestCase):
                         "another request",
                         "action tcpConnect counts as 'query', which is none of connect, db_connect",
                         SOUND + "TERMS.actions['tcpConnect'] = 'query'\n",
+                    ),
+                    ("no form", "its form is no regular expression", taking("form='('")),
+                    (
+                        "a default of another form",
+                        "its default is not of the form a",
+                        taking("form='a', default='b'"),
+                    ),
+                    ("another fact", "neither public nor personal", taking("fact='secret'")),
+                    ("no name", "parameter 'D B': no name of a parameter", taking("", "D B")),
+                    (
+                        "not enforced",
+                        "dialer: its `enforces` does not name db",
+                        taking("enforced=True, default='x'"),
                     ),
                 )
             )

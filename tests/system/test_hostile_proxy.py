@@ -49,7 +49,7 @@ ALTERED_REQUEST: dict[str, Any] = {
     "proxy_id": "a" * 26,
     "issued_at_ms": 1_900_000_000_000,
     "certificate_sha256": bytes(32),
-    "login_user": "root",
+    "parameters": {"login_user": "root"},
 }
 
 

@@ -57,7 +57,6 @@ def opens(person: GatewayPerson, proxy_id: str, names: Iterable[str]) -> list[st
             proxy_id=proxy_id,
             issued_at_ms=int(side.runtime.now() * 1000),
             certificate_sha256=side.identity.facts.sha256,
-            login_user="",
         )
         data = encode_request(request)
         signature = side.identity.sign(Purpose.SESSION_REQUEST, data).signature

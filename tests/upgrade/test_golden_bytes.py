@@ -25,6 +25,7 @@ from svc.audit.log import export
 from svc.audit.log.covered import CoveredRow
 from svc.audit.log.record import seal
 from svc.audit.spool.framing import Framed, framed, frames
+from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
 from svc.messages.checks import parse
 from svc.model.audit import events
@@ -44,6 +45,9 @@ from svc.proxy.uplink.journal import EndsFile, Owed
 from tests.upgrade.made import made
 
 KEPT = Path(__file__).parent / "golden" / "bytes.json"
+GIVEN_UP = KEPT.with_name("given_up.json")
+"""As they were before ADR 29: what lives for seconds on the wire, and is kept nowhere."""
+
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 ANCHOR = AnchorKey(lambda data: sign(KEY, Purpose.AUDIT_HEAD, data), (b"certificate",))
 LONGEST = 1024
@@ -309,6 +313,15 @@ class GoldenBytesTests(SynchronousTestCase):
             if not self.kept[name].startswith("sha256:"):
                 with self.subTest(name=name):
                     self.assertEqual(read(bytes.fromhex(self.kept[name])), value)
+
+    def test_given_up(self) -> None:
+        """Bytes of a form that was given up are refused as that, and never read as another."""
+        kept = json.loads(GIVEN_UP.read_text("utf-8"))
+        self.assertEqual(set(kept), {"session.request", "session.grant"})
+        for name, data in kept.items():
+            with self.subTest(name=name):
+                error = self.assertRaises(Malformed, PAIRS[name][2], bytes.fromhex(data))
+                self.assertEqual(error.reason, "unknown_format")
 
     def test_heads(self) -> None:
         """A head that was kept is read and its signature holds."""

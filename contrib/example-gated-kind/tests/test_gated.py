@@ -17,20 +17,31 @@ from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 
 KINDS = ["redis", "ssh", "tcp"]
 NO_WRITES = '@id("no-writes") forbid (principal, action == Action::"redisWrite", resource);\n'
+NO_THIRD = """@id("no-third")
+forbid (principal, action == Action::"redisConnect", resource)
+when { context has database && context.database == "3" };
+"""
 
 
 def serve(listening: socket.socket, heard: list[bytes]) -> None:
-    """A Redis of one value, as far as inline commands go."""
-    try:
-        while True:
+    """A Redis whose every value names its database, as far as inline commands go."""
+    while True:
+        try:
             peer, _ = listening.accept()
-            with peer, peer.makefile("rb") as lines:
-                for line in lines:
-                    heard.append(line)
-                    is_get = line.upper().startswith(b"GET ")
-                    peer.sendall(b"$5\r\nhello\r\n" if is_get else b"-ERR unknown command\r\n")
-    except OSError:
-        pass  # the test is over
+        except OSError:
+            return  # the test is over
+        with contextlib.suppress(OSError), peer, peer.makefile("rb") as lines:
+            database = b"?"
+            for line in lines:
+                heard.append(line)
+                command, _, rest = line.strip().partition(b" ")
+                if command == b"GET":
+                    peer.sendall(b"$5\r\nhell" + database + b"\r\n")
+                elif command == b"SELECT" and rest in (b"0", b"2"):
+                    database = rest
+                    peer.sendall(b"+OK\r\n")
+                else:
+                    peer.sendall(b"-ERR unknown command\r\n")
 
 
 class GatedTests(SynchronousTestCase):
@@ -53,17 +64,21 @@ class GatedTests(SynchronousTestCase):
         with socket.create_connection(person.endpoint("cache"), 20) as client:
             replies = client.makefile("rb")
             client.sendall(b"GET a\r\nSET a 1\r\nGET b\r\nFLUSHALL\r\n")
-            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hello\r\n"])
+            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hell0\r\n"])
             found = re.fullmatch(
                 rb"-NOPERM denied by no-writes; run `svc why ([0-9a-f]{32})`\r\n",
                 replies.readline(),
             )
             assert found is not None
-            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hello\r\n"])
+            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hell0\r\n"])
             self.assertIn(b"only GET and SET", replies.readline())
             client.shutdown(socket.SHUT_WR)
             self.assertEqual(replies.read(), b"")
-        self.assertEqual(heard, [b"GET a\r\n", b"SVC_DENIED\r\n", b"GET b\r\n", b"SVC_DENIED\r\n"])
+        first, *commands = heard
+        self.assertEqual(first, b"SELECT 0\r\n")
+        self.assertEqual(
+            commands, [b"GET a\r\n", b"SVC_DENIED\r\n", b"GET b\r\n", b"SVC_DENIED\r\n"]
+        )
         words = ("audit", "show", "--event", "request.decision", "--last", "9", "--json")
 
         def decisions() -> list[dict[str, Any]]:
@@ -91,15 +106,44 @@ class GatedTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
         self.assertEqual(counted, {"allow": 2, "deny": 1})
+        self.check_databases(gateway, person, heard)
         self.check_cut(gateway, person)
         self.assertIn("verified", gateway.verify())
+
+    def check_databases(self, gateway: Gateway, person: GatewayPerson, heard: list[bytes]) -> None:
+        """A database asked for is decided by policy, and is the one that the session is in."""
+        gateway.set_policy(POLICY + NO_WRITES + NO_THIRD)
+        heard.clear()
+        said = self.session(person, "database=2")
+        self.assertEqual((said.status, said.stdout), (0, "$5\r\nhell2\r\n"), said.stderr)
+        self.assertEqual(heard, [b"SELECT 2\r\n", b"GET a\r\n"])
+        last = ("audit", "show", "--event", "session.start", "--last", "1", "--json")
+        (record,) = gateway.operator(*last).json
+        self.assertEqual(record["request"]["context"]["database"], "2")
+        heard.clear()
+        for database, told in (
+            ("database=3", "no-third"),
+            ("database=many", "parameter database: is not of the form [0-9]{1,4}"),
+            ("schema=2", "redis takes no parameter schema; it takes database"),
+            ("database=4", "the target refused the database"),
+        ):
+            refused = self.session(person, database)
+            self.assertNotEqual(refused.status, 0)
+            if database != "database=4":  # the Connector's own words are for its operator
+                self.assertIn(told, refused.stderr)
+        self.assertEqual(heard, [b"SELECT 4\r\n"])
+
+    def session(self, person: GatewayPerson, parameter: str) -> Any:
+        """One command in a session of its own."""
+        words = ("proxy-ssh", "cache", "--kind", "redis", "--parameter", parameter)
+        return person.svc(*words, stdin=b"GET a\r\n")
 
     def check_cut(self, gateway: Gateway, person: GatewayPerson) -> None:
         """A session that the policy no longer allows is ended, and its person told why."""
         with socket.create_connection(person.endpoint("cache"), 20) as client:
             replies = client.makefile("rb")
             client.sendall(b"GET a\r\n")
-            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hello\r\n"])
+            self.assertEqual([replies.readline() for _ in range(2)], [b"$5\r\n", b"hell0\r\n"])
             gateway.set_policy(POLICY + NO_WRITES.replace("redisWrite", "redisConnect"))
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(replies.read(), b"")

@@ -12,6 +12,7 @@ class RedisTests(KindContract, SynchronousTestCase):
     """The contract, and a denial's text."""
 
     word = "redis"
+    good_parameters = {"database": "2"}
 
     def test_a_denial_is_one_line(self) -> None:
         """Whatever a Proxy says of a denial, it ends no answer and begins none."""

@@ -27,13 +27,12 @@ from svc.errors import (
     AlreadyExists,
     Denied,
     Fault,
-    Malformed,
     StoreUnavailable,
     SvcError,
     TooMany,
 )
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import ServedKind, kind_of
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note, no_trace
@@ -49,7 +48,7 @@ from svc.model.policy.access import Decision
 from svc.model.policy.requests import context_at, may_open, may_view
 from svc.model.principal import Role
 from svc.model.session.ending import NOT_OPENED
-from svc.model.session.grant import OPEN_WITHIN_MS, Ceiling, Grant
+from svc.model.session.grant import OPEN_WITHIN_MS, Grant
 from svc.model.session.request import is_fresh, stale
 from svc.model.session.session import Session
 from svc.model.signing import Purpose, Signed, verify
@@ -191,9 +190,7 @@ class Issuance:
                 stale(request.issued_at_ms, self.now()),
                 reason="request_stale",
             )
-        kind = self.kinds.get(request.kind)
-        if kind is None or request.action != kind.terms.open_action:
-            raise Malformed("the request names no kind served here", reason="unknown_kind")
+        kind = kind_of(self.kinds, request)
         asker = self.knowledge.person(certificate.principal)
         digest = sha256(ask.request).digest()
         self._check_new(digest)
@@ -229,7 +226,7 @@ class Issuance:
             )
         reported = ask.proxy_decision.source_address
         now, target, asker = self.now(), wish.target, wish.person.id
-        context = context_at(now, reported, wish.request.login_user)
+        context = context_at(now, reported, wish.kind.facts(wish.request))
         kind, action = wish.kind.request_kind, wish.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
@@ -398,7 +395,8 @@ class Issuance:
             kind=wish.kind.name,
             connector_id=connector.node_id,
             proxy_id=proxy.id,
-            ceiling=Ceiling(login_user=wish.request.login_user),
+            ceiling=wish.kind.ceiling(wish.request),
+            is_gated=not wish.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,
             issued_at_ms=issued_at_ms,

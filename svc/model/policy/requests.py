@@ -19,13 +19,13 @@ def user(person_id: str) -> EntityUid:
 
 
 def context_at(
-    now: float, source_address: str = "", login_user: str = ""
+    now: float, source_address: str = "", asked: Mapping[str, str] | None = None
 ) -> dict[str, ContextValue]:
     """The facts of a request made at *now* (Unix seconds).
 
     Args:
         source_address: As a Proxy reports it; left out where it is no address.
-        login_user: The account asked for; left out when empty.
+        asked: Parameters of the session that policies may read.
     """
     moment = datetime.fromtimestamp(now, UTC)
     facts: dict[str, ContextValue] = {
@@ -33,8 +33,7 @@ def context_at(
         "hour": moment.hour,
         "weekday": moment.isoweekday(),
     }
-    if login_user:
-        facts["login_user"] = login_user
+    facts |= asked or {}
     if is_address(source_address):
         facts["proxy_reported"] = {"source_address": source_address}
     return facts

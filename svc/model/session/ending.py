@@ -62,6 +62,7 @@ ENDINGS = MappingProxyType(
         "address_out_of_reach": "the Connector may not reach the address of the resource",
         "resource_not_here": "the Connector does not serve the resource",
         "kind_mismatch": "the Connector serves the resource as another kind",
+        "ceiling_unenforced": "the Connector cannot enforce what was granted",
         "too_many_sessions": "the Connector had as many sessions as it may have",
         "connector_failed": "the Connector failed while opening it",
         "session_replayed": "the Connector had opened it before",

@@ -6,22 +6,14 @@ itself and no other session, Connector, Proxy or time can use it.
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Mapping
+
+from attrs import field, frozen
 
 from svc.model.cluster.resource import Assigned
 
 OPEN_WITHIN_MS = 30_000
 """A grant opens a session within this time of its issue, or never."""
-
-
-@frozen
-class Ceiling:
-    """The most a session may do at its target, whatever the client asks."""
-
-    login_user: str = ""
-    db_role: str = ""
-    read_only: bool = False
-    forwarding: tuple[str, ...] = ()
 
 
 @frozen
@@ -32,6 +24,8 @@ class Grant:
         request_sha256: Of the SessionRequest's bytes as the person signed them.
         resource_identity: Which resource of that id; empty: by an Authority that kept none.
         assignment_revision: Of the assignment that makes it this Connector's.
+        ceiling: Parameters of the kind, by name, that the Connector holds the session to.
+        is_gated: Whether the Proxy reads the session's bytes; otherwise its two ends alone do.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -48,7 +42,6 @@ class Grant:
     kind: str
     connector_id: str
     proxy_id: str
-    ceiling: Ceiling
     policy_version: int
     audit_hash: bytes
     issued_at_ms: int
@@ -56,6 +49,8 @@ class Grant:
     end_before_ms: int
     resource_identity: str = ""
     assignment_revision: int = 0
+    ceiling: Mapping[str, str] = field(factory=dict)
+    is_gated: bool = False
 
     @property
     def assigned(self) -> Assigned:

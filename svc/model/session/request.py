@@ -7,7 +7,9 @@ came, take a request once, and only while it is fresh.
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Mapping
+
+from attrs import field, frozen
 
 from svc.model.clocks import MAX_APART_SECS, apart, utc
 
@@ -25,8 +27,7 @@ class SessionRequest:
         proxy_id: The node id of the Proxy the client speaks to.
         issued_at_ms: Unix time in milliseconds.
         certificate_sha256: Of the person's leaf certificate, 32 bytes.
-        login_user: The user asked for at the target; empty where the kind
-            has none.
+        parameters: What is asked for beyond the resource, by names of the kind.
     """
 
     cluster: str
@@ -37,7 +38,7 @@ class SessionRequest:
     proxy_id: str
     issued_at_ms: int
     certificate_sha256: bytes
-    login_user: str = ""
+    parameters: Mapping[str, str] = field(factory=dict)
 
 
 @frozen

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from attrs import define
 
-from svc.errors import Malformed, SvcError
-from svc.interfaces.kinds import ServedKind
+from svc.errors import SvcError
+from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
@@ -33,15 +33,8 @@ class Gate:
     told: Callable[[str, str], object]
 
     def kind(self, request: SessionRequest) -> ServedKind:
-        """The kind a request names.
-
-        Raises:
-            Malformed: ``unknown_kind``: none of those enabled here, or not its action.
-        """
-        kind = self.kinds.get(request.kind)
-        if kind is None or request.action != kind.terms.open_action:
-            raise Malformed("the request names no kind served here", reason="unknown_kind")
-        return kind
+        """See :func:`svc.interfaces.kinds.kind_of`."""
+        return kind_of(self.kinds, request)
 
     def decide_open(
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
@@ -88,7 +81,7 @@ class Gate:
         if not set(facts) <= set(kind.terms.context):
             raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
         target = EntityUid(kind.terms.entity_type, opened.resource)
-        context = {**facts, **context_at(self.now(), source, opened.login_user)}
+        context = {**facts, **context_at(self.now(), source, kind.facts(opened))}
         request = may_open(counted, action, person_id, target, context)
         try:
             decision = self.engine().decide(request)
@@ -122,5 +115,5 @@ class Gate:
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
     ) -> AccessRequest:
         target = EntityUid(kind.terms.entity_type, request.resource)
-        context = context_at(self.now(), source, request.login_user)
+        context = context_at(self.now(), source, kind.facts(request))
         return may_open(kind.request_kind, request.action, person_id, target, context)

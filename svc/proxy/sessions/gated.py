@@ -196,11 +196,13 @@ class GatedSession:
     """What a gate is given.
 
     Attributes:
+        ceiling: Of its grant.
         decides: Decides by the newest policy, and counts.
         write: Records durably, or raises SvcError.
     """
 
     resource: str
+    ceiling: Mapping[str, str]
     decides: DecideRequest
     write: Callable[[GatedRequest], Awaitable[object]]
     entropy: Entropy

@@ -60,7 +60,7 @@ def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | 
     """
     if answer.grant is None:
         return None
-    grant = decode_grant(answer.grant.payload)
+    grant = decode_grant(answer.grant.payload, relayed=True)
     if grant.session_uid != request.session_uid:
         raise SvcError("Authority granted another session", reason="grant_session")
     return Granted(answer.grant, grant, answer)

@@ -243,7 +243,7 @@ class SessionOpens:
     ) -> PendingSession:
         """Read what is asked and decide it; a denial is charged before anything is awaited."""
         data, signature = decode_open(await read_open(call, self.clock, "session"))
-        request = decode_request(data)
+        request = decode_request(data, relayed=True)
         if request.session_uid in self._open:
             raise Denied("this session is open already", reason="request_replayed")
         kind = self.gate.kind(request)
@@ -371,6 +371,7 @@ class SessionOpens:
         person_id, source = opening.person.id, opening.decision.source_address
         session = GatedSession(
             resource=request.resource,
+            ceiling=granted.grant.ceiling,
             decides=lambda action, facts: self.gate.decide_request(
                 opened=request,
                 kind=kind,
@@ -382,13 +383,7 @@ class SessionOpens:
             write=lambda decided: self.record(decided, request.session_uid),
             entropy=self.gate.entropy,
         )
-        return GatedCarried(
-            call=call,
-            grant=granted.signed,
-            answer=granted.answer,
-            gate=kind.gate,
-            session=session,
-        )
+        return GatedCarried(call, granted.signed, granted.answer, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)

@@ -19,11 +19,16 @@ from twisted.internet.testing import MemoryReactorClock
 from zope.interface.verify import verifyObject
 
 from svc.compose.drop_ins import KindSide, load_kinds
-from svc.errors import ConfigError
+from svc.errors import ConfigError, Malformed
 from svc.interfaces.kinds import IDialer, ILocalEndpoint, ServedKind
 from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
 from svc.model.policy.access import SESSION_REQUESTS
+from svc.model.session.parameters import ceiling, resolved
+from svc.policy.kind_terms import kind_terms
+from svc.policy.words import FACTS
+
+CORE_FACTS = {fact.name for fact in FACTS}
 
 
 class KindContract:
@@ -32,10 +37,12 @@ class KindContract:
     Attributes:
         word: What operators write as ``kind``; the drop-in is ``kind_<word>``.
         good_table: A table that it accepts, without ``id`` and ``kind``.
+        good_parameters: What a person may ask for, of those it takes; all that have no default.
     """
 
     word: str
     good_table: Mapping[str, object] = {"address": "target.example:7000"}
+    good_parameters: Mapping[str, str] = {}
 
     @property
     def kind(self) -> ServedKind:
@@ -45,6 +52,12 @@ class KindContract:
     def _parse(self, table: Mapping[str, object]) -> Target:
         parsed: Target = self.kind.dialer.parse("desk1", table, "connector.resources[0]")
         return parsed
+
+    def _endpoint(self, reactor: Any, target: Target) -> IStreamClientEndpoint:
+        known = self.kind.terms.parameters
+        held = ceiling(known, resolved(known, self.good_parameters, self.word))
+        made: IStreamClientEndpoint = self.kind.dialer.endpoint(reactor, target, held)
+        return made
 
     def test_keeps_the_interfaces(self: Any) -> None:
         """Each side has every member of its interface, with its signature."""
@@ -62,6 +75,20 @@ class KindContract:
         terms = self.kind.terms
         self.assertIn(terms.open_action, terms.actions)
         self.assertTrue(terms.entity_type.isidentifier())
+
+    def test_parameters(self: Any) -> None:
+        """What it takes makes terms, and its dialer enforces what its ceiling names."""
+        known = self.kind.terms.parameters
+        asked = resolved(known, self.good_parameters, self.word)
+        self.assertLessEqual(
+            set(ceiling(known, asked)), set(getattr(self.kind.dialer, "enforces", ()))
+        )
+        facts = {fact.name for fact in kind_terms(self.kind.terms).facts}
+        self.assertLessEqual({name for name in known if known[name].fact}, facts | CORE_FACTS)
+        refusal = self.assertRaises(
+            Malformed, resolved, known, {"no_such_parameter": "x"}, self.word
+        )
+        self.assertEqual(refusal.reason, "unknown_parameter")
 
     def test_parses(self: Any) -> None:
         """A good table gives a target of this kind, the same each time, table unchanged."""
@@ -95,7 +122,7 @@ class KindContract:
     def test_endpoint_is_lazy(self: Any) -> None:
         """Making the endpoint dials nothing and starts no timer."""
         reactor = MemoryReactorClock()
-        endpoint = self.kind.dialer.endpoint(reactor, self._parse(self.good_table))
+        endpoint = self._endpoint(reactor, self._parse(self.good_table))
         self.assertTrue(IStreamClientEndpoint.providedBy(endpoint))
         self.assertEqual((reactor.tcpClients, reactor.getDelayedCalls()), ([], []))
 
@@ -103,7 +130,7 @@ class KindContract:
         """Connecting uses the reactor it was given, so that the Connector's reach holds."""
         reactor = MemoryReactorClock()
         target = evolve(self._parse(self.good_table), address="192.0.2.7:7000")
-        endpoint = self.kind.dialer.endpoint(reactor, target)
+        endpoint = self._endpoint(reactor, target)
         connecting = endpoint.connect(Factory.forProtocol(Protocol))
         connecting.addErrback(lambda failure: None)
         self.assertEqual([dialed[1] for dialed in reactor.tcpClients], [7000])

@@ -106,7 +106,13 @@ class IssuanceTests(SynchronousTestCase):
 
     def test_record_holds_the_request_and_hides_what_is_personal(self) -> None:
         """The record names the whole Cedar request; address and login stand as hashes."""
-        self.authorize(self.house.ada, "host1", kind="ssh", action="sshConnect", login_user="root")
+        self.authorize(
+            self.house.ada,
+            "host1",
+            kind="ssh",
+            action="sshConnect",
+            parameters={"login_user": "root"},
+        )
         record = self.house.records("session.refused")[0]
         self.assertEqual(record["request"]["principal"], {"id": ADA, "type": "User"})
         self.assertEqual(list(record["request"]["context"]["login_user"]), ["personal"])
@@ -238,7 +244,7 @@ class IssuanceTests(SynchronousTestCase):
         """Another request under a session uid used before is refused as a replay."""
         self.house.serve("db1")
         self.authorize(self.house.ada, session_uid="ab" * 16)
-        ask = self.house.ask(self.house.ada, session_uid="ab" * 16, login_user="")
+        ask = self.house.ask(self.house.ada, session_uid="ab" * 16)
         self.house.clock.advance(1)
         ask = self.house.ask(self.house.ada, session_uid="ab" * 16)
         self.assertEqual(self.refused(ask), "request_replayed")

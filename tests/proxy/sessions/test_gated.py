@@ -122,7 +122,11 @@ class DecideTests(SynchronousTestCase):
         self.deciding: Exception | None = None
         self.word = "allow"
         self.session = GatedSession(
-            resource="cache", decides=self.decides, write=self.write, entropy=bytes
+            resource="cache",
+            ceiling={},
+            decides=self.decides,
+            write=self.write,
+            entropy=bytes,
         )
 
     def decides(self, action: str, facts: Any) -> GatedRequest:

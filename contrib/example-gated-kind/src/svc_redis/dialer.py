@@ -1,10 +1,13 @@
-"""At the Connector: reaches the server, and makes the one edit of requests."""
+"""At the Connector: reaches the server, holds it to the ceiling, makes the one edit of requests."""
 
 from collections.abc import Mapping
 
 from attrs import field, frozen
+from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 
 from svc.kinds.opaque import AddressDialer
+from svc.kinds.prelude import PreludeEndpoint
+from svc.model.cluster.target import Target
 from svc.model.session.edits import MakeEdit
 
 
@@ -15,9 +18,18 @@ def refuse(came: bytes, values: Mapping[str, str]) -> bytes:
 
 @frozen(kw_only=True)
 class RedisDialer(AddressDialer):
-    """Plain TCP, and the closed list of edits."""
+    """Plain TCP, one database selected for good, and the closed list of edits."""
 
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {"refuse": refuse})
+    enforces: frozenset[str] = frozenset({"database"})
+
+    def endpoint(
+        self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
+    ) -> IStreamClientEndpoint:
+        """The gate knows no SELECT, so the session stays where this puts it."""
+        line = f"SELECT {ceiling['database']}\r\n".encode("ascii")
+        below = super().endpoint(reactor, target, ceiling)
+        return PreludeEndpoint(below=below, line=line, answer=b"+OK\r\n", what="the database")
 
 
 DIALER = RedisDialer(kind="redis", default_port=6379)

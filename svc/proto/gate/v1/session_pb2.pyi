@@ -1,5 +1,6 @@
 from svc.proto.gate.v1 import stream_pb2 as _stream_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -7,8 +8,17 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Carriage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CARRIAGE_UNSPECIFIED: _ClassVar[Carriage]
+    CARRIAGE_END_TO_END: _ClassVar[Carriage]
+    CARRIAGE_GATED: _ClassVar[Carriage]
+CARRIAGE_UNSPECIFIED: Carriage
+CARRIAGE_END_TO_END: Carriage
+CARRIAGE_GATED: Carriage
+
 class SessionRequest(_message.Message):
-    __slots__ = ("cluster", "session_uid", "resource", "kind", "action", "proxy_id", "issued_at_ms", "certificate_sha256", "login_user")
+    __slots__ = ("cluster", "session_uid", "resource", "kind", "action", "proxy_id", "issued_at_ms", "certificate_sha256", "parameters", "format")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -17,7 +27,8 @@ class SessionRequest(_message.Message):
     PROXY_ID_FIELD_NUMBER: _ClassVar[int]
     ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
-    LOGIN_USER_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     resource: str
@@ -26,8 +37,17 @@ class SessionRequest(_message.Message):
     proxy_id: str
     issued_at_ms: int
     certificate_sha256: bytes
-    login_user: str
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., action: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., login_user: _Optional[str] = ...) -> None: ...
+    parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., action: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., format: _Optional[int] = ...) -> None: ...
+
+class Parameter(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class SessionOpen(_message.Message):
     __slots__ = ("request", "signature")
@@ -46,7 +66,7 @@ class SessionOpened(_message.Message):
     def __init__(self, grant: _Optional[_Union[SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision")
+    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +85,8 @@ class Grant(_message.Message):
     END_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_IDENTITY_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    CARRIAGE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     request_sha256: bytes
@@ -83,19 +105,15 @@ class Grant(_message.Message):
     end_before_ms: int
     resource_identity: str
     assignment_revision: int
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ...) -> None: ...
+    format: int
+    carriage: Carriage
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., format: _Optional[int] = ..., carriage: _Optional[_Union[Carriage, str]] = ...) -> None: ...
 
 class Ceiling(_message.Message):
-    __slots__ = ("login_user", "db_role", "read_only", "forwarding")
-    LOGIN_USER_FIELD_NUMBER: _ClassVar[int]
-    DB_ROLE_FIELD_NUMBER: _ClassVar[int]
-    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
-    FORWARDING_FIELD_NUMBER: _ClassVar[int]
-    login_user: str
-    db_role: str
-    read_only: bool
-    forwarding: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, login_user: _Optional[str] = ..., db_role: _Optional[str] = ..., read_only: _Optional[bool] = ..., forwarding: _Optional[_Iterable[str]] = ...) -> None: ...
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedCompositeFieldContainer[Parameter]
+    def __init__(self, values: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ...) -> None: ...
 
 class SignedGrant(_message.Message):
     __slots__ = ("grant", "signature", "chain")

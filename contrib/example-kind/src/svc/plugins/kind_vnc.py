@@ -33,7 +33,9 @@ class VncDialer:
             raise ConfigError(f"{path}.display", "must be a number from 0 to 99")
         return Target(resource_id, "vnc", read_address(table, path, FIRST_PORT + display))
 
-    def endpoint(self, reactor: IReactorTCP, target: Target) -> IStreamClientEndpoint:
+    def endpoint(
+        self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
+    ) -> IStreamClientEndpoint:
         """Through the reactor given, so that the Connector's reach holds."""
         host, port = split_address(target.address)
         return HostnameEndpoint(reactor, host, port)
