@@ -87,9 +87,9 @@ def decode_bundle(data: bytes) -> PolicyBundle:
     )
     terms = terms_from_form(form["terms"])
     if vocabulary_of_terms(terms).digest != form["schema_digest"]:
-        raise Malformed("policy bundle: its schema is not the one it names")
+        raise Malformed("policy bundle: its schema differs from the digest that it names")
     if not isinstance(form["policy_text"], str):
-        raise Malformed("policy bundle: the policy is not text")
+        raise Malformed("policy bundle: the policy is not UTF-8 text")
     return PolicyBundle(
         policy_version=_whole(form["policy_version"]),
         entity_revision=_whole(form["entity_revision"]),
@@ -142,11 +142,11 @@ def apply(bundle: PolicyBundle, delta: EntityDelta) -> PolicyBundle:
         Malformed: the delta begins at another revision, or removes what is not there.
     """
     if bundle.entity_revision != delta.from_revision:
-        raise Malformed("entity delta: begins at another revision")
+        raise Malformed("entity delta: it starts from a different revision")
     entities = by_uid(bundle.entities)
     for uid in delta.removals:
         if entities.pop(uid, None) is None:
-            raise Malformed("entity delta: removes an entity that is not there")
+            raise Malformed("entity delta: it removes an entity that does not exist")
     entities.update(by_uid(delta.upserts))
     return evolve(bundle, entity_revision=delta.to_revision, entities=entities.values())
 
@@ -181,13 +181,13 @@ def decode_delta(data: bytes) -> EntityDelta:
 
 def _fields(data: bytes, names: set[str]) -> Mapping[str, Any]:
     if len(data) > MAX_BUNDLE:
-        raise Malformed(f"policy bundle: longer than {MAX_BUNDLE} bytes")
+        raise Malformed(f"policy bundle: it is longer than {MAX_BUNDLE} bytes")
     try:
         form = json.loads(data)
     except (ValueError, RecursionError):
-        raise Malformed("policy bundle: not JSON") from None
+        raise Malformed("policy bundle: it is not JSON") from None
     if not isinstance(form, dict) or set(form) != names or form["format"] != FORMAT:
-        raise Malformed("policy bundle: malformed")
+        raise Malformed("policy bundle: it is malformed")
     return form
 
 

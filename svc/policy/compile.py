@@ -72,7 +72,9 @@ def read_policies(
     nodes = _nodes(text)
     if nodes.templates:
         at = PolicyLocations(text).told(max(0, text.find("?")))
-        raise refused(INVALID, f"policy: {at}: slots (?principal, ?resource) are not used here")
+        raise refused(
+            INVALID, f"policy: {at}: the slots ?principal and ?resource are not supported"
+        )
     if len(nodes.static_policies) > limits.policies:
         raise refused(TOO_LARGE, f"policy: more than {limits.policies} policies")
     named = _by_name(nodes.static_policies, text)
@@ -91,7 +93,7 @@ def _nodes(text: str) -> pst.PolicySet:
         return handle.to_pst()
     except ValueError as failure:
         if "nest" in str(failure) or "deep" in str(failure):
-            raise refused(TOO_DEEP, "policy: nests deeper than 100 levels") from None
+            raise refused(TOO_DEEP, "policy: it nests deeper than 100 levels") from None
         raise refused(INVALID, f"policy: {failure}") from None
 
 
@@ -114,10 +116,10 @@ def _by_name(policies: Mapping[str, pst.Template], text: str) -> list[tuple[str,
         if not name:
             raise refused(UNNAMED, f"policy {_at(text, position)}: has no @id")
         if _POLICY_ID.match(name) is None:
-            what = "its @id is not of letters, digits and . _ : / -"
+            what = "its @id may contain only letters, digits and . _ : / -"
             raise refused(UNNAMED, f"policy {_at(text, position)}: {what}")
         if name in seen:
-            what = f"@id {name!r} is that of policy {seen[name]}"
+            what = f"its @id {name!r} is already used by policy {seen[name]}"
             raise refused(DUPLICATE_ID, f"policy {_at(text, position)}: {what}")
         seen[name] = position
         named.append((old, replace(policy, id=name)))

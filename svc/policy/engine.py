@@ -270,7 +270,7 @@ def parse_schema(vocabulary: Vocabulary) -> Schema:
 
 def _parse_entities(view: EntityView, vocabulary: Vocabulary) -> Entities:
     if any(uid.type == "Action" for uid in view.entities):
-        raise EntitiesRefused("actions come from the schema, not from the entities")
+        raise EntitiesRefused("the schema defines the actions; entities may not")
     try:
         text = cedar_json(view.entities.values())
         return Entities.from_json_str(text, parse_schema(vocabulary), release_gil=True)

@@ -120,7 +120,9 @@ def by_uid(entities: Iterable[Entity]) -> dict[EntityUid, Entity]:
     found: dict[EntityUid, Entity] = {}
     for entity in entities:
         if entity.uid in found:
-            raise EntitiesRefused(f"entity of type {entity.uid.type}: the same id twice")
+            raise EntitiesRefused(
+                f"entity of type {entity.uid.type}: two entities have the same id"
+            )
         found[entity.uid] = entity
     if len(found) > MAX_ENTITIES:
         raise EntitiesRefused(f"more than {MAX_ENTITIES} entities")
@@ -144,12 +146,12 @@ def entity_from_form(form: Any) -> Entity:
         Malformed: when *form* is not of that shape.
     """
     if not isinstance(form, Mapping) or set(form) != {"uid", "attrs", "parents", "tags"}:
-        raise Malformed("entity: not an object of its four fields")
+        raise Malformed("entity: it is not an object with the four fields of an entity")
     attrs, parents, tags = form["attrs"], form["parents"], form["tags"]
     if not isinstance(attrs, Mapping) or not isinstance(parents, list):
-        raise Malformed("entity: attributes or parents are malformed")
+        raise Malformed("entity: its attributes or parents are malformed")
     if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
-        raise Malformed("entity: tags are not text")
+        raise Malformed("entity: its tags are not text")
     return Entity(
         uid=uid_from_form(form["uid"]),
         attrs={name: _attribute(value) for name, value in attrs.items()},
@@ -250,7 +252,7 @@ def _groups(ids: Iterable[str]) -> tuple[EntityUid, ...]:
 
 def _tags(facts: ResourceFacts) -> dict[str, str]:
     if any(key.startswith(DISCOVERED) for key in facts.labels):
-        raise EntitiesRefused(f"resource {facts.id}: a label may not begin with {DISCOVERED!r}")
+        raise EntitiesRefused(f"resource {facts.id}: a label may not start with {DISCOVERED!r}")
     found = {DISCOVERED + key: value for key, value in facts.discovered.items()}
     return {**facts.labels, **found}
 

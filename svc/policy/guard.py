@@ -160,12 +160,19 @@ class _Child(ProcessProtocol):
 
 def _judge(child: _Child) -> None:
     if child.killed or child.signal in _OUT_OF_TIME:
-        _log.warn("a policy was not tried to its end", reason=GUARD_TIMEOUT)
-        raise refused(GUARD_TIMEOUT, "policy: trying it took too long or too much; make it simpler")
+        _log.warn("trying a policy took too long or used too much memory", reason=GUARD_TIMEOUT)
+        raise refused(
+            GUARD_TIMEOUT,
+            "policy: trying it took too long or used too much memory; make it simpler",
+        )
     said = _said(child.output) if child.status == 0 and child.signal is None else None
     if said is None:
-        _log.warn("a policy ended the guard", reason=GUARD_CRASHED, signal=child.signal)
-        raise refused(GUARD_CRASHED, "policy: trying it ended the guard process; make it simpler")
+        _log.warn(
+            "trying a policy ended the guard process", reason=GUARD_CRASHED, signal=child.signal
+        )
+        raise refused(
+            GUARD_CRASHED, "policy: it crashed the process that tries policies; make it simpler"
+        )
     if said:
         reason = said.get("reason")
         raise refused(reason if reason in REASONS else INVALID, str(said.get("text", "")))

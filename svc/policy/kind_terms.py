@@ -68,7 +68,7 @@ def _of_parameters(kind: KindTerms, core: Mapping[str, AttributeTerm]) -> dict[s
 
 def _entity(kind: KindTerms) -> EntityTerm:
     known = next((e for e in CORE.entities if e.name == kind.entity_type), None)
-    entity = known or evolve(_KINDED, name=kind.entity_type, help="A resource of its kind.")
+    entity = known or evolve(_KINDED, name=kind.entity_type, help="A resource of this kind.")
     there = {attribute.name for attribute in entity.attributes}
     added = tuple(_fact(n, spec) for n, spec in kind.attributes.items() if n not in there)
     return evolve(entity, attributes=(*entity.attributes, *added))
@@ -76,7 +76,7 @@ def _entity(kind: KindTerms) -> EntityTerm:
 
 def _help(action: str) -> str:
     known = next((each for each in CORE.actions if each.name == action), None)
-    return "An action of its kind." if known is None else known.help
+    return "An action of this kind." if known is None else known.help
 
 
 def _is_claimed(spec: str) -> bool:
@@ -88,13 +88,13 @@ def _fact(name: str, spec: str) -> AttributeTerm:
     type_, _, classified = spec.removesuffix(_CLAIMED).rpartition(" ")
     if classified not in ("public", "personal") or not type_:
         raise VocabularyError(
-            f"fact {name}: written as its type, public or personal, and `claimed` if nothing "
-            "enforces it"
+            f"fact {name}: write its type, then public or personal, then `claimed` if "
+            "nothing enforces it"
         )
     return AttributeTerm(
         name=name,
         type=type_,  # type: ignore[arg-type]
         classified=classified,  # type: ignore[arg-type]
-        help="A fact of its kind.",
+        help="A fact of this kind.",
         claimed=claimed,
     )

@@ -119,7 +119,9 @@ def check_shape(text: str, limits: PolicyLimits) -> None:
             level.term += 1
         if len(levels) > limits.depth or levels[-1].depth > limits.depth:
             line = text.count("\n", 0, match.start()) + 1
-            raise refused(TOO_DEEP, f"policy: line {line}: nests deeper than {limits.depth} levels")
+            raise refused(
+                TOO_DEEP, f"policy: line {line}: it nests deeper than {limits.depth} levels"
+            )
         if policies > limits.policies:
             raise refused(TOO_LARGE, f"policy: more than {limits.policies} policies")
 

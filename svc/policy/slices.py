@@ -171,7 +171,7 @@ def _scope(constraint: pst.PrincipalOrResourceConstraint) -> ScopeKey:
             return str(entity_type)
         case pst.ScopeEq(entity) | pst.ScopeIn(entity) | pst.ScopeIsIn(entity=entity):
             if isinstance(entity, pst.Slot):
-                raise ValueError("a template's slot has no scope")
+                raise ValueError("a template slot has no scope")
             return _uid(entity)
 
 

@@ -118,7 +118,7 @@ class Vocabulary:
         """
         shape = self.shapes.get(action)
         if shape is None or name not in shape.facts:
-            raise VocabularyError(f"{action}: has no fact of that name")
+            raise VocabularyError(f"{action}: it has no fact of that name")
         return shape.facts[name].classified
 
 
@@ -255,9 +255,11 @@ def _check(terms: Terms) -> None:
         _check_known(entity.name, entity.member_of, entities)
     for action in terms.actions:
         if action.request_kind not in REQUEST_KINDS or action.name in groups:
-            raise VocabularyError(f"action {action.name}: not of a known request kind")
+            raise VocabularyError(f"action {action.name}: its request kind is unknown")
         if not action.principals or not action.resources:
-            raise VocabularyError(f"action {action.name}: applies to nothing")
+            raise VocabularyError(
+                f"action {action.name}: it applies to no principal or resource type"
+            )
         _check_known(action.name, (*action.principals, *action.resources), entities)
         _check_known(action.name, action.groups, groups)
         _check_known(action.name, action.context, facts)
@@ -266,19 +268,21 @@ def _check(terms: Terms) -> None:
 def _check_known(name: str, words: Iterable[str], known: set[str]) -> None:
     for word in words:
         if word not in known:
-            raise VocabularyError(f"{name}: speaks of {word!r}, which nobody declares")
+            raise VocabularyError(f"{name}: it refers to {word!r}, which is not declared")
 
 
 def _check_name(name: str) -> None:
     if _IDENTIFIER.match(name) is None or name in _RESERVED:
-        raise VocabularyError(f"{name!r}: cannot be a word of the vocabulary")
+        raise VocabularyError(f"{name!r}: this is not a valid name")
 
 
 def _check_unclaimed(attributes: Iterable[AttributeTerm]) -> None:
     """A claim stands in a request: what the gateway knows of an entity is no claim."""
     for attribute in attributes:
         if attribute.claimed:
-            raise VocabularyError(f"{attribute.name}: only a fact of a request can be claimed")
+            raise VocabularyError(
+                f"{attribute.name}: only a fact of a request can be marked as claimed"
+            )
         if not isinstance(attribute.type, str):
             _check_unclaimed(attribute.type)
 
@@ -296,7 +300,7 @@ def _check_type(attribute: AttributeTerm) -> None:
 def _unite_facts(old: AttributeTerm, new: AttributeTerm) -> AttributeTerm:
     claimed = old.claimed or new.claimed
     if evolve(old, claimed=claimed) != evolve(new, claimed=claimed):
-        raise VocabularyError(f"fact {old.name}: two meanings")
+        raise VocabularyError(f"fact {old.name}: it is declared twice, with different meanings")
     return evolve(old, claimed=claimed)
 
 
@@ -304,7 +308,9 @@ def _unite_entities(old: EntityTerm, new: EntityTerm) -> EntityTerm:
     attributes = {attribute.name: attribute for attribute in old.attributes}
     for attribute in new.attributes:
         if attributes.setdefault(attribute.name, attribute) != attribute:
-            raise VocabularyError(f"entity {old.name}: {attribute.name} has two meanings")
+            raise VocabularyError(
+                f"entity {old.name}: {attribute.name} is declared twice, with different meanings"
+            )
     return evolve(
         old,
         attributes=tuple(attributes.values()),
@@ -315,7 +321,7 @@ def _unite_entities(old: EntityTerm, new: EntityTerm) -> EntityTerm:
 
 def _unite_actions(old: ActionTerm, new: ActionTerm) -> ActionTerm:
     if old.request_kind != new.request_kind:
-        raise VocabularyError(f"action {old.name}: two request kinds")
+        raise VocabularyError(f"action {old.name}: it is declared with two request kinds")
     return evolve(
         old,
         principals=_union(old.principals, new.principals),

@@ -15,10 +15,10 @@ CALLERS = ("User", "Agent", "Operator")
 RESOURCES = ("Server", "Database", "KubernetesCluster", "WebApp", "TcpService")
 
 _NAME = AttributeTerm(
-    name="name", type="String", classified="personal", help="The name it was added under."
+    name="name", type="String", classified="personal", help="The name under which it was added."
 )
 _KIND = AttributeTerm(
-    name="kind", type="String", classified="public", help="The word of the resource's kind."
+    name="kind", type="String", classified="public", help="The kind of the resource."
 )
 
 
@@ -29,8 +29,8 @@ def _resource(name: str, help: str) -> EntityTerm:
 
 
 ENTITIES = (
-    EntityTerm("Organization", "Everybody and everything of one owner."),
-    EntityTerm("Group", "Persons and agents that policies speak of together.", ("Organization",)),
+    EntityTerm("Organization", "The people and resources of one owner."),
+    EntityTerm("Group", "People and agents that policies name together.", ("Organization",)),
     EntityTerm(
         name="User",
         help="A person; the id is opaque.",
@@ -43,7 +43,7 @@ ENTITIES = (
         member_of=("Group", "Organization"),
         attributes=(_NAME,),
     ),
-    EntityTerm("Operator", "Who speaks over the control socket: `local:<uid>`.", ("Group",)),
+    EntityTerm("Operator", "The user of the control socket: `local:<uid>`.", ("Group",)),
     EntityTerm(
         name="Node",
         help="An Authority, a Proxy or a Connector.",
@@ -57,17 +57,17 @@ ENTITIES = (
             ),
         ),
     ),
-    _resource("Server", "A host reached by SSH."),
+    _resource("Server", "A host that people reach by SSH."),
     _resource("Database", "A database server."),
     _resource("KubernetesCluster", "A Kubernetes API."),
     _resource("WebApp", "A web application."),
     _resource("TcpService", "A plain TCP service."),
-    EntityTerm("Cluster", "This gateway itself: what administrative actions are about."),
+    EntityTerm("Cluster", "This gateway itself, the resource of administrative actions."),
 )
 
 GROUPS = (
     ActionGroupTerm("use", "Every action that reaches a resource."),
-    ActionGroupTerm("administer", "Every action about the gateway itself."),
+    ActionGroupTerm("administer", "Every action on the gateway itself."),
 )
 
 FACTS = (
@@ -87,33 +87,45 @@ FACTS = (
         name="mfa_age_seconds",
         type="Long",
         classified="public",
-        help="Since the second factor was shown.",
+        help="Time since the person presented the second factor.",
         ticking=True,
     ),
     AttributeTerm(
         name="approved_request",
         type="Bool",
         classified="public",
-        help="An approval in force covers this.",
+        help="An active approval covers this request.",
     ),
     AttributeTerm(
         name="login_user",
         type="String",
         classified="personal",
-        help="The account asked for at the target.",
+        help="The account that the client requests on the target.",
         claimed=True,
     ),
     AttributeTerm(
-        name="target_host", type="String", classified="personal", help="Where a forwarding leads."
+        name="target_host",
+        type="String",
+        classified="personal",
+        help="The host that a forwarding connects to.",
     ),
     AttributeTerm(
-        name="target_port", type="Long", classified="public", help="The port a forwarding leads to."
+        name="target_port",
+        type="Long",
+        classified="public",
+        help="The port that a forwarding connects to.",
     ),
     AttributeTerm(
-        name="db_role", type="String", classified="public", help="The database role asked for."
+        name="db_role",
+        type="String",
+        classified="public",
+        help="The database role that the client requests.",
     ),
     AttributeTerm(
-        name="db_name", type="String", classified="public", help="The database asked for."
+        name="db_name",
+        type="String",
+        classified="public",
+        help="The database that the client requests.",
     ),
     AttributeTerm(
         name="read_only", type="Bool", classified="public", help="The session cannot write."
@@ -125,13 +137,16 @@ FACTS = (
         help="What a statement does: `read`, `write`, …",
     ),
     AttributeTerm(
-        name="objects", type="Set<String>", classified="public", help="Names a statement touches."
+        name="objects",
+        type="Set<String>",
+        classified="public",
+        help="The names that a statement refers to.",
     ),
     AttributeTerm(
         name="fingerprint",
         type="String",
         classified="public",
-        help="A statement without its constants, hashed.",
+        help="The hash of a statement without its constants.",
     ),
     AttributeTerm(name="verb", type="String", classified="public", help="The Kubernetes verb."),
     AttributeTerm(
@@ -163,11 +178,11 @@ FACTS = (
                 name="source_address",
                 type="ipaddr",
                 classified="personal",
-                help="Where the caller came from.",
+                help="The network address of the caller.",
             ),
         ),
         classified="personal",
-        help="What only the Proxy can know, and nobody can check.",
+        help="Facts that only the Proxy knows and nobody else can check.",
     ),
 )
 
@@ -233,7 +248,7 @@ ACTIONS = (
         "mintOnwardSshCert",
         "connect",
         "Server",
-        "Be given a certificate the target trusts.",
+        "Get a certificate that the target trusts.",
         "login_user",
     ),
     _use("dbConnect", "db_connect", "Database", "Open a database session.", *_DATABASE),
@@ -264,17 +279,17 @@ ACTIONS = (
         request_kind="connect",
         principals=("Agent",),
         resources=("User",),
-        help="Name a person.",
+        help="Act in the name of a person.",
         groups=(),
         context=_ALWAYS,
     ),
-    _administer("viewStatus", "See what runs, and its health."),
-    _administer("viewAudit", "Read the audit log and anybody's decisions."),
-    _administer("viewPolicy", "Read the text of policies."),
+    _administer("viewStatus", "See what is running and whether it is healthy."),
+    _administer("viewAudit", "Read the audit log and the decisions about anybody."),
+    _administer("viewPolicy", "Read the texts of policies."),
     _administer("editPolicy", "Propose, change and activate policies."),
-    _administer("approveRequest", "Approve what somebody else asked for."),
+    _administer("approveRequest", "Approve another person's request."),
     _administer("manageNodes", "Add and revoke nodes."),
-    _administer("managePersons", "Add and revoke persons, agents and groups."),
+    _administer("managePersons", "Add and revoke people, agents and groups."),
     _administer("manageResources", "Change the catalog."),
     _administer("manageAuditQueue", "Release or discard held rows of the audit queue."),
     _administer("manageSessions", "List and end sessions."),

@@ -60,7 +60,7 @@ class SaidTests(Queue):
             ("person_id", connector),
             ("connector_id", ADA),
         ):
-            self.assertIn("that is unknown", self.summed({"count": 1, name: id}))
+            self.assertIn("it names an unknown", self.summed({"count": 1, name: id}))
         record = self.origin.record(
             REFUSALS_SUMMARY,
             Actor("node", self.origin.id),

@@ -199,7 +199,7 @@ class Behind(SynchronousTestCase):
         child = self.cluster.child()
         with TALLY.one(), TALLY.timed():
             until("not ready", lambda: "audit_foreign_record" in self.readiness(), alive=[child])
-            self.assertIn(f"record {seq} was not written here", child.text())
+            self.assertIn(f"record {seq} was not written by this Authority", child.text())
             self.assertEqual(self.last(), seq)
             self.assertLess(self.covered(), seq)
 

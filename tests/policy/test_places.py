@@ -62,7 +62,7 @@ class PlaceTests(SynchronousTestCase):
             ),
             ('@id("a")\npermit (principal in Nobody::"x", action, resource);', 2, 22, "Nobody"),
             ("\npermit (principal, action, resource);", 2, 1, "has no @id"),
-            (TWICE, 2, 2, "is that of policy"),
+            (TWICE, 2, 2, "is already used by policy"),
             ("permitt (principal, action, resource);", 1, 1, "permitt"),
             ("permit (principle, action, resource);", 1, 9, "principle"),
             ('@id("a") permit (principal == ?principal, action, resource);', 1, 31, "slots"),

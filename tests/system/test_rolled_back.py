@@ -136,7 +136,7 @@ class RolledBackTests(SynchronousTestCase):
             store.commit()
             readiness = until("it is noticed", self.not_ready, alive=[self.child])
             self.assertIn("audit_foreign_record", readiness)
-            self.assertIn(f"record {before + 1} was not written here", self.child.text())
+            self.assertIn(f"record {before + 1} was not written by this", self.child.text())
             self.child.kill()
             self.assertEqual(self.last(), before + 1)
             self.assertLessEqual(self.witnessed(), before)

@@ -77,7 +77,7 @@ class AnchorDirectory:
         if last is None:
             if latest is None:
                 return None
-            raise self._unreadable("heads.jsonl", "it is empty or missing, and latest is there")
+            raise self._unreadable("heads.jsonl", "it is empty or missing, but latest exists")
         if latest is None:
             return self._last_head()
         try:
@@ -236,7 +236,8 @@ def heads_given(path: Path) -> Callable[[], Iterator[SignedHead]]:
         raise AuditBroken(f"audit anchor: {path}: {failed.strerror}") from None
     if is_empty:
         raise AuditBroken(
-            f"audit anchor: {path}: holds no signed head; give a copy of heads.jsonl or latest"
+            f"audit anchor: {path}: it contains no signed head; pass a copy of heads.jsonl or "
+            "latest"
         )
     return lambda: _given(opened)
 

@@ -87,7 +87,7 @@ class HeadExchange:
             await self.store.run("share an audit head", add)
         except AlreadyExists:
             raise AuditBroken(
-                f"audit log: another head over {size} records is in the store"
+                f"audit log: the store has a different head over {size} records"
             ) from None
 
     async def take(self) -> int:
@@ -205,8 +205,8 @@ class HeadExchange:
         is_next = head.head.previous_head_hash == (NO_HEAD if before is None else before.hash)
         if head.head.tree_size <= size or not (is_next or may_miss):
             raise AuditBroken(
-                f"audit heads in the store: the one over {head.head.tree_size} records does "
-                f"not follow from the one over {size}"
+                f"audit heads in the store: the head over {head.head.tree_size} records "
+                f"does not follow the head over {size}"
             )
         if not is_next:
             head = evolve(head, pruned=max(1, head.pruned))
@@ -226,7 +226,7 @@ class HeadExchange:
             raise AuditBroken(f"audit heads in the store: {refused.text}") from refused
         if (head.head.cluster, head.head.log_id) != (self.cluster, self.log_id):
             raise AuditBroken(
-                "audit heads in the store: one is of another cluster or log",
+                "audit heads in the store: one belongs to another cluster or log",
                 reason="audit_head_foreign",
             )
         self.verify_head(head.signed, head_time(head.head))

@@ -89,7 +89,7 @@ def head_time(head: Head) -> float:
     try:
         return datetime.fromisoformat(head.time).timestamp()
     except ValueError:
-        raise Malformed("audit head: the time is malformed") from None
+        raise Malformed("audit head: its time is malformed") from None
 
 
 def to_line(head: SignedHead, *, chain: bool = True, edge: bool = False) -> bytes:
@@ -122,12 +122,12 @@ def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
     """
     form = decode(line)
     if not isinstance(form, Mapping) or not {"head", "signature"} <= set(form):
-        _refuse("not an object with head and signature")
+        _refuse("it is not an object with head and signature")
     head = _head(form["head"])
     if "chain" in form:
         chain = tuple(_base64(der) for der in _texts(form["chain"]))
         if not chain or sha256(chain[0]).hexdigest() != head.key_id:
-            _refuse("the key id is not that of the certificate")
+            _refuse("its key id does not match the certificate")
         chains[head.key_id] = chain
     if head.key_id not in chains:
         _refuse("the certificate of its key is missing")
@@ -144,7 +144,7 @@ def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
 
 def _head(form: Json) -> Head:
     if not isinstance(form, Mapping) or set(form) != {*_BYTES, *_NUMBERS, *_TEXTS}:
-        _refuse("not of its fields")
+        _refuse("its members are not those of a head")
     texts = {name: _text(form[name]) for name in _TEXTS}
     numbers = {name: _number(form[name]) for name in _NUMBERS}
     digests = {name: _hex(form[name]) for name in _BYTES}
@@ -167,7 +167,7 @@ def _restored(form: Mapping[str, Json]) -> RestoredProof | None:
     if proof is None:
         return None
     if not isinstance(proof, Mapping) or set(proof) != {"before", "record"}:
-        _refuse("restored: not of its fields")
+        _refuse("restored: its members are not record and before")
     before = tuple(_hex(node) for node in _texts(proof["before"]))
     return RestoredProof(encode(proof["record"]), before)
 
@@ -184,13 +184,13 @@ def _text(value: Json) -> str:
 
 def _texts(value: Json) -> list[str]:
     if not isinstance(value, (list, tuple)):
-        _refuse("a list of texts expected")
+        _refuse("a member must be a list of texts")
     return [_text(each) for each in value]
 
 
 def _number(value: Json) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        _refuse("a count expected")
+        _refuse("a member must be a count")
     return value
 
 
@@ -199,9 +199,9 @@ def _hex(value: Json) -> bytes:
     try:
         data = bytes.fromhex(text)
     except ValueError:
-        _refuse("hex digits expected")
+        _refuse("a member must be hex digits")
     if len(data) != 32 or data.hex() != text:
-        _refuse("64 lower-case hex digits expected")
+        _refuse("a member must be 64 lower-case hex digits")
     return data
 
 
@@ -212,5 +212,5 @@ def _base64(value: Json) -> bytes:
     except (binascii.Error, ValueError):
         _refuse("base64 expected")
     if b64encode(data).decode() != text:
-        _refuse("base64 of another form")
+        _refuse("a member is not canonical base64")
     return data

@@ -78,7 +78,8 @@ class LatestCheckpoint:
             self.kept = None
         except (OSError, Malformed):
             raise SvcError(
-                f"{self.path}: not readable as a signed audit head; move it away to start afresh",
+                f"{self.path}: it cannot be read as a signed audit head; move it away to start "
+                "again without it",
                 reason="audit_head_file",
             ) from None
 
@@ -92,7 +93,7 @@ class LatestCheckpoint:
             return ()
         except (OSError, Malformed):
             raise SvcError(
-                f"{self._proofs_path}: not readable as signed audit heads; move it away",
+                f"{self._proofs_path}: it cannot be read as signed audit heads; move it away",
                 reason="audit_head_file",
             ) from None
 
@@ -146,7 +147,8 @@ class LatestCheckpoint:
         self.judge(head.signed, head_time(head.head))
         if (head.head.root, head.head.last_hash) != (kept.head.root, kept.head.last_hash):
             raise AuditBroken(
-                f"audit log: two signed heads over {size} records differ: there are two histories",
+                f"audit log: two signed heads over {size} records differ, so there are two "
+                "histories",
                 reason="audit_rolled_back",
             )
         return Taken.KNOWN
@@ -192,7 +194,7 @@ def parse_head(line: bytes) -> SignedHead:
         Malformed: it is none, or too long.
     """
     if len(line) > MAX_HEAD:
-        raise Malformed("audit head: too long")
+        raise Malformed("audit head: it is too long")
     return from_line(line, {})
 
 
@@ -204,5 +206,5 @@ def check_place(head: SignedHead, cluster: str, log_id: str) -> None:
     """
     if (head.head.cluster, head.head.log_id) != (cluster, log_id):
         raise AuditBroken(
-            "audit head: it is of another cluster or log", reason="audit_head_foreign"
+            "audit head: it belongs to another cluster or log", reason="audit_head_foreign"
         )

@@ -353,11 +353,11 @@ def _unreadable(failed: SvcError | OSError) -> None:
 def _amiss(end: ChainHead, mark: Mark) -> RolledBack:
     if end.seq < mark.seq:
         return RolledBack(
-            f"audit log: the store ends at record {end.seq}, and {mark.who} knows {mark.seq}: "
+            f"audit log: the store ends at record {end.seq}, but {mark.who} knows {mark.seq}: "
             f"record {end.seq + 1} is the first that is missing; nothing is appended"
         )
     return RolledBack(
-        f"audit log: record {mark.seq} is not the one that {mark.who} knows: "
+        f"audit log: record {mark.seq} differs from the one that {mark.who} knows: "
         "the store holds another history; nothing is appended"
     )
 

@@ -84,7 +84,7 @@ def check_inclusion(index: int, size: int, leaf: bytes, path: Sequence[bytes], r
         AuditBroken: it is not shown to be.
     """
     if not 0 <= index < size:
-        raise AuditBroken("audit proof: the record is not one of the tree's")
+        raise AuditBroken("audit proof: the tree has no such record")
     node, last, found = index, size - 1, leaf
     for each in path:
         if not last:
@@ -96,7 +96,7 @@ def check_inclusion(index: int, size: int, leaf: bytes, path: Sequence[bytes], r
             found = sha256(b"\1" + found + each).digest()
         node, last = node >> 1, last >> 1
     if last or found != root:
-        raise AuditBroken("audit proof: the record is not the one in the tree")
+        raise AuditBroken("audit proof: the record differs from the one in the tree")
 
 
 def check_consistency(
@@ -108,10 +108,12 @@ def check_consistency(
         AuditBroken: it is not shown to.
     """
     if not 0 < first <= second:
-        raise AuditBroken("audit proof: the first tree must not be empty or the larger one")
+        raise AuditBroken(
+            "audit proof: the first tree must be neither empty nor larger than the second"
+        )
     if first == second:
         if path or first_root != second_root:
-            raise AuditBroken("audit proof: two histories of one size")
+            raise AuditBroken("audit proof: the two trees have the same size and different roots")
         return
     # A first tree that is one whole subtree is left out of the proof: its root is known.
     hashes = [first_root, *path] if first & (first - 1) == 0 else list(path)
@@ -131,7 +133,7 @@ def check_consistency(
             new = sha256(b"\1" + new + each).digest()
         node, last = node >> 1, last >> 1
     if last or old != first_root or new != second_root:
-        raise AuditBroken("audit proof: the smaller tree does not begin the larger one")
+        raise AuditBroken("audit proof: the larger tree does not start with the smaller one")
 
 
 def _risen(node: int, last: int) -> tuple[int, int]:

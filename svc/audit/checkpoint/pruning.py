@@ -77,5 +77,5 @@ class _Kept:
 def _day(line: bytes) -> bytes:
     found = _DAY.search(line)
     if found is None:
-        raise Malformed("audit head: the line has no time")
+        raise Malformed("audit head: its line has no time")
     return found[1]

@@ -67,13 +67,13 @@ def restoration(head: SignedHead) -> Restoration | None:
         return None
     tree = Tree(head.head.tree_size - 1, list(proof.before))
     if len(tree.edge) != tree.size.bit_count():
-        raise AuditBroken("audit head: what it says of a restored store does not fold to its root")
+        raise AuditBroken("audit head: its member restored does not lead to its root")
     tree.append(leaf_hash(proof.record))
     if tree.root != head.head.root:
-        raise AuditBroken("audit head: what it says of a restored store does not fold to its root")
+        raise AuditBroken("audit head: its member restored does not lead to its root")
     lost = lost_head(proof.record)
     if lost is None:
-        raise AuditBroken(f"audit head: its last record is no {STORE_RESTORED.name}")
+        raise AuditBroken(f"audit head: its last record is not {STORE_RESTORED.name}")
     return Restoration(head.head.tree_size, head.head.time, *lost)
 
 

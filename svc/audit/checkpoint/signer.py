@@ -177,7 +177,8 @@ class HeadWriter(AsyncService):
         # A first life may have ended before its first head, which no number puts off.
         if found[0] is None and end.seq > HEAD_EVERY and not self.restored_seq:
             raise AuditBroken(
-                f"audit log: {end.seq} records, but no signed head is in the anchor directory",
+                f"audit log: the store has {end.seq} records, but the anchor directory has no "
+                "signed head",
                 reason="audit_anchor_missing",
             )
         try:
@@ -350,7 +351,7 @@ class HeadWriter(AsyncService):
     def _see_overdue(self) -> None:
         self._alarm = None
         if self._due.is_over(self.clock.seconds()):
-            said = self._said or "writing it has not ended"
+            said = self._said or "writing it has not finished"
             _log.error("an audit head is overdue", reason=said)
             self._refused(HeadsUnsigned(f"an audit head is overdue: {said}"))
         else:
@@ -376,7 +377,7 @@ class HeadWriter(AsyncService):
         head = newest.head
         if (head.cluster, head.log_id) != (self.cluster, self.log_id):
             raise AuditBroken(
-                "audit anchor: the newest head is of another cluster or log",
+                "audit anchor: the newest head belongs to another cluster or log",
                 reason="audit_head_foreign",
             )
         self.verify_head(newest.signed, head_time(head))
@@ -395,7 +396,7 @@ class HeadWriter(AsyncService):
             await self._catch_up(head.tree_size)
         if self._last_hash != head.last_hash or self._tree.root != head.root:
             raise AuditBroken(
-                f"audit log: record {head.tree_size} is not the one that the head signed",
+                f"audit log: record {head.tree_size} differs from the one that the head covers",
                 reason="audit_rolled_back",
             )
         self._newest = newest
@@ -412,7 +413,7 @@ class HeadWriter(AsyncService):
         await self._catch_up(ours.seq)
         if (self._tree.size, self._last_hash) != (ours.seq, ours.hash):
             raise AuditBroken(
-                f"audit log: record {ours.seq} is not the one that this Authority wrote; "
+                f"audit log: record {ours.seq} differs from the one that this Authority wrote; "
                 "no head is signed",
                 reason="audit_rolled_back",
             )

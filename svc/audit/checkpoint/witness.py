@@ -194,7 +194,7 @@ class Witness(AsyncService):
 
     def _succeeded(self) -> None:
         if self._waits.failures:
-            _log.info("a witness of the audit log is back", sink=self.sink.name)
+            _log.info("a witness of the audit log answers again", sink=self.sink.name)
         self._waits.reset()
 
     def _failed(self, failed: SvcError | OSError) -> None:

@@ -35,8 +35,8 @@ class ForeignRecord(AuditBroken):
     def at(cls, seq: int) -> ForeignRecord:
         """The refusal; *seq* is the first such record."""
         return cls(
-            f"audit log: record {seq} was not written here: it entered the store past this "
-            "Authority, which leads; nothing is appended, and no head will cover it"
+            f"audit log: record {seq} was not written by this Authority, which leads: "
+            "somebody else put it into the store; nothing is appended, and no head will cover it"
         )
 
 

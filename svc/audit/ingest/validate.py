@@ -193,9 +193,9 @@ def _read(
     origin, place = place_of(record)
     assert isinstance(record, dict)  # or it had no place
     if not _NEEDED <= set(record) <= _KNOWN:
-        raise Malformed("audit row: not of the members of a record")
+        raise Malformed("audit row: its members are not those of a record")
     if (origin, record["key_id"]) != (node.id, row.key_id):
-        raise Malformed("audit row: it names another origin or key than the one that signed it")
+        raise Malformed("audit row: it names a different origin or key from the one that signed it")
     event = _event(record, may_write.get(node.role, frozenset()), node.role)
     _check_forms(record)
     _check_actor(record, event, node.id)
@@ -222,16 +222,16 @@ def _read(
 def _event(record: Mapping[str, Json], known: frozenset[str], role: str) -> Event:
     event = BY_NAME.get(str(record["event"]))
     if event is None or event.name not in known:
-        raise Malformed(f"audit row: a {role} writes no such event")
+        raise Malformed(f"audit row: a {role} may not write this event")
     said = (record["code"], record["class"], record["severity"])
     if said != (event.code, event.event_class.value, event.severity.value):
-        raise Malformed("audit row: code, class or severity is not that of its event")
+        raise Malformed("audit row: its code, class or severity does not match its event")
     return event
 
 
 def _check_forms(record: Mapping[str, Json]) -> None:
     if _EVENT_ID.match(text(record["event_id"])) is None:
-        raise Malformed("audit row: the event id is malformed")
+        raise Malformed("audit row: its event id is malformed")
     check_time(text(record["time"]))
     for name, value in record.items():
         if name in _TEXTS:
@@ -248,34 +248,34 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
     if len(actor) != 2 or kind not in _ACTORS:
         raise Malformed("audit row: it may not name this actor")
     if kind in ("person", "node") and not is_opaque_id(id):
-        raise Malformed("audit row: the actor has no such id")
+        raise Malformed("audit row: its actor's id is malformed")
     if event.name in _OWN and (kind, id) != ("node", origin):
-        raise Malformed("audit row: somebody else than its origin is the actor")
+        raise Malformed("audit row: its actor is not its origin")
     if event.name in _OWN and record.get("node_id", origin) != origin:
-        raise Malformed("audit row: it is about another node than its origin")
+        raise Malformed("audit row: it is about a different node from its origin")
     said = mapping(record.get("details", {})).get("proxy_id", origin)
     if said != origin:
-        raise Malformed("audit row: it names another Proxy than its origin")
+        raise Malformed("audit row: it names a different Proxy from its origin")
 
 
 def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: Event) -> None:
     """What an origin says of itself, in words that are known: it has nothing to tell by text."""
     if not set(record) <= _OF_ITSELF:
-        raise Malformed("audit row: it says more than an origin has to say of itself")
+        raise Malformed("audit row: it has members that an event about its origin may not have")
     if event is not REFUSALS_SUMMARY:
         return
     if record.get("reason", "other") not in _REASONS:
-        raise Malformed("audit row: the reason is not a budget")
+        raise Malformed("audit row: its reason is not the name of a budget")
     count = details.get("count", 1)
     if not isinstance(count, int) or count < 1:
-        raise Malformed("audit row: the count is missing")
+        raise Malformed("audit row: its count is missing")
     times = [details[name] for name in ("since", "until") if name in details]
     for time in times:
         check_time(text(time))
     if times != sorted(times, key=str):
-        raise Malformed("audit row: it ends before it began")
+        raise Malformed("audit row: its end is earlier than its start")
     if {"person_id", "connector_id"} <= set(details):
-        raise Malformed("audit row: one caller is a person and a node")
+        raise Malformed("audit row: it names both a person and a node as the caller")
 
 
 def _check_members(
@@ -287,7 +287,7 @@ def _check_members(
     named += [(_MEMBERS[name], str(details[name])) for name in _MEMBERS if name in details]
     for kind, id in named:
         if not members(kind, id):
-            raise Malformed(f"audit row: it names a {kind} that is unknown")
+            raise Malformed(f"audit row: it names an unknown {kind}")
 
 
 def _check_details(details: Mapping[str, Json], event: Event) -> None:
@@ -295,7 +295,7 @@ def _check_details(details: Mapping[str, Json], event: Event) -> None:
     for name, value in details.items():
         each = known.get(name)
         if each is None or each.sensitivity is Sensitivity.SECRET:
-            raise Malformed(f"audit row: details.{name} is not classified, or a secret")
+            raise Malformed(f"audit row: details.{name} is not classified, or is a secret")
         if each.sensitivity is Sensitivity.PERSONAL:
             _require_marker(f"details.{name}", value)
         elif not is_shaped(each.shape, value):
@@ -305,26 +305,26 @@ def _check_details(details: Mapping[str, Json], event: Event) -> None:
 def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, key_id: str) -> None:
     """A spool begins with its announcement, and its last row is where that says."""
     if (place.n == FIRST_N) is not (event is SPOOL_OPEN):
-        raise Malformed("audit row: a spool begins with spool.open, and only there")
+        raise Malformed("audit row: spool.open must be the first row of a spool, and only that")
     if place.n == FIRST_N and place.prev != GENESIS:
-        raise Malformed("audit row: the first row of a spool names one before it")
+        raise Malformed("audit row: the first row of a spool names a row before it")
     if event in _OF_A_SPOOL and details.get("spool_id") != place.spool_id:
-        raise Malformed("audit row: it is about another spool than its own")
+        raise Malformed("audit row: it is about a different spool from its own")
     if event is SPOOL_OPEN and details.get("key_digest") != key_id:
-        raise Malformed("audit row: the spool is announced for another key")
+        raise Malformed("audit row: it announces the spool for a different key")
     for one in listed(details.get("former_spools", ())):
         former = _FORMER.match(text(one))
         if former is None or int(former[2]) > LARGEST_N:
-            raise Malformed("audit row: a former spool is malformed")
+            raise Malformed("audit row: the name of a former spool is malformed")
     if event is SPOOL_CLOSE and details.get("last_n") != place.n:
-        raise Malformed("audit row: a spool ends with the row that says so")
+        raise Malformed("audit row: spool.close names a last number that is not its own")
 
 
 def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTerm]) -> None:
     if set(request) != _REQUEST:
-        raise Malformed("audit row: the request is malformed")
+        raise Malformed("audit row: its request is malformed")
     if not is_storable(request):
-        raise Malformed("audit row: a text of the request is too long, or holds NUL")
+        raise Malformed("audit row: a text of its request is too long or contains NUL")
     for name in ("request_kind", "action"):
         exact_text(request[name])
     for name in ("principal", "resource"):
@@ -348,17 +348,21 @@ def _check_context(
         elif isinstance(term.type, tuple) and isinstance(value, dict):
             _check_context(here, value, {each.name: each for each in term.type})
         elif isinstance(value, dict):
-            raise Malformed(f"audit row: {here} holds a record that is not classified")
+            raise Malformed(f"audit row: {here} contains a record that is not classified")
 
 
 def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
     """Beside the record is exactly what it hides: each value once, and each the one hashed."""
     hidden = sorted(_hidden(record))
     if sorted(one.path for one in row.personal) != hidden:
-        raise Malformed("audit row: the values beside it are not those that it hides")
+        raise Malformed(
+            "audit row: the personal values that came with it are not those that it hides"
+        )
     for value in row.personal:
         if not is_hidden(marker(dict(record), value.path), value):
-            raise Malformed("audit row: a value beside it is not the one that it hides")
+            raise Malformed(
+                "audit row: a personal value that came with it differs from the one that it hides"
+            )
 
 
 def _hidden(record: Mapping[str, Json]) -> Iterator[str]:
@@ -387,4 +391,4 @@ def _is_marker(value: Json) -> bool:
 
 def _require_marker(path: str, value: Json) -> None:
     if not _is_marker(value):
-        raise Malformed(f"audit row: {path} is personal, and not hidden")
+        raise Malformed(f"audit row: {path} is personal and must be hidden")

@@ -76,7 +76,9 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Cov
 def _hash_at(read: ReadEntries, head: SignedHead, seq: int) -> bytes:
     end = head.head.tree_size
     if seq > end:
-        raise NoSuchRow(f"audit log: there is no record {seq}: the newest head covers {end}")
+        raise NoSuchRow(
+            f"audit log: there is no record {seq}; the newest head covers {end} records"
+        )
     if not seq:
         return GENESIS
     found = read(seq, 1)
@@ -95,7 +97,9 @@ def _check_end(head: SignedHead, last: bytes, tree: Tree | None) -> None:
             "not those that the head signed",
         )
     if last != head.head.last_hash:
-        raise ChainFault(end, "head_mismatch", f"record {end} is not the one that the head signed")
+        raise ChainFault(
+            end, "head_mismatch", f"record {end} differs from the one that the head covers"
+        )
 
 
 def prove_inclusion(
@@ -105,11 +109,11 @@ def prove_inclusion(
 
     Raises:
         NoSuchRow: the head does not cover such a record.
-        ChainFault, AuditBroken: the rows are not those that the head signed.
+        ChainFault, AuditBroken: the rows differ from those that the head covers.
     """
     size = head.head.tree_size
     if not 0 < seq <= size:
-        raise NoSuchRow(f"audit log: there is no record {seq}: the head covers {size}")
+        raise NoSuchRow(f"audit log: there is no record {seq}; the head covers {size} records")
     path, found = RangeHashes(inclusion_ranges(seq - 1, size)), None
     for entry in entries(read, head):
         path.take(leaf_hash(entry.row.canonical, entry.row.signature))
@@ -129,11 +133,11 @@ def prove_consistency(
 
     Raises:
         NoSuchRow: the head does not cover so many records, or there are none.
-        ChainFault, AuditBroken: the rows are not those that the head signed.
+        ChainFault, AuditBroken: the rows differ from those that the head covers.
     """
     size, before = head.head.tree_size, Tree()
     if not 0 < first <= size:
-        raise NoSuchRow(f"audit log: there is no tree over {first} records below one of {size}")
+        raise NoSuchRow(f"audit log: a log of {size} records has no beginning of {first} records")
     path = RangeHashes(consistency_ranges(first, size))
     for entry in entries(read, head):
         leaf = leaf_hash(entry.row.canonical, entry.row.signature)

@@ -16,14 +16,14 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9
 def text(value: Json) -> str:
     """A text, tidy.  Raises Malformed."""
     if not is_tidy(exact_text(value)):
-        raise Malformed("audit row: a text is too long, or not as sealing leaves it")
+        raise Malformed("audit row: a text is too long, or was not sealed")
     return str(value)
 
 
 def exact_text(value: Json) -> str:
     """A text that is kept as it was.  Raises Malformed."""
     if not isinstance(value, str):
-        raise Malformed("audit row: a text is missing")
+        raise Malformed("audit row: a text member is missing")
     return value
 
 

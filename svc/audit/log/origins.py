@@ -64,7 +64,7 @@ class OriginCheck:
             key_id = str(form.get("key_id"))
             key = self.key_of(origin, key_id)
             if key is None:
-                raise BadSignature("no signed record covers the key of its origin")
+                raise BadSignature("no signed record names the key of its origin")
             verify_row(
                 SpoolRow(
                     canonical=row.canonical, personal=(), key_id=key_id, signature=row.signature

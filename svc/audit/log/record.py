@@ -126,7 +126,9 @@ def seal(
     except Malformed as refused:
         raise Unrecordable(f"audit record {record.event.name}: {refused.text}") from refused
     if len(canonical) > MAX_RECORD:
-        raise Unrecordable(f"audit record {record.event.name}: longer than {MAX_RECORD} bytes")
+        raise Unrecordable(
+            f"audit record {record.event.name}: it is longer than {MAX_RECORD} bytes"
+        )
     return SealedRecord(canonical, tuple(hidden))
 
 
@@ -208,7 +210,7 @@ def _request(record: AuditRecord, facts: Mapping[str, AttributeTerm], hide: _Hid
     exact = _exact(request)
     if exact is None:
         if record.decision == "allow":
-            raise Malformed("an allowed request cannot be kept exactly")
+            raise Malformed("an allowed request cannot be recorded exactly")
         return _tidied(request)
     exact["context"] = _classified("request.context", exact["context"], facts, hide)
     return exact
@@ -260,7 +262,7 @@ def _classified(
             within = {each.name: each for each in term.type}
             form[name] = _classified(f"{path}.{name}", value, within, hide)
         elif isinstance(value, Mapping):
-            raise Malformed(f"{path}.{name} holds a record that is not classified")
+            raise Malformed(f"{path}.{name} contains a record that is not classified")
         else:
             form[name] = value
     return form

@@ -48,7 +48,7 @@ def document(
     """
     record = decode(row.canonical)
     if not isinstance(record, dict):
-        raise Malformed("audit record: not an object")
+        raise Malformed("audit record: it is not an object")
     values = {each.path: each for each in personal}
     shown = {name: _opened(name, value, values) for name, value in record.items()}
     actor = record.get("actor")

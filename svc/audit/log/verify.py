@@ -328,7 +328,7 @@ class _Heads:
             end = self._next.head.tree_size
             raise ChainFault(size + 1, "head_beyond_end", beyond_end(end, size))
         if self._latest is not None and not self._saw_latest:
-            raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is not kept")
+            raise ChainFault(self._covered + 1, "head_mismatch", "the newest head is missing")
         if self._previous is None:
             return None
         self._judge(self._previous)
@@ -376,9 +376,13 @@ class _Heads:
         if before is not None:
             foreign = foreign or (head.cluster, head.log_id) != (before.cluster, before.log_id)
         if foreign:
-            raise ChainFault(self._covered + 1, "head_mismatch", "a head is of another log")
+            raise ChainFault(self._covered + 1, "head_mismatch", "a head belongs to another log")
         if head.tree_size <= self._covered:
-            raise ChainFault(self._covered + 1, "head_link", "heads do not grow")
+            raise ChainFault(
+                self._covered + 1,
+                "head_link",
+                "a head covers no more records than the head before it",
+            )
 
     def _judge(self, signed: SignedHead) -> None:
         try:
@@ -398,7 +402,7 @@ def _better(kept: Head | None, outside: Head | None, size: int, last: bytes) -> 
     found = [each for each in (kept, outside) if each is not None]
     if not found:
         if size:
-            raise ChainFault(1, "no_anchor", "no signed head is known; nothing is proved")
+            raise ChainFault(1, "no_anchor", "no signed head is known, so nothing is proved")
         return Verified(records=0, last_hash=last, anchored=0, key_id="")
     best = max(found, key=lambda head: head.tree_size)
     return Verified(records=size, last_hash=last, anchored=best.tree_size, key_id=best.key_id)

@@ -11,7 +11,8 @@ _AGAIN_SECS = 5.0
 def full() -> SpoolFull:
     """The refusal of a record for which there is no room."""
     return SpoolFull(
-        "the audit spool is full, so nothing is granted; try again when Authority has taken of it",
+        "the audit spool is full, so no session opens; try again when Authority has accepted some "
+        "of it",
         retry_after=_AGAIN_SECS,
     )
 
@@ -29,7 +30,7 @@ def refusal_of(error: OSError) -> SvcError:
     if durable.is_full(error):
         return disk_full()
     return Unavailable(
-        f"the audit spool cannot be written ({why(error)}), so nothing is granted",
+        f"the audit spool cannot be written ({why(error)}), so no session opens",
         reason="audit_unavailable",
     )
 

@@ -137,7 +137,7 @@ class StoredSpool:
         after = segment.first
         for found in frames(data):
             if isinstance(found, Damaged):
-                self._damaged(segment, after, "bytes that are no row")
+                self._damaged(segment, after, "bytes that are not a row")
             else:
                 after = found.n + 1
                 yield found
@@ -146,7 +146,7 @@ class StoredSpool:
         if not segment.is_damaged:
             segment.is_damaged = True
             _log.error(
-                "rows of a spool are damaged; those behind them are delivered",
+                "rows of a spool are damaged; the rows after them are delivered",
                 spool=self.spool_id,
                 first_n=n,
                 file=segment.path.name,
@@ -240,7 +240,7 @@ def _find_end(spool: StoredSpool, segment: Segment) -> None:
     end = rows[-1].end if rows else 0
     if end < segment.size:
         _log.info(
-            "a spool ends in a row that was never acknowledged",
+            "a spool ends with a row that was never acknowledged",
             spool=spool.spool_id,
             file=segment.path.name,
             bytes=segment.size - end,

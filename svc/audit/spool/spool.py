@@ -124,7 +124,7 @@ class Spool:
             await idle
         refusal = await self.in_thread(self.files.close)
         if refusal is not None:
-            _log.warn("the audit spool was not closed in order", reason=refusal.reason)
+            _log.warn("the audit spool was not closed properly", reason=refusal.reason)
         self.committed()
 
     async def spools(self) -> tuple[Extent, ...]:
@@ -163,7 +163,7 @@ class Spool:
         """Whatever went wrong: nobody is left waiting, and nothing is granted."""
         _log.failure("writing the audit spool failed", failure)
         refusal = Unavailable(
-            "the audit spool cannot be written, so nothing is granted", reason="audit_unavailable"
+            "the audit spool cannot be written, so no session opens", reason="audit_unavailable"
         )
         for _, durable in batch:
             _answer(durable, refusal)

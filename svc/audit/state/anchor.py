@@ -144,14 +144,14 @@ class StateKeeper(AsyncService):
             try:
                 await self._keep(rows=True)
             except OSError as failed:
-                _log.error("the state anchor was not kept", reason=str(failed))
+                _log.error("the state anchor was not written", reason=str(failed))
 
     async def _keep_or_say(self) -> None:
         try:
             await self._keep()
         except OSError as failed:
             # The next change tries again; a start verifies the longer stretch.
-            _log.error("the state anchor was not kept", reason=str(failed))
+            _log.error("the state anchor was not written", reason=str(failed))
 
     async def _keep(self, *, rows: bool = False) -> None:
         await self._lock.acquire()

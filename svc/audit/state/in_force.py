@@ -237,7 +237,9 @@ class StateLedger:
         if newer[0].change.prev != self.view.hash or any(
             after.change.prev != before.hash for before, after in pairwise(newer)
         ):
-            raise StateBroken(f"state record {newer[0].change.n}: it follows another one")
+            raise StateBroken(
+                f"state record {newer[0].change.n}: it does not follow the record before it"
+            )
         view, overlay = self._overlaid(self.view, newer)
         merged = {**view.entries, **overlay}
         entries = {name: one for name, one in merged.items() if one.digest is not None}
@@ -286,24 +288,24 @@ class StateLedger:
         if row.n != n:
             raise StateBroken(f"state record {n}: it is missing")
         if not row.canonical or row.seq <= after:
-            raise StateBroken(f"state record {n}: the log does not hold it in its place")
+            raise StateBroken(f"state record {n}: it is not at its position in the log")
         if chain_hash(row.seq, row.prev_hash, row.canonical) != row.hash:
-            raise StateBroken(f"state record {n}: it is not the one that was hashed")
+            raise StateBroken(f"state record {n}: it differs from the one that was hashed")
         change = self._known.get(row.hash)
         if change is None:
             change = self._verified(row)
             self.remember(row.hash, change)
         if (change.n, change.prev) != (n, prev):
-            raise StateBroken(f"state record {n}: it was signed for another place")
+            raise StateBroken(f"state record {n}: it was signed for another position")
         return VerifiedRecord(row.seq, row.hash, change)
 
     def _verified(self, row: StateRow) -> StateChange:
         try:
             record = decode(row.canonical)
             if not isinstance(record, Mapping):
-                raise Malformed("state record: not an object")
+                raise Malformed("state record: it is not an object")
             if sha256(row.certificate).hexdigest() != row.key_id or record["key_id"] != row.key_id:
-                raise Malformed("state record: its key's certificate is missing or another")
+                raise Malformed("state record: the certificate of its key is missing or differs")
             signed = Signed(row.canonical, row.signature, (row.certificate,))
             self.verify(signed, _seconds(record["time"]))
             return read_change(record["state"])
@@ -315,7 +317,7 @@ class StateLedger:
 def rolled_back(head: StateHead, n: int) -> StateBroken:
     """The refusal of a store whose records of state end elsewhere than is known."""
     return StateBroken(
-        f"the store's records of state end at {head.n} and not with the record {n} known here",
+        f"the store's records of state end at {head.n}, but record {n} is known here",
         reason="state_rolled_back",
     )
 
@@ -324,4 +326,4 @@ def _seconds(time: Json) -> float:
     try:
         return datetime.fromisoformat(str(time)).timestamp()
     except ValueError:
-        raise Malformed("state record: the time is malformed") from None
+        raise Malformed("state record: its time is malformed") from None

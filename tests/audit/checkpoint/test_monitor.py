@@ -148,7 +148,7 @@ class WatchTests(WatchCase):
         self.log.put_back(11)
         self.log.drawn = 99
         self.log.fill(5, short_record)
-        self.assertIn("record 12 is not the one", self.passes())
+        self.assertIn("record 12 differs from the one", self.passes())
 
     def test_writes(self) -> None:
         """A write goes on only from the end that is known, or a later one."""
@@ -186,7 +186,7 @@ class WatchTests(WatchCase):
         self.assertEqual(self.passes(), "")
         whole = list(self.log.log)
         self.log.fill(2, short_record)
-        self.assertIn("record 14 was not written here", self.passes())
+        self.assertIn("record 14 was not written by this Authority", self.passes())
         self.assertEqual([each and each.reason for each in self.told], ["audit_foreign_record"])
         error = self.assertRaises(AuditBroken, watch.require, self.end())
         self.assertEqual(error.reason, "audit_foreign_record")

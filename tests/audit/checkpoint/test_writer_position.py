@@ -74,7 +74,7 @@ class OwnEndTests(SynchronousTestCase):
             return
         refused = self.assertRaises(ForeignRecord, told.own.require, told.end, told.rows)
         self.assertEqual(refused.reason, "audit_foreign_record")
-        self.assertIn(f"record {ours.seq + 1} was not written here", refused.text)
+        self.assertIn(f"record {ours.seq + 1} was not written by this Authority", refused.text)
         self.assertFalse(told.own.is_ours(told.end))
 
     def test_small(self) -> None:

@@ -109,7 +109,7 @@ class NoticingTests(SynchronousTestCase):
             failed = Deferred.fromCoroutine(store.run("write", append))
             error: Any = self.failureResultOf(failed, AuditBroken).value
             self.assertEqual(error.reason, "audit_foreign_record")
-            self.assertIn("record 3 was not written here", error.text)
+            self.assertIn("record 3 was not written by this Authority", error.text)
         self.assertEqual([each and each.reason for each in told], ["audit_foreign_record"] * 2)
         last = Deferred.fromCoroutine(inner.read("last", lambda tx: tx.audit.head().seq))
         self.assertEqual(self.successResultOf(last), 3)

@@ -84,7 +84,7 @@ class VerifyTests(TestCase):
         await store.run("row", lambda tx: tx.audit.append(record, signature=b"x"))
         await place.sign(store)
         await store.close()
-        self.broken(place, "record 4: origin: no signed record covers the key of its origin")
+        self.broken(place, "record 4: origin: no signed record names the key of its origin")
         with sqlite3.connect(place.store) as connection:
             connection.execute("UPDATE nodes SET name = CAST(x'ff' AS TEXT)")
         connection.close()
@@ -228,8 +228,8 @@ class VerifyTests(TestCase):
         empty.write_bytes(b"")
         blank.write_bytes(b"\n  \n\n")
         for path, expected in (
-            (empty, f"{empty}: holds no signed head"),
-            (blank, f"{blank}: holds no signed head"),
+            (empty, f"{empty}: it contains no signed head"),
+            (blank, f"{blank}: it contains no signed head"),
             ("/dev/null", "/dev/null: is neither a file nor a pipe"),
             (place.base, "is neither a file nor a pipe"),
         ):

@@ -85,7 +85,7 @@ class ExportTests(TestCase):
         self.assertEqual(seen, list(range(1, 1105)))
         past = place.run("audit", "export", "--after", "1105")
         self.assertEqual((past.status, past.stdout), (1, ""))
-        self.assertIn("there is no record 1105: the newest head covers 1104", past.stderr)
+        self.assertIn("there is no record 1105; the newest head covers 1104 records", past.stderr)
 
     async def test_only_what_a_head_covers(self) -> None:
         """A record without a signed head over it is not handed on yet."""
@@ -177,9 +177,9 @@ class ExportTests(TestCase):
         place = await self.written(7, 13)
         for words, expected in (
             (("21",), "there is no record 21"),
-            (("8", "--to", "7"), "there is no record 8: the head covers 7"),
+            (("8", "--to", "7"), "there is no record 8; the head covers 7 records"),
             (("8", "--to", "12"), "no head over 12 records is kept; the nearest are: 7 and 20"),
-            (("--from", "21"), "no tree over 21 records"),
+            (("--from", "21"), "no beginning of 21 records"),
         ):
             outcome = place.run("audit", "prove", *words)
             self.assertEqual((outcome.status, outcome.stdout), (1, ""), words)
