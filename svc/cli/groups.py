@@ -9,12 +9,32 @@ import click
 _NO_LIMIT = 1 << 16
 
 
+class MissingCommand(click.UsageError):
+    """A group was typed alone; the message is its help, below what is wrong."""
+
+    def __init__(self, context: click.Context) -> None:
+        super().__init__(f"Missing command.\n\n{context.get_help()}", context)
+
+
 class Group(click.Group):
     """Lists its commands with the whole first sentence of each, wrapped to the terminal."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("no_args_is_help", False)
         super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Called by click.
+
+        Raises:
+            MissingCommand: there is nothing but options, and the group does nothing alone.
+        """
+        if not self.invoke_without_command:
+            given, words, _ = self.make_parser(ctx).parse_args(list(args))
+            eager = {one.name for one in self.get_params(ctx) if one.is_eager}
+            if not words and not eager & given.keys():
+                raise MissingCommand(ctx)
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click; its own cuts a line off where the terminal ends."""

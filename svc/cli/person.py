@@ -86,7 +86,7 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     return 1 if problem or (refresh and not able(told)) else 0
 
 
-@click.group(cls=Group, no_args_is_help=True)
+@click.group(cls=Group)
 def resources() -> None:
     """The resources you may use."""
 

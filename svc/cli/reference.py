@@ -32,6 +32,9 @@ was done and goes to stderr. Every command that ends with a result takes it; tho
 everywhere, see [names in JSON](#names-in-json). A time is a text in RFC 3339, a length of time a
 number of seconds. A refusal is a text on stderr and a status other than 0, with `--json` as well.
 
+A group of commands typed alone, such as `svc` or `svc authority nodes`, prints its help to stderr,
+with the status of an invalid command line.
+
 `svc authority` with a word asks the running Authority over `control.sock` in its state directory,
 or looks at the store itself; `svc authority` alone runs the role. The configuration of `svc all`
 serves as well. The socket answers the role's own user and root. Root needs a configuration that it

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import config_first, main
+from svc.cli.authority.commands import authority
 from svc.cli.authority.store import store
 from svc.store.migrate import migrations_folder
 from tests.cli.desk import Authority, Place, terminal
@@ -58,6 +60,11 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+def is_group(command: click.Command) -> bool:
+    """Whether it only holds other commands."""
+    return isinstance(command, click.Group) and not command.invoke_without_command
+
+
 class UsageTests(SynchronousTestCase):
     """A word that is not known."""
 
@@ -92,6 +99,20 @@ class UsageTests(SynchronousTestCase):
                 made = ast.parse(step.read_text("utf-8")).body
                 functions = [each.name for each in made if isinstance(each, ast.FunctionDef)]
                 self.assertEqual(functions, ["up"], step.name)
+
+    def test_a_group_alone(self) -> None:
+        """A group without a command tells on stderr which there are, with the status of usage."""
+        alone = [(), ("resources",), ("authority", "audit", "outbox"), ("--config", "/nowhere")]
+        alone += [("authority", name) for name, one in authority.commands.items() if is_group(one)]
+        self.assertGreater(len(alone), 10)
+        for words in alone:
+            outcome = terminal(*words)
+            self.assertEqual((outcome.status, outcome.stdout), (64, ""), words)
+            names = [word for word in words if not word.startswith(("-", "/"))]
+            helped = terminal(*names, "--help").stdout
+            self.assertIn("\nCommands:\n", helped)
+            self.assertEqual(outcome.stderr, f"svc: Missing command.\n\n{helped}", words)
+            self.assertEqual(main(words), 64)
 
     @proves("G-ROLE-01")
     def test_four_roles(self) -> None:
