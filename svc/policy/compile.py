@@ -8,10 +8,11 @@ first, so that a text which would end the process ends only the child.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cedarpy import PolicySet, pst, validate_policies
+from cedarpy import PolicySet, ValidationError, pst, validate_policies
 
 from svc.model.policy.access import Entity
 from svc.policy.claims import claims_read
@@ -24,6 +25,9 @@ from svc.policy.vocabulary import Vocabulary
 
 _POLICY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}\Z")
 _POSITIONAL = re.compile(r"policy(\d+)\Z")
+_SUBJECT = re.compile(r'Action::"[^"]*"|entity type `[^`]*`')
+"""For what a fault of meaning was found, where it is found for each of many."""
+
 _SHOWN = 5
 
 
@@ -140,13 +144,28 @@ def _validate(text: str, vocabulary: Vocabulary, names: Mapping[str, str]) -> No
     result = validate_policies(text, parse_schema(vocabulary), release_gil=True)
     if result.validation_passed:
         return
-    places = PolicyLocations(text)
-    reasons = [
-        f"{names.get(error.policy_id, 'text')}: "
-        f"{places.policy(_position(error.policy_id), error.error)}: "
-        f"{error.error.removeprefix(f'for policy `{error.policy_id}`, ')}"
-        for error in result.errors[:_SHOWN]
-    ]
-    more = len(result.errors) - len(reasons)
+    faults = _faults(PolicyLocations(text), names, result.errors)
+    more = len(faults) - _SHOWN
     tail = f"; and {more} more" if more > 0 else ""
-    raise refused(INVALID, f"policy {'; '.join(reasons)}{tail}")
+    raise refused(INVALID, f"policy {'; '.join(faults[:_SHOWN])}{tail}")
+
+
+def _faults(
+    places: PolicyLocations, names: Mapping[str, str], errors: Iterable[ValidationError]
+) -> list[str]:
+    """Each fault once, in order of the text.
+
+    Cedar tells it again for every action and type that the policy may be about, in no order.
+    """
+    named = {_position(old): name for old, name in names.items()}
+    found: dict[tuple[int, int, str], set[str]] = defaultdict(set)
+    for error in errors:
+        at = _position(error.policy_id)
+        what = error.error.removeprefix(f"for policy `{error.policy_id}`, ")
+        key = (at, places.offset(at, error.error), _SUBJECT.sub("", what))
+        found[key].add(what)
+    told = []
+    for (at, offset, _), same in sorted(found.items()):
+        more = f" (and the same for {len(same) - 1} more)" if len(same) > 1 else ""
+        told.append(f"{named.get(at, 'text')}: {places.told(offset)}: {min(same)}{more}")
+    return told

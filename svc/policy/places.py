@@ -79,9 +79,13 @@ class PolicyLocations:
 
     def policy(self, position: int, message: str = "") -> str:
         """The place of the policy at *position* (from 0), or of what *message* quotes of it."""
+        return self.told(self.offset(position, message))
+
+    def offset(self, position: int, message: str = "") -> int:
+        """Where the policy at *position* (from 0) begins, or what *message* quotes of it."""
         if not 0 <= position < len(self.statements):
-            return self.told(len(self.text))
-        return self.told(_quoted(self.statements[position], message))
+            return len(self.text)
+        return _quoted(self.statements[position], message)
 
     def syntax(self, refusal_of: Callable[[str], str]) -> str:
         """The place where the text is no policy any more.

@@ -73,6 +73,41 @@ class PlaceTests(SynchronousTestCase):
                 self.assertIn(f"line {at}, column {column}: ", told, bad)
                 self.assertIn(said, told)
 
+    def test_once(self) -> None:
+        """A fault is told once, with how many actions or types it is the same for."""
+        bad = (
+            '@id("x") permit (principal, action, resource)\n  when { context.nothing == 1 };\n'
+            '@id("y") permit (principal, action, resource)\n  when { resource.nowhere == 1 };\n'
+        )
+        told = self.refusal(bad)
+        self.assertEqual(told, self.refusal(bad))
+        first, second = told.removeprefix("policy ").split("; ")
+        actions = len(WORDS.shapes)
+        types = len({kind for each in WORDS.shapes.values() for kind in each.resources})
+        self.assertGreater(min(actions, types), 5)
+        self.assertRegex(
+            first,
+            r"\Ax: line 2, column 18: attribute `nothing` in context for Action::\"\w+\" not found"
+            rf" \(and the same for {actions - 1} more\)\Z",
+        )
+        self.assertRegex(
+            second,
+            r"\Ay: line 4, column 19: attribute `nowhere` on entity type `\w+` not found"
+            rf" \(and the same for {types - 1} more\)\Z",
+        )
+
+    def test_several(self) -> None:
+        """Several faults of a policy are told in their order, and no more than five."""
+        names = [f"f{n}" for n in range(7)]
+        bad = "".join(
+            f'@id("p{at}") permit (principal in Group::"g", action, resource)'
+            f" when {{ principal.{name} == 1 }};\n"
+            for at, name in enumerate(names)
+        )
+        *told, more = self.refusal(bad).removeprefix("policy ").split("; ")
+        self.assertEqual([one.partition(":")[0] for one in told], ["p0", "p1", "p2", "p3", "p4"])
+        self.assertEqual(more, "and 2 more")
+
     @settings(max_examples=150, deadline=None)
     @given(st.text(alphabet='permit(principal,action;@id"a) \n/{}whn=?[]', max_size=60))
     def test_any_text(self, text: str) -> None:
