@@ -138,7 +138,8 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
     rows = [
         [
             moment(row.bound_at),
-            row.node_name or row.node_id,
+            row.node_name,
+            row.node_id,
             str(row.assignment_revision),
             "current" if row.current else "past",
             row.identity,
@@ -146,7 +147,9 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
         for row in answer.bindings
     ]
     said = [_binding(row) for row in answer.bindings]
-    tell(as_json, said, table(["SINCE", "NODE", "ASSIGNMENT", "STATE", "IDENTITY"], rows))
+    tell(
+        as_json, said, table(["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows)
+    )
 
 
 @resources.command("list")

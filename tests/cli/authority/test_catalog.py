@@ -126,7 +126,8 @@ class ResourceTests(TerminalTests):
         (row,) = json.loads(self.run_it("resources", "list", "--json").stdout)
         self.assertEqual((row["identity"], row["assignment_revision"]), (last, 1))
         self.assertIn(
-            "db-2  2           past     " + first, self.run_it("resources", "bindings", "db").stdout
+            f"db-2  {OTHER.id}  2           past     {first}",
+            self.run_it("resources", "bindings", "db").stdout,
         )
         details = [one["details"] for one in self.records() if one["event"] == "resource.change"]
         self.assertEqual([each.get("connector_id") for each in details], [OTHER.id, None])
@@ -161,6 +162,14 @@ class ResourceTests(TerminalTests):
             counts, {("db-1", "revoked"): 2, ("db-1", "active"): 0, ("db-2", "active"): 1}
         )
         self.assertIn("revoked (has 2 resources)", self.run_it("nodes", "list").stdout)
+
+    def test_bindings_of_one_name(self) -> None:
+        """Two nodes of one name are told apart in the assignments of a resource."""
+        self.replaced()
+        self.run_it("resources", "move", "--from", "db-1", "--to", "db-1")
+        lines = self.run_it("resources", "bindings", "db").stdout.splitlines()
+        self.assertEqual([line.split()[1] for line in lines], ["NODE", "db-1", "db-1"])
+        self.assertEqual([line.split()[2] for line in lines[1:]], [SEEN.id, "c" * 26])
 
     def test_moved_together(self) -> None:
         """One command gives all of a node's resources to another, each with its record."""
